@@ -4,12 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ut_decoding::decoder::Count;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, EventHeader, InputPart, MdfWriter, Select};
-use ut_decoding::views::{Against, Detector, Gathered, Sums, TroubleSum};
+use ut_decoding::views::{Against, Detector, Gathered, Sums};
 use ut_decoding::{DecodeOptions, DetectorTables, Grouping, synth};
-use ut_kernels::bank::v5::COUNT_BYTES;
 use ut_tool::report::Gatherer;
 
 fn tables() -> DetectorTables {
@@ -40,29 +38,6 @@ fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)]) -> Gathered {
     };
     let parts: Vec<InputPart> = files.iter().map(|(name, bytes)| InputPart::memory(name, bytes.clone())).collect();
     gatherer.gather(&parts, &Select::default(), |_, _| true).unwrap()
-}
-
-#[test]
-fn numbers_of_events_may_fall_and_troubles_have_their_board_and_how_often() {
-    let tables = tables();
-    let is_free = |slot: &usize| !tables.boards().lanes[*slot].is_connected();
-    let is_used = |slot: &usize| tables.boards().strips_per_hybrid[slot / 6] > 0;
-    let free = (0..tables.slots().len()).filter(is_free).find(is_used).unwrap();
-    let (board, lane) = ((free / 6) as u32, free % 6);
-    // Three hits on a lane that nothing is connected to.
-    let mut payload = [0; 64];
-    payload[COUNT_BYTES[lane]] = 3;
-    let mut broken = mdf(&[4, 6], board, 4, &payload);
-    // The magic number of the last event's UT bank.
-    let at = broken.len() - 64 - 8;
-    assert_eq!(broken[at..at + 2], [0xCB, 0xCB]);
-    broken[at] = 0;
-    let files = [("a.mdf", mdf(&[9, 3, 7], board, 4, &payload)), ("b.mdf", broken)];
-    let gathered = gather(&tables, &files);
-    assert_eq!((gathered.numbers, gathered.view.events), (Some((3, 9)), 5));
-    let trouble = |kind: Count, board, count, first| ((kind as usize, board), TroubleSum { count, first });
-    let expected = [trouble(Count::BrokenEvent, None, 1, 4), trouble(Count::UnconnectedHits, Some(board), 12, 0)];
-    assert_eq!(gathered.view.troubles, expected.into());
 }
 
 #[test]

@@ -151,14 +151,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn a_bin_says_which_keys_it_takes() {
-        let bins = of(&[10, 11, 137]);
-        assert_eq!((bins.width(), bins.len()), (1, MOST));
-        let bins = of(&[10, 11, 138]);
-        assert_eq!((bins.width(), bins.len()), (2, 65));
-        assert_eq!(bins.iter().next(), Some((10, &2)));
-        assert_eq!(bins.iter().last(), Some((138, &1)));
-    }
 }

@@ -262,22 +262,13 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
         [
             ("files", files(&sums.files)),
             ("events", whole(view.events)),
-            (
-                if view.runs.len() == 1 { "run number" } else { "runs" },
-                list(view.runs.iter().map(u32::to_string), "none named"),
-            ),
+            ("runs", list(view.runs.iter().map(u32::to_string), "none named")),
             ("event numbers", sums.numbers.map_or_else(|| "none".to_owned(), numbers)),
             ("hits", per_event(view.hits, view.events)),
             ("strips read", per_event(view.count(Count::Strips), view.events)),
             ("banks decoded", per_event(view.count(Count::Banks), view.events)),
             ("troubles", trouble_text(view)),
-            (
-                "error banks",
-                match view.error_banks.values().sum() {
-                    0 => "none".to_owned(),
-                    n => whole(n),
-                },
-            ),
+            ("error banks", whole(view.error_banks.values().sum())),
         ]
     };
     let facts = of_run(&drawing.run);

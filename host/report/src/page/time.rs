@@ -3,7 +3,7 @@
 use chart_page::{Chart, Heat, Page, Shading};
 
 use super::Run;
-use super::names::{LAYERS, count, whole};
+use super::names::{LAYERS, count};
 use crate::{Against, Span, both};
 use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, layer_of};
 use ut_data::{Count, DetectorTables, Kind};
@@ -117,16 +117,6 @@ fn boards(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, what: &str, s
         .height(640)
         .heat_map(heat);
     page.chart(&chart);
-    let silent = run.verdicts.outliers.iter().filter(|outlier| outlier.kind == crate::OutlierKind::SilentBoard);
-    let silent: Vec<String> = silent
-        .filter_map(|outlier| {
-            let (first, last) = outlier.events.map(|(first, last)| (whole(first), whole(last)))?;
-            Some(format!("board {} from {first} to {last} at least", outlier.board))
-        })
-        .collect();
-    if !silent.is_empty() {
-        page.text(&format!("Silent: {}.", silent.join("; ")));
-    }
     page.note(
         "1: as many hits an event as the board has in the upper quarter of its bins. Blue: fewer, red: more; a board that \
          dies ends in a dark blue line. Empty: no event.",
