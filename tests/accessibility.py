@@ -26,7 +26,7 @@ LOOK = """(() => {
     const wrong = [...__errors], page = document.documentElement, small = new Set;
     if (page.scrollWidth > innerWidth + 1) wrong.push(`scrolls sideways: ${page.scrollWidth} of ${innerWidth}`);
     for (const chart of document.querySelectorAll('figure[id^=chart-]'))
-        if (![...chart.querySelectorAll('svg')].some(svg => svg.checkVisibility()) && !chart.closest('details:not([open])')) wrong.push('not drawn: ' + chart.dataset.name);
+        if (![...chart.querySelectorAll('svg')].some(svg => svg.checkVisibility()) && !chart.closest('details:not([open])')) wrong.push('not drawn: ' + chart.getAttribute('aria-label'));
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node; node = walk.nextNode();) {
         const box = node.parentElement, text = node.textContent.trim();

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::png::{base64, bytes_of};
+use crate::png::base64;
 use crate::shading::{Shading, extent};
 
 /// A chart. Values that are not finite are gaps.
@@ -13,7 +13,6 @@ use crate::shading::{Shading, extent};
 pub struct Chart {
     pub(crate) name: String,
     pub(crate) height: u32,
-    pub(crate) description: String,
     pub(crate) title: String,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
@@ -36,11 +35,9 @@ pub(crate) struct Axis {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Look {
     Line,
-    Steps,
     /// `x` are the edges, one more than values.
     Bins,
     Points,
-    Dashed,
     Bars,
     Intervals,
 }
@@ -51,7 +48,7 @@ pub(crate) struct Series {
     pub look: Look,
     pub x: Vec<f64>,
     pub y: Vec<f64>,
-    /// Ends of intervals, one for each value; or empty.
+    /// Finite ends of intervals, one for each value; or empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub low: Vec<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -93,9 +90,9 @@ pub struct Areas {
     pub marks: Vec<(String, Sign, Vec<usize>)>,
     /// Key of the first area, before those of the others: [names](crate::Page::name_keys) and [choices](Choices::keys)
     /// use it.
-    pub first_key: Option<u64>,
-    /// Names of the left and of the right side of a map that is seen from behind: x grows to the left.
-    pub sides: Option<[String; 2]>,
+    pub first_key: u64,
+    /// Names of the left and of the right side of the map, which is seen from behind: x grows to the left.
+    pub sides: [&'static str; 2],
 }
 
 impl Areas {
@@ -136,40 +133,12 @@ pub struct Heat {
     pub values: Vec<Vec<f64>>,
     /// Text for the cell under the pointer. Empty for its row, column and value.
     pub hover: Vec<Vec<String>>,
-    /// Text inside each cell; empty for none.
-    pub text: Vec<Vec<String>>,
     /// Unit of the values.
     pub unit: String,
     /// Rule by which values become colours.
     pub shading: Shading,
-    /// Small values are good, and get the deep colour.
-    pub less_is_better: bool,
     /// Values at the ends of the colours; without them those of the values.
     pub range: Option<(f64, f64)>,
-}
-
-impl Heat {
-    /// Returns true if the colours run from light to dark.
-    pub(crate) fn reversed(&self) -> bool {
-        matches!(self.shading, Shading::Linear | Shading::Log) && !self.less_is_better
-    }
-}
-
-/// Part of the axis on which intervals are drawn: all values, and some more, but not the longest intervals.
-fn shown(values: &[f64], low: &[f64], high: &[f64]) -> (f64, f64) {
-    let (first, last) = extent(values.iter().copied());
-    if first > last {
-        return (f64::NEG_INFINITY, f64::INFINITY);
-    }
-    let ends = values.iter().zip(low).chain(values.iter().zip(high));
-    let mut reach: Vec<f64> = ends.map(|(value, end)| (value - end).abs()).filter(|reach| reach.is_finite()).collect();
-    reach.sort_by(f64::total_cmp);
-    let room = 2.0 * reach.get(reach.len() / 2).copied().unwrap_or_default() + 0.5 * (last - first);
-    let room = if room > 0.0 { room } else { (0.1 * last.abs()).max(1e-9) };
-    // An end that is infinite is beyond as well.
-    let lowest = low.iter().copied().fold(first, f64::min);
-    let highest = high.iter().copied().fold(last, f64::max);
-    (lowest.max(first - room), highest.min(last + room))
 }
 
 /// Rounds to six digits: more cannot be seen, and the page is smaller.
@@ -178,13 +147,13 @@ pub(crate) fn rounded(value: f64) -> f64 {
 }
 
 impl Chart {
-    /// An empty chart of `y` over `x`. `name`: of the file when a reader saves it.
+    /// An empty chart of `y` over `x`. `name`: read aloud, and the file's when a
+    /// reader saves it.
     pub fn new(name: &str, x: &str, y: &str) -> Self {
         let axis = |title: &str| Axis { title: title.to_owned(), ..Axis::default() };
         Self {
             name: name.to_owned(),
             height: 380,
-            description: String::new(),
             title: String::new(),
             x: axis(x),
             y: axis(y),
@@ -194,13 +163,6 @@ impl Chart {
             heat: None,
             choices: None,
         }
-    }
-
-    /// Adds a sentence on what there is to see, for those who do not see it.
-    #[must_use]
-    pub fn describe(mut self, sentence: &str) -> Self {
-        sentence.clone_into(&mut self.description);
-        self
     }
 
     /// Adds a box in which the reader chooses what the first series shows.
@@ -260,27 +222,10 @@ impl Chart {
         self
     }
 
-    /// Sets ends of intervals, or texts, of the last series.
-    fn and(mut self, ends: Option<(&[f64], &[f64])>, hover: &[String]) -> Self {
-        if let Some(last) = self.series.last_mut() {
-            if let Some((low, high)) = ends {
-                [last.low, last.high] = [low, high].map(|ends| ends.iter().copied().map(rounded).collect());
-            }
-            last.hover = hover.to_vec();
-        }
-        self
-    }
-
     /// Draws a line through points.
     #[must_use]
     pub fn line(self, name: &str, x: &[f64], y: &[f64]) -> Self {
         self.with(name, Look::Line, x, y)
-    }
-
-    /// Draws a line that keeps its value until the next point.
-    #[must_use]
-    pub fn steps(self, name: &str, x: &[f64], y: &[f64]) -> Self {
-        self.with(name, Look::Steps, x, y)
     }
 
     /// Draws a histogram as a line: a value for each bin, whose edges are one more.
@@ -292,28 +237,17 @@ impl Chart {
     /// Draws points, each with the text for the pointer on it.
     #[must_use]
     pub fn points(self, name: &str, x: &[f64], y: &[f64], hover: &[String]) -> Self {
-        self.with(name, Look::Points, x, y).and(None, hover)
+        let mut chart = self.with(name, Look::Points, x, y);
+        chart.series.iter_mut().rev().take(1).for_each(|series| series.hover = hover.to_vec());
+        chart
     }
 
-    /// Draws a line through named places, with the ends of each value's bar (or nothing).
+    /// Draws a line through named places.
     #[must_use]
-    pub fn named(mut self, name: &str, places: &[String], y: &[f64], bars: Option<(&[f64], &[f64])>) -> Self {
+    pub fn named(mut self, name: &str, places: &[String], y: &[f64]) -> Self {
         let x: Vec<f64> = (0..places.len()).map(|place| place as f64 + 0.5).collect();
         self.x.names = places.to_vec();
-        self.with(name, Look::Line, &x, y).and(bars, &[])
-    }
-
-    /// Draws a dashed level line from `from` to `to` on the x axis.
-    #[must_use]
-    pub fn level(self, name: &str, (from, to): (f64, f64), y: f64) -> Self {
-        self.with(name, Look::Dashed, &[from, to], &[y, y])
-    }
-
-    /// Draws a dashed level line over the named places.
-    #[must_use]
-    pub fn named_level(self, name: &str, y: f64) -> Self {
-        let to = self.x.names.len() as f64;
-        self.level(name, (0.0, to), y)
+        self.with(name, Look::Line, &x, y)
     }
 
     /// Draws horizontal bars, from the top, each with its name.
@@ -322,11 +256,16 @@ impl Chart {
         self.lie(name, Look::Bars, names, values)
     }
 
-    /// Draws horizontal intervals, from the top, each with its name. Ends that are infinite, or so far away that the
-    /// others would be too short to be seen, are cut, and an arrow says so.
+    /// Draws horizontal intervals, from the top, each with its name. An end that is infinite is drawn to the end of the
+    /// others.
     #[must_use]
     pub fn intervals(self, name: &str, names: &[String], values: &[f64], low: &[f64], high: &[f64]) -> Self {
-        self.lie(name, Look::Intervals, names, values).and(Some((low, high)), &[])
+        let (first, last) = extent([values, low, high].into_iter().flatten().copied());
+        let end = |(end, value): (&f64, &f64)| if end.is_nan() { *value } else { end.clamp(first, last.max(first)) };
+        let ends = [low, high].map(|ends| ends.iter().zip(values).map(end).map(rounded).collect());
+        let mut chart = self.lie(name, Look::Intervals, names, values);
+        chart.series.iter_mut().rev().take(1).for_each(|series| [series.low, series.high] = ends.clone());
+        chart
     }
 
     fn lie(mut self, name: &str, look: Look, names: &[String], values: &[f64]) -> Self {
@@ -340,26 +279,20 @@ impl Chart {
         self.heat.is_none() && !self.y.names.is_empty()
     }
 
-    /// Part of the x axis on which intervals are drawn.
-    pub(crate) fn interval_range(&self) -> Option<(f64, f64)> {
-        let series = self.series.iter().find(|series| series.look == Look::Intervals)?;
-        Some(shown(&series.x, &series.low, &series.high))
-    }
-
     /// Data of the chart for the page's script: `frames` are the places of its axes in each of its pictures.
     pub(crate) fn json(&self, frames: &[Value]) -> String {
         let mut all = json!({
             "title": self.title, "x": self.x.title, "y": self.y.title, "series": self.series, "lies": self.lies(),
             "names": {"x": self.x.names, "y": self.y.names}, "frames": frames,
         });
-        if let Some(Areas { values, hover, unit, shading, range, marks, first_key, .. }) = &self.areas {
+        if let Some(areas @ Areas { values, hover, unit, shading, range, marks, first_key, .. }) = &self.areas {
             // JSON has no infinity.
             let number = |value: &f64| if value.is_infinite() { json!("∞") } else { json!(rounded(*value)) };
             let marks: Vec<Value> =
                 marks.iter().map(|(name, _, which)| json!({"name": name, "which": which})).collect();
             all["map"] = json!({
                 "unit": unit, "values": values.iter().map(number).collect::<Vec<_>>(), "hover": hover, "key": first_key,
-                "at": self.areas.as_ref().map(Areas::middles), "ends": shading.ends(values, *range), "marks": marks,
+                "at": areas.middles(), "ends": shading.ends(values, *range), "marks": marks,
             });
         }
         if let Some(Heat { values, hover, unit, .. }) = &self.heat {
@@ -376,73 +309,12 @@ impl Chart {
     }
 }
 
-/// Numbers as text: seven bits a byte, the lowest first, the top bit set if more follow; then raw DEFLATE and base64.
+/// Numbers as text: four bytes each, the lowest first; then raw DEFLATE and base64.
 fn packed(rows: &[Vec<u64>]) -> String {
-    let mut bytes = Vec::new();
-    for &number in rows.iter().flatten() {
-        let mut rest = number;
-        while rest >= 0x80 {
-            bytes.push(rest as u8 | 0x80);
-            rest >>= 7;
-        }
-        bytes.push(rest as u8);
-    }
+    let numbers = rows.iter().flatten().map(|&number| u32::try_from(number).unwrap_or(u32::MAX));
+    let bytes: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
     let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
     // Writing to memory cannot fail.
     let _ = deflate.write_all(&bytes);
     base64(&deflate.finish().unwrap_or_default())
-}
-
-/// Reads the histograms of [`Choices`] from the data of a page, for programs that read pages; `None` for other text.
-pub fn unpack(text: &str) -> Option<Vec<u64>> {
-    let bytes = bytes_of(text)?;
-    let mut unpacked = Vec::new();
-    std::io::Read::read_to_end(&mut flate2::read::DeflateDecoder::new(&bytes[..]), &mut unpacked).ok()?;
-    let (mut numbers, mut number, mut shift) = (Vec::new(), 0, 0);
-    for byte in unpacked {
-        number |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        shift += 7;
-        if byte < 0x80 {
-            numbers.push(number);
-            (number, shift) = (0, 0);
-        }
-    }
-    Some(numbers)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Chart, packed, shown, unpack};
-
-    #[test]
-    fn intervals_that_would_squeeze_the_others_are_cut() {
-        let (low, high) = ([-1.0, 0.0, -900.0, 2.0], [1.0, 2.0, 5.0, f64::INFINITY]);
-        let (from, to) = shown(&[0.0, 1.0, 2.0, 3.0], &low, &high);
-        assert!((-10.0..-1.0).contains(&from) && (3.0..20.0).contains(&to), "{from} {to}");
-        assert_eq!(shown(&[0.0; 4], &[-1.0; 4], &[1.0; 4]), (-1.0, 1.0));
-        // Nothing, and one value, have an axis.
-        assert_eq!(shown(&[], &[], &[]), (f64::NEG_INFINITY, f64::INFINITY));
-        let (from, to) = shown(&[2.0], &[f64::NEG_INFINITY], &[f64::INFINITY]);
-        assert!(from < 2.0 && 2.0 < to && from.is_finite() && to.is_finite());
-        assert_eq!(shown(&[2.0], &[2.0], &[2.0]), (2.0, 2.0));
-    }
-
-    #[test]
-    fn ten_lines_have_ten_colours() {
-        let lines = (0..10)
-            .fold(Chart::new("c", "x", "y"), |chart, i| chart.line(&i.to_string(), &[1.0, 2.0], &[f64::from(i); 2]));
-        let (svg, _) = crate::draw::draw(&lines, 380, 12);
-        let strokes = svg.split("<polyline").skip(1).filter_map(|line| line.split("stroke=\"").nth(1)?.get(..7));
-        let lines: std::collections::BTreeSet<&str> =
-            strokes.filter(|stroke| !["#1F2933", "#E4E8EC"].contains(stroke)).collect();
-        assert_eq!(lines.len(), 10, "{lines:?}");
-    }
-
-    #[test]
-    fn histograms_are_the_same_after_packing() {
-        let rows: Vec<Vec<u64>> = vec![(0..700).collect(), vec![], vec![u64::MAX, 0, 127, 128, 1 << 40]];
-        assert_eq!(unpack(&packed(&rows)), Some(rows.concat()));
-        assert_eq!(unpack(&packed(&[])), Some(vec![]));
-        assert_eq!((unpack("?"), unpack("AAAA")), (None, None));
-    }
 }

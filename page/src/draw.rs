@@ -3,7 +3,6 @@
 //! Pictures are drawn in the colours of a light page; the page's style replaces those by name on a dark one. One of
 //! plotters' pixels is a quarter of a CSS pixel, since plotters rounds to whole ones.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use plotters::coord::Shift;
@@ -22,7 +21,6 @@ const UNIT: i32 = 4;
 const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
 const GRID: RGBColor = RGBColor(0xe4, 0xe8, 0xec);
 const NONE: RGBColor = RGBColor(0x80, 0x80, 0x80);
-const CUT: RGBColor = RGBColor(0xd9, 0x73, 0x0d);
 const SERIES: [RGBColor; 10] = [
     RGBColor(0x0b, 0x5c, 0xad),
     RGBColor(0xd9, 0x73, 0x0d),
@@ -114,20 +112,9 @@ fn letters(text: &str) -> u32 {
     text.chars().count() as u32
 }
 
-/// A text of any length as lines of at most `limit` letters.
-fn wrapped(text: &str, limit: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_inclusive([' ', ',', ';']) {
-        let letters: Vec<char> = word.chars().collect();
-        for part in letters.chunks(limit) {
-            let last = lines.last_mut().filter(|last| last.chars().count() + part.len() <= limit || last.is_empty());
-            match last {
-                Some(last) => last.extend(part),
-                None => lines.push(part.iter().collect()),
-            }
-        }
-    }
-    lines
+/// A text in at most `limit` letters.
+fn clipped(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit { text.to_owned() } else { text.chars().take(limit).chain(['…']).collect() }
 }
 
 /// A picture in the making: its size and that of its texts, CSS pixels.
@@ -155,22 +142,14 @@ fn px(pixels: u32) -> i32 {
 
 /// An SVG picture of the chart, and the place of its axes for the page's script.
 pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
-    let lines: Vec<Vec<String>> = if chart.lies() {
-        let limit = (width / font).clamp(16, 52) as usize;
-        chart.y.names.iter().map(|name| wrapped(name, limit)).collect()
-    } else {
-        Vec::new()
-    };
-    let most = lines.iter().map(Vec::len).max().unwrap_or_default() as u32;
-    let row = (8 + most * (font + 3)).max(24);
-    let height = match (&chart.areas, lines.len() as u32) {
-        (Some(_), _) => chart.height.min(width),
-        (None, 0) => chart.height,
-        (None, rows) => 80 + rows * row,
+    let height = match chart.areas {
+        Some(_) => chart.height.min(width),
+        None if chart.lies() => 80 + 24 * chart.y.names.len() as u32,
+        None => chart.height,
     };
     let canvas = Canvas { width, height, font };
     let (mut svg, mut frame) = (String::new(), Value::Null);
-    let _ = paint(chart, &canvas, &lines, &mut svg, &mut frame);
+    let _ = paint(chart, &canvas, &mut svg, &mut frame);
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
     let mut body = body.to_owned();
     for (long, short) in [
@@ -195,7 +174,7 @@ fn legend(chart: &Chart) -> Vec<(String, Result<usize, Sign>)> {
     lines.filter(|_| chart.series.len() > 1).chain(signs).collect()
 }
 
-fn paint(chart: &Chart, canvas: &Canvas, lines: &[Vec<String>], svg: &mut String, frame: &mut Value) -> Drawn {
+fn paint(chart: &Chart, canvas: &Canvas, svg: &mut String, frame: &mut Value) -> Drawn {
     let mut after = String::new();
     {
         let root =
@@ -213,13 +192,12 @@ fn paint(chart: &Chart, canvas: &Canvas, lines: &[Vec<String>], svg: &mut String
         let right = colours.as_ref().map_or(16, |colours| colours.width(canvas));
         let below = row + 4 + if chart.x.title.is_empty() { 0 } else { row };
         let tall = canvas.height.saturating_sub(top + below).max(1);
-        let y = y_scale(chart, tall / (font * 2));
-        let longest = lines.iter().flatten().map(|line| letters(line)).max().unwrap_or_else(|| y.letters());
-        let left = canvas.wide(longest) + 10 + if chart.y.title.is_empty() { 0 } else { row };
+        let y = y_scale(chart, canvas, tall / (font * 2));
+        let left = canvas.wide(y.letters()) + 10 + if chart.y.title.is_empty() { 0 } else { row };
         let wide = canvas.width.saturating_sub(left + right).max(1);
         let (x, y) = (x_scale(chart, canvas, wide), y);
         let (mut x, y) = if chart.areas.is_some() { alike(x, y, (wide, tall)) } else { (x, y) };
-        let sides = chart.areas.as_ref().and_then(|areas| areas.sides.as_ref());
+        let sides = chart.areas.as_ref().map(|areas| areas.sides);
         if sides.is_some() {
             // The map is seen from behind.
             (x.low, x.high) = (x.high, x.low);
@@ -253,18 +231,10 @@ fn paint(chart: &Chart, canvas: &Canvas, lines: &[Vec<String>], svg: &mut String
         }
         let axis = |scale: &Scale| json!([scale.low, scale.high, scale.log]);
         *frame = json!([[across.start, down.start, across.end, down.end], axis(&x), axis(&y)]);
-        for (place, lines) in lines.iter().enumerate() {
-            let middle = plot.backend_coord(&(x.low, place as f64 + 0.5)).1;
-            for (i, line) in lines.iter().enumerate() {
-                let from_middle = (2 * i as i32 + 1 - lines.len() as i32) * px(font + 3) / 2;
-                let style = canvas.font().pos(Pos::new(HPos::Right, VPos::Center));
-                root.draw(&Text::new(line.trim_end().to_owned(), (across.start - px(8), middle + from_middle), style))?;
-            }
-        }
         if let Some(areas) = &chart.areas {
             map(&mut plot, areas)?;
         } else if let Some(heat) = &chart.heat {
-            after = cells(canvas, heat, (&across, &down));
+            after = cells(heat, (&across, &down));
         } else if chart.choices.is_none() {
             lines_of(&mut plot, chart)?;
         }
@@ -288,9 +258,7 @@ fn key(
 ) -> Result<u32, DrawingAreaErrorKind<std::io::Error>> {
     let (mut left, mut top, row) = (4, top, canvas.font * 3 / 2);
     for (name, of) in entries {
-        let most = (canvas.width / canvas.font * 3 / 2).max(8) as usize;
-        let name: String =
-            if name.chars().count() > most { name.chars().take(most).chain(['…']).collect() } else { name.clone() };
+        let name = clipped(name, (canvas.width / canvas.font * 3 / 2).max(8) as usize);
         let wide = 30 + canvas.wide(letters(&name));
         if left > 4 && left + wide > canvas.width {
             (left, top) = (4, top + row);
@@ -329,13 +297,10 @@ fn x_scale(chart: &Chart, canvas: &Canvas, wide: u32) -> Scale {
     if let Some(areas) = &chart.areas {
         return Scale::of(&chart.x, areas.outlines.iter().flatten().map(|corner| corner.0), true, most);
     }
-    if let Some((from, to)) = chart.interval_range() {
-        return Scale::of(&chart.x, [from, to].into_iter(), true, most);
-    }
     let zero = chart.series.iter().any(|series| series.look == Look::Bars).then_some(0.0);
-    let room = chart.series.iter().any(|series| matches!(series.look, Look::Points | Look::Bars));
-    let mut scale =
-        Scale::of(&chart.x, chart.series.iter().flat_map(|series| &series.x).copied().chain(zero), room, most);
+    let room = chart.lies() || chart.series.iter().any(|series| series.look == Look::Points);
+    let all = chart.series.iter().flat_map(|series| [&series.x, &series.low, &series.high]).flatten();
+    let mut scale = Scale::of(&chart.x, all.copied().chain(zero), room, most);
     if !scale.log {
         // Numbers side by side need room.
         let fit = (wide / (canvas.wide(scale.letters()) + 12)).max(2) as usize;
@@ -344,7 +309,7 @@ fn x_scale(chart: &Chart, canvas: &Canvas, wide: u32) -> Scale {
     scale
 }
 
-fn y_scale(chart: &Chart, most: u32) -> Scale {
+fn y_scale(chart: &Chart, canvas: &Canvas, most: u32) -> Scale {
     let most = most.clamp(3, 10) as usize;
     if chart.choices.is_some() {
         // The page's script writes the numbers of what is chosen.
@@ -352,19 +317,17 @@ fn y_scale(chart: &Chart, most: u32) -> Scale {
         return Scale { low: 0.0, high: 4.0, log: false, ticks };
     }
     if !chart.y.names.is_empty() {
-        let mut scale = Scale::names(&chart.y.names, chart.y.names.len().div_ceil(most * 2));
-        if chart.lies() {
-            // Their names are written line by line.
-            scale.ticks.iter_mut().for_each(|tick| tick.1.clear());
-        }
+        let names = &chart.y.names;
+        let mut scale = Scale::names(names, if chart.lies() { 1 } else { names.len().div_ceil(most * 2) });
+        let limit = (canvas.width / canvas.font).clamp(16, 52) as usize;
+        scale.ticks.iter_mut().for_each(|(_, name)| *name = clipped(name, limit));
         return scale;
     }
     if let Some(areas) = &chart.areas {
         return Scale::of(&chart.y, areas.outlines.iter().flatten().map(|corner| corner.1), true, most);
     }
     let zero = chart.from_zero.then_some(0.0);
-    let all = chart.series.iter().flat_map(|series| [&series.y, &series.low, &series.high]).flatten();
-    Scale::of(&chart.y, all.copied().chain(zero), true, most)
+    Scale::of(&chart.y, chart.series.iter().flat_map(|series| &series.y).copied().chain(zero), true, most)
 }
 
 /// Axes of which one is longer, so that both have one scale.
@@ -390,10 +353,6 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
                 let edges = series.x.windows(2).zip(&series.y);
                 edges.flat_map(|(edges, &value)| [(edges[0], value), (edges[1], value)]).collect()
             }
-            Look::Steps => {
-                let next = series.x.iter().skip(1).chain(series.x.last());
-                points().zip(next).flat_map(|((x, y), &next)| [(x, y), (next, y)]).collect()
-            }
             _ => points().collect(),
         };
         let good = |&(x, y): &(f64, f64)| there(&chart.x, x) && there(&chart.y, y);
@@ -407,37 +366,20 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
                 plot.draw_series(path.into_iter().filter(good).map(bar))?;
             }
             Look::Intervals => {
-                let (from, to) = chart.interval_range().unwrap_or_default();
-                for (at, &(x, y)) in path.iter().enumerate().filter(|(_, point)| good(point)) {
-                    let ends = [&series.low, &series.high].map(|ends| ends.get(at).copied().unwrap_or(x));
-                    let [low, high] = ends.map(|end| if end.is_nan() { x } else { end.clamp(from, to) });
+                for ((&(x, y), &low), &high) in
+                    path.iter().zip(&series.low).zip(&series.high).filter(|((of, _), _)| good(of))
+                {
                     plot.draw_series([PathElement::new([(low, y), (high, y)], style)])?;
-                    for (end, cut, side) in [(low, ends[0] < from, -1), (high, ends[1] > to, 1)] {
-                        let arrow = [(0, px(5)), (side * px(8), 0), (0, -px(5))];
-                        let tick = [(0, px(4)), (0, -px(4)), (0, px(4))];
-                        let colour = if cut { CUT } else { colour };
-                        let mark = Polygon::new(arrow, colour.filled());
-                        if cut {
-                            plot.draw_series([EmptyElement::at((end, y)) + mark])?;
-                        } else {
-                            plot.draw_series([EmptyElement::at((end, y)) + PathElement::new(tick, style)])?;
-                        }
+                    for end in [low, high] {
+                        let tick = PathElement::new([(0, px(4)), (0, -px(4))], style);
+                        plot.draw_series([EmptyElement::at((end, y)) + tick])?;
                     }
                     plot.draw_series([Circle::new((x, y), px(4), colour.filled())])?;
                 }
             }
-            Look::Line | Look::Steps | Look::Bins | Look::Dashed => {
+            Look::Line | Look::Bins => {
                 for piece in path.split(|point| !good(point)).filter(|piece| !piece.is_empty()) {
-                    if series.look == Look::Dashed {
-                        // Level, so that no length has to be computed: plotters' own dashes want a newer glibc than 2.34.
-                        let [from, to] = [piece[0], piece[piece.len() - 1]].map(|end| plot.backend_coord(&end).0);
-                        for dash in (0..to - from).step_by(px(10) as usize) {
-                            let ends = [(dash, 0), ((dash + px(6)).min(to - from), 0)];
-                            plot.draw_series([EmptyElement::at(piece[0]) + PathElement::new(ends, style)])?;
-                        }
-                    } else {
-                        plot.draw_series([PathElement::new(piece.to_vec(), style)])?;
-                    }
+                    plot.draw_series([PathElement::new(piece.to_vec(), style)])?;
                 }
                 if series.look == Look::Line && series.x.len() <= 60 {
                     plot.draw_series(
@@ -445,11 +387,6 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
                             .filter(|point| good(point))
                             .map(|&point| Circle::new(point, px(3), colour.filled())),
                     )?;
-                    for ((&(x, _), &low), &high) in path.iter().zip(&series.low).zip(&series.high) {
-                        if good(&(x, low)) && good(&(x, high)) {
-                            plot.draw_series([PathElement::new([(x, low), (x, high)], style)])?;
-                        }
-                    }
                 }
             }
         }
@@ -460,23 +397,7 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
 fn signed(sign: Sign) -> (Vec<(i32, i32)>, RGBColor) {
     let (red, pink) = (RGBColor(0xe0, 0x22, 0x2f), RGBColor(0xc2, 0x25, 0x5c));
     let (corners, colour): (&[(i32, i32)], _) = match sign {
-        Sign::Cross => {
-            let cross = &[
-                (-5, -3),
-                (-3, -5),
-                (0, -2),
-                (3, -5),
-                (5, -3),
-                (2, 0),
-                (5, 3),
-                (3, 5),
-                (0, 2),
-                (-3, 5),
-                (-5, 3),
-                (-2, 0),
-            ];
-            (cross, red)
-        }
+        Sign::Cross => (&[(-6, -6), (0, -2), (6, -6), (2, 0), (6, 6), (0, 2), (-6, 6), (-2, 0)], red),
         Sign::Down => (&[(-5, -4), (5, -4), (0, 5)], RGBColor(0xe6, 0x77, 0x00)),
         Sign::Up => (&[(-5, 4), (5, 4), (0, -5)], pink),
         Sign::Circle => (&[(-5, 0), (-4, -4), (0, -5), (4, -4), (5, 0), (4, 4), (0, 5), (-4, 4)], pink),
@@ -503,40 +424,22 @@ fn map(plot: &mut Plot<'_>, areas: &Areas) -> Drawn {
     Ok(())
 }
 
-/// Cells of a heat map as an image with a pixel each, of which plotters would make elements, with texts that fit.
-fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>)) -> String {
+/// Cells of a heat map as an image with a pixel each, of which plotters would make elements.
+fn cells(heat: &Heat, (across, down): (&Range<i32>, &Range<i32>)) -> String {
     let all: Vec<f64> = heat.values.iter().flatten().copied().collect();
     let ends = heat.shading.ends(&all, heat.range);
-    let between = |range: &Range<i32>, i: usize, n: usize| {
-        range.start + (f64::from(range.end - range.start) * i as f64 / n.max(1) as f64).round() as i32
-    };
     let (rows, columns) = (heat.rows.len(), heat.columns.len());
-    let longest = heat.text.iter().flatten().map(|text| letters(text)).max().unwrap_or_default();
-    let fits = px(canvas.wide(longest) + 6) * columns as i32 <= across.end - across.start;
-    let (mut pixels, mut texts) = (vec![SHADES as u8; rows * columns], String::new());
+    let mut pixels = vec![SHADES as u8; rows * columns];
     for (r, row) in heat.values.iter().enumerate() {
-        let (top, bottom) = (between(down, rows - r - 1, rows), between(down, rows - r, rows));
-        for (c, shade) in row.iter().enumerate().filter_map(|(c, &value)| Some((c, heat.shading.shade(value, ends)?))) {
-            let shade = if heat.reversed() { SHADES - 1 - shade } else { shade };
-            let (left, right) = (between(across, c, columns), between(across, c + 1, columns));
-            pixels[(rows - r - 1) * columns + c] = shade as u8;
-            if let Some(text) = heat.text.get(r).and_then(|row| row.get(c)).filter(|text| fits && !text.is_empty()) {
-                let RGBColor(red, green, blue) = heat.shading.colour(shade);
-                let bright = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue) > 1400;
-                let (x, y, text) = (i32::midpoint(left, right), i32::midpoint(top, bottom), crate::escaped(text));
-                let _ = writeln!(
-                    texts,
-                    "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"middle\" font-family=\"sans-serif\" \
-                     font-size=\"{}\" fill=\"{}\">{text}</text>",
-                    px(canvas.font),
-                    if bright { "#000" } else { "#fff" }
-                );
+        for (c, &value) in row.iter().enumerate() {
+            if let Some(shade) = heat.shading.shade(value, ends) {
+                pixels[(rows - r - 1) * columns + c] = shade as u8;
             }
         }
     }
     let colours = (0..SHADES).map(|shade| heat.shading.colour(shade));
     let png = png::encode(columns as u32, &pixels, &colours.map(|RGBColor(r, g, b)| [r, g, b]).collect::<Vec<_>>());
-    let image = format!(
+    format!(
         "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" \
          style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{}\"/>\n",
         across.start,
@@ -544,27 +447,24 @@ fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>
         across.end - across.start,
         down.end - down.start,
         png::base64(&png)
-    );
-    image + &texts
+    )
 }
 
-/// Colours of a map: their shading, ends and unit, and whether they run from light to dark.
+/// Colours of a map: their shading, ends and unit.
 struct Colours<'a> {
     shading: Shading,
     ends: (f64, f64),
     unit: &'a str,
-    reversed: bool,
 }
 
 impl Colours<'_> {
     fn of(chart: &Chart) -> Option<Colours<'_>> {
         if let Some(Areas { shading, values, range, unit, .. }) = &chart.areas {
-            return Some(Colours { shading: *shading, ends: shading.ends(values, *range), unit, reversed: false });
+            return Some(Colours { shading: *shading, ends: shading.ends(values, *range), unit });
         }
         let Heat { shading, values, range, unit, .. } = chart.heat.as_ref()?;
         let all: Vec<f64> = values.iter().flatten().copied().collect();
-        let reversed = chart.heat.as_ref().is_some_and(Heat::reversed);
-        Some(Colours { shading: *shading, ends: shading.ends(&all, *range), unit, reversed })
+        Some(Colours { shading: *shading, ends: shading.ends(&all, *range), unit })
     }
 
     fn draw(&self, root: &Root<'_>, canvas: &Canvas, left: i32, down: &Range<i32>) -> Drawn {
@@ -572,7 +472,7 @@ impl Colours<'_> {
         let at = |share: f64| down.end - (tall * share).round() as i32;
         // Each down to the end, below the next one: side by side they would show seams.
         for shade in (0..SHADES).rev() {
-            let colour = self.shading.colour(if self.reversed { SHADES - 1 - shade } else { shade });
+            let colour = self.shading.colour(shade);
             let top = at((shade + 1) as f64 / SHADES as f64);
             root.draw(&Rectangle::new([(left, top), (left + px(12), down.end)], colour.filled()))?;
         }

@@ -25,7 +25,7 @@ mod shading;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-pub use chart::{Areas, Chart, Choices, Heat, Sign, unpack};
+pub use chart::{Areas, Chart, Choices, Heat, Sign};
 pub use shading::Shading;
 
 /// Rows of a table that are shown without unfolding it.
@@ -166,12 +166,10 @@ impl Page {
         let _ = writeln!(self.body, "<div class=\"{class}\">");
         for chart in charts {
             let number = self.charts.len();
-            let label = if chart.description.is_empty() { &chart.name } else { &chart.description };
             let _ = writeln!(
                 self.body,
-                "<div class=\"chart\"><figure id=\"chart-{number}\" role=\"img\" data-name=\"{}\" aria-label=\"{}\">",
+                "<div class=\"chart\"><figure id=\"chart-{number}\" role=\"img\" aria-label=\"{}\">",
                 escaped(&chart.name),
-                escaped(label),
             );
             let draw = |&(class, width, font): &(&str, u32, u32)| {
                 let (svg, frame) = draw::draw(chart, width, font);

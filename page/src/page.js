@@ -2,7 +2,7 @@
   const charts = [...document.querySelectorAll("figure[id^=chart-]")];
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const keyNames = read("keys");
-  const figures = charts.map((chart) => ({ ...read(chart.id.replace("chart", "data")), chart, svgs: [...chart.querySelectorAll("svg")] }));
+  const figures = charts.map((chart) => ({ ...read(chart.id.replace("chart", "data")), chart, name: chart.getAttribute("aria-label"), svgs: [...chart.querySelectorAll("svg")] }));
   const make = (name, text = "", more = {}) => Object.assign(document.createElement(name), { textContent: text, ...more });
   const button = (text, label, act) => {
     const element = make("button", text, { type: "button", onclick: act });
@@ -52,7 +52,7 @@
   const place = ({ names }, axis, value) => (names[axis].length ? names[axis][Math.floor(value)] : number(value));
   const points = (figure) => {
     const { map, heat, names, lies } = figure, x = figure.x || "x", y = figure.y || "y";
-    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: map.key === null ? undefined : map.key + i }))];
+    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: map.key + i }))];
     if (heat)
       return heat.values.map((row, r) => row.map((value, c) => ({
         x: c + 0.5, y: r + 0.5, there: value !== null,
@@ -62,11 +62,11 @@
     return figure.series.map(({ name, look, x: xs, y: ys, low, high, hover }) => ys.map((_, i) => {
       const bins = look === "bins", [from, to] = [xs[i], xs[i + 1]];
       const at = bins ? binText(from, to) : place(figure, "x", from);
-      const ends = low ? `, from ${number(low[i] ?? "-∞")} to ${number(high[i] ?? "∞")}` : "";
-      const said = lies ? [place(figure, "y", ys[i]), `${x} ${at}${ends}`] : [`${x} ${at}`, `${y} ${number(ys[i])}${ends}`];
+      const ends = low ? `, from ${number(low[i])} to ${number(high[i])}` : "";
+      const said = lies ? [place(figure, "y", ys[i]), `${x} ${at}${ends}`] : [`${x} ${at}`, `${y} ${number(ys[i])}`];
       return {
         x: bins ? (from + to) / 2 : from, y: ys[i], there: ys[i] !== null && from !== null, place: lies ? place(figure, "y", ys[i]) : at,
-        value: lies ? from : ys[i], low: low && [low[i] ?? "-∞", high[i] ?? "∞"], hover: hover?.[i],
+        value: lies ? from : ys[i], low: low && [low[i], high[i]], hover: hover?.[i],
         lines: hover ? hover[i].split("\n") : [name, ...said],
       };
     }));
@@ -197,18 +197,11 @@
       said.textContent = "Shown: " + box.selectedOptions[0].textContent;
     });
   };
-  // Numbers that the page holds packed: base64 of DEFLATE of groups of seven bits, the lowest first.
+  // Numbers that the page holds packed: base64 of DEFLATE of four bytes each, the lowest first.
   const unpacked = async (text) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    const numbers = [];
-    let value = 0, scale = 1;
-    for (const byte of new Uint8Array(await new Response(stream).arrayBuffer())) {
-      value += (byte & 127) * scale;
-      scale *= 128;
-      if (byte < 128) { numbers.push(value); [value, scale] = [0, 1]; }
-    }
-    return numbers;
+    return [...new Uint32Array(await new Response(stream).arrayBuffer())];
   };
   const drawChoice = (figure, choice) => {
     const series = figure.series[0], bins = series.y.length;
@@ -238,20 +231,20 @@
     svg.setAttribute("height", height);
     if (figure.choices) svg.append(Object.assign(svgPart("text", { x: 20, y: 50, "font-family": "sans-serif", "font-size": 48 }), { textContent: figure.choices.names[figure.choice || 0] }));
     const url = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svg.outerHTML);
-    if (!png) return download(figure.chart.dataset.name, "svg", url);
+    if (!png) return download(figure.name, "svg", url);
     const image = new Image();
     image.onload = () => {
       const canvas = make("canvas", "", { width: 2 * width, height: 2 * height }), paint = canvas.getContext("2d");
       paint.fillStyle = "#fff";
       paint.fillRect(0, 0, canvas.width, canvas.height);
       paint.drawImage(image, 0, 0, canvas.width, canvas.height);
-      download(figure.chart.dataset.name, "png", canvas.toDataURL());
+      download(figure.name, "png", canvas.toDataURL());
     };
     image.src = url;
   };
 
   figures.forEach((figure) => {
-    const { chart, choices, map } = figure, name = chart.dataset.name;
+    const { chart, choices, map, name } = figure;
     if (map) figure.svgs.forEach((svg) => (map.signs = [...svg.querySelectorAll("polygon")].length - map.at.length - map.marks.reduce((sum, { which }) => sum + which.length, 0)));
     chart.tabIndex = 0;
     // The arrow keys are the chart's, not the screen reader's.

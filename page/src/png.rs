@@ -15,17 +15,6 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     bytes.chunks(3).flat_map(four).collect()
 }
 
-/// Returns the bytes of [`base64`], or nothing for other text.
-pub(crate) fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    let sextets = text.bytes().map(|byte| ALPHABET.iter().position(|&known| known == byte));
-    let sextets: Vec<usize> = sextets.collect::<Option<_>>()?;
-    let three = |four: &[usize]| {
-        let bits = four.iter().chain(&[0; 3]).take(4).fold(0, |bits, &six| bits << 6 | six);
-        [16, 8, 0].map(|shift| (bits >> shift & 255) as u8).into_iter().take(four.len() - 1)
-    };
-    Some(sextets.chunks(4).flat_map(three).collect())
-}
-
 /// Returns a PNG of pixels, row by row from the top, each the number of its colour; one beyond the last is transparent.
 pub(crate) fn encode(width: u32, pixels: &[u8], colours: &[[u8; 3]]) -> Vec<u8> {
     let rows = pixels.chunks(width.max(1) as usize);

@@ -149,11 +149,8 @@ mod tests {
     #[test]
     fn ticks_say_numbers_of_any_size() {
         let texts = |ticks: Vec<(f64, String)>| ticks.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
-        assert_eq!(texts(Shading::Log.ticks((-6.0, -3.0))), ["0.000001", "0.00001", "0.0001", "0.001"]);
         assert_eq!(texts(Shading::Log.ticks((3.0, 7.0))), ["1000", "10000", "100000", "1000000", "1e7"]);
         assert_eq!(texts(Shading::Log.ticks((-5.0, -4.8)))[..3], ["0.00001", "0.000011", "0.0000125"]);
-        assert_eq!(texts(Shading::Log.ticks((0.0, 2.0))), ["1", "3", "10", "30", "100"]);
-        assert!(Shading::Log.ticks((-150.0, 150.0)).len() < 12);
         assert_eq!(texts(linear_ticks(-0.3, 0.3, 5)), ["-0.2", "0", "0.2"]);
     }
 

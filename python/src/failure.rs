@@ -49,7 +49,6 @@ impl From<GatherError> for Failure {
         match error {
             GatherError::Memory(error) => error.into(),
             GatherError::Decode(error) => error.into(),
-            GatherError::Merge(error) => Self::Value(error.to_string()),
         }
     }
 }
@@ -64,7 +63,7 @@ impl Failure {
         let message = with_causes(self);
         let mut place: (Option<OsString>, _, Option<u64>, _) = (None, None, None, None);
         let class = match self {
-            Self::Value(_) | Self::Sums(SumsError::Different(_) | SumsError::Twice(_)) => {
+            Self::Value(_) | Self::Sums(SumsError::Different(_)) => {
                 return Ok(PyValueError::new_err(message));
             }
             Self::Work(WorkError::Capacity(_)) | Self::Memory(_) | Self::Pages(_) => {

@@ -42,7 +42,7 @@ mod _native {
     #[pymodule_export]
     use crate::parquet::to_parquet;
     #[pymodule_export]
-    use crate::report::{RunSums, against_of, count, run_sums};
+    use crate::report::{RunSums, count, run_sums};
     #[pymodule_export]
     use crate::synthetic::generate;
     #[pymodule_export]

@@ -91,7 +91,7 @@ impl RunSums {
 
     #[getter]
     fn files(&self) -> Vec<OsString> {
-        self.0.files.iter().map(OsString::from).collect()
+        self.0.files.clone()
     }
 
     /// The files of the tables.
@@ -113,24 +113,19 @@ impl RunSums {
 
     #[getter]
     fn against(&self) -> &'static str {
-        name_of(self.0.view.against)
+        match self.0.view.against {
+            Against::Number => "number",
+            Against::Place => "place",
+        }
     }
 }
 
-/// Sums up the events of some inputs. `against`: "number", "place", or what fits the first event of the file; `first_place`:
-/// events of the run before these.
+/// Sums up the events of some inputs; `first_place`: events of the run before these.
 #[pyfunction]
-#[pyo3(signature = (request, against = None, first_place = 0))]
-pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_place: u64) -> PyResult<RunSums> {
+#[pyo3(signature = (request, first_place = 0))]
+pub fn run_sums(py: Python<'_>, request: Request, first_place: u64) -> PyResult<RunSums> {
     let first = request.first_file();
-    let against = match against {
-        None => py.detach(|| report::against_of(first.as_deref())),
-        Some("number") => Against::Number,
-        Some("place") => Against::Place,
-        Some(other) => {
-            return Err(Failure::Value(format!("against: {other:?} is neither number nor place")).into());
-        }
-    };
+    let against = py.detach(|| report::against_of(first.as_deref()));
     let detector = request.detector(py);
     let part = py.detach(|| request.part(first_place));
     let task = check(py, request)?;
@@ -162,19 +157,6 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
         Ok(Sums::new(&task.names, Arc::clone(&detector), task.options, gathered).of_part(part))
     })?;
     Ok(RunSums(Arc::new(sums)))
-}
-
-/// Returns the time axis of pictures of a run with this first file, if none is named.
-#[pyfunction]
-pub fn against_of(py: Python<'_>, path: PathBuf) -> &'static str {
-    name_of(py.detach(|| report::against_of(Some(&path))))
-}
-
-const fn name_of(against: Against) -> &'static str {
-    match against {
-        Against::Number => "number",
-        Against::Place => "place",
-    }
 }
 
 /// The number of events in a section of a file; with `keep_going`, up to where it cannot be followed.

@@ -168,8 +168,3 @@ def test_the_page_of_a_cluster_is_that_of_one_process_also_when_a_worker_dies(cl
     with pytest.raises(ValueError, match="would replace"):
         report(files, synthetic, busy, client)
     assert report([], synthetic, page, client)["events"] == 0
-    # Where the place counts, events before a split are counted.
-    ut.report(files, synthetic, page, against="place")
-    expected = page.read_bytes()
-    report(files, synthetic, page, client, against="place", events=200, threads=1)
-    assert page.read_bytes() == expected

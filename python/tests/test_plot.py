@@ -69,7 +69,7 @@ def test_sums_of_a_run_are_histograms(fixtures, busy, synthetic, v5):
         for layer in range(4):
             expected = np.bincount(np.minimum(hits[name][hits.layer == layer], n), minlength=n + 1)
             assert np.array_equal(found[name].view(flow=True)[layer], expected)
-    events = ut.run_sums(busy, synthetic, against="place").histograms()["events"]
+    events = ut.run_sums(open(busy, "rb").read(), synthetic).histograms()["events"]
     assert events.sum() == 700 and events.axes[0].name == "place" and events.axes[0].edges[0] == 0
     nothing = ut.run_sums(b"", synthetic).histograms()
     assert all(one.sum(flow=True) == 0 for one in nothing.values())

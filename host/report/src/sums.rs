@@ -2,27 +2,28 @@
 //!
 //! Any process on any machine can sum a part. The parts, added in any order, give the sums and page of the whole run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::RunView;
 use crate::page::names::count;
+use crate::run::{RunView, pairs};
 use ut_data::detector::{Boards, Geometry};
 use ut_data::error::{WorkError, with_causes};
 use ut_data::input::{FileVersions, Seen};
 use ut_data::{DecodeOptions, DetectorTables, Grouping};
 
-/// Format of a file of sums; another layout has another number.
-const FORMAT: &str = "ut-decode sums 4";
+/// First line of a file of sums, unpacked, in any format.
+const BEGIN: &str = "ut-decode sums ";
 
-/// First bytes of sums in any format, unpacked.
-const BEGIN: &[u8] = br#"{"format":"ut-decode sums "#;
+/// First line of a file of sums, unpacked; another layout has another number.
+const FORMAT: &str = "ut-decode sums 5\n";
 
 /// Bytes of the largest sums, unpacked. Short names take twelve times as much in memory.
 const MOST_BYTES: u64 = 64 << 20;
@@ -81,10 +82,10 @@ pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, 
 pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.
     job: String,
-    called: String,
+    /// Inputs for a message.
+    inputs: String,
     /// Number of the shard, and the number of shards.
     shard: (u64, u64),
-    section: Option<[u64; 3]>,
     events: u64,
     hits: u64,
     numbers: Option<(u64, u64)>,
@@ -94,58 +95,53 @@ impl Part {
     /// Makes shard `i` of `n` of the events that `selection` chooses of some files, or of a section of the only file:
     /// its first byte, the byte behind its last one, and the events of the run before it. `None` if a file is not
     /// regular: another pipe may have the same name.
-    pub fn of(files: &[PathBuf], ((i, n), selection): ((u64, u64), String), section: Option<[u64; 3]>) -> Option<Self> {
+    pub fn of(files: &[PathBuf], (shard, selection): ((u64, u64), String), section: Option<[u64; 3]>) -> Option<Self> {
         // A folder may have another name on another machine.
         let name = |file: &'_ PathBuf| file.file_name().unwrap_or(file.as_os_str()).to_owned();
         let input = |file: &PathBuf| Some((name(file), file.metadata().ok().filter(Metadata::is_file)?.len()));
-        let inputs = files.iter().map(input).collect::<Option<Vec<_>>>()?;
-        let which = match (section, n) {
-            (Some([start, end, _]), _) => format!("bytes {start} to {end} of "),
-            (None, 1) => String::new(),
-            (None, n) => format!("part {i} of {n} of "),
-        };
-        let all = match files {
+        let all = files.iter().map(input).collect::<Option<Vec<_>>>()?;
+        let mut inputs = match files {
             [file] => name(file).to_string_lossy().into_owned(),
             files => count(files.len() as u64, "file"),
         };
-        let (job, called) = (format!("{inputs:?} {selection}"), which + &all);
-        Some(Self { job, called, shard: (i, n), section, events: 0, hits: 0, numbers: None })
+        if let Some([start, end, _]) = section {
+            inputs = format!("bytes {start} to {end} of {inputs}");
+        }
+        let job = format!("{all:?} {selection} {section:?}");
+        Some(Self { job, inputs, shard, events: 0, hits: 0, numbers: None })
     }
 
-    fn job(&self) -> (&str, u64) {
-        (&self.job, self.shard.1)
+    fn name(&self) -> String {
+        match self.shard {
+            (_, 1) => self.inputs.clone(),
+            (i, n) => format!("part {i} of {n} of {}", self.inputs),
+        }
     }
 }
 
-/// Returns a part with events that is in both. Empty files may well have the same name.
-fn shared<'a>(parts: &'a BTreeSet<Part>, others: &'a BTreeSet<Part>) -> Option<&'a Part> {
-    parts.intersection(others).find(|part| part.events > 0)
-}
-
-/// Returns a warning for each job of which parts are missing; `files` have the parts.
-fn missing(parts: &BTreeSet<Part>, files: &[(&Path, BTreeSet<Part>)]) -> Vec<String> {
-    let mut jobs: BTreeMap<(&str, u64), BTreeSet<u64>> = BTreeMap::new();
-    for part in parts {
-        jobs.entry(part.job()).or_default().insert(part.shard.0);
+/// Returns a warning for each job of which parts are missing.
+fn missing(parts: &BTreeSet<Part>) -> Vec<String> {
+    let mut jobs: BTreeMap<(&str, &str, u64), BTreeSet<u64>> = BTreeMap::new();
+    for Part { job, inputs, shard: (i, n), .. } in parts {
+        jobs.entry((job, inputs, *n)).or_default().insert(*i);
     }
-    let warning = |(job, there): ((&str, u64), BTreeSet<u64>)| {
-        let n = job.1;
+    let warning = |((_, inputs, n), there): ((&str, &str, u64), BTreeSet<u64>)| {
         let missing = n - there.iter().filter(|i| (1..=n).contains(*i)).count() as u64;
         let first = (1..=n).find(|i| !there.contains(i))?;
-        let file = files.iter().find(|(_, parts)| parts.iter().any(|part| part.job() == job))?.0.display();
         Some(format!(
-            "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The sums are too small"
+            "of {inputs}, {missing} of {n} parts are missing, the first of them {first}/{n}: the sums are too small"
         ))
     };
     jobs.into_iter().filter_map(warning).collect()
 }
 
 /// Sums over the events of a run, or of a part of it, with their detector and files.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sums {
     /// Files, each once, in the order of their names on the command line.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<OsString>,
     /// The detector.
+    #[serde(serialize_with = "write_detector", deserialize_with = "read_detector")]
     pub detector: Arc<Detector>,
     /// Options of clustering.
     pub options: DecodeOptions,
@@ -163,65 +159,30 @@ pub struct Sums {
     pub failures: Vec<String>,
     parts: BTreeSet<Part>,
     /// Versions of the banks, by file.
-    pub versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>>,
+    #[serde(with = "pairs")]
+    pub versions: BTreeMap<OsString, BTreeSet<Option<u8>>>,
 }
 
-type KeptVersions = (Name, Vec<(Option<u8>, u64)>);
-
-/// Name of a file in JSON: text, where it is text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Name {
-    Text(String),
-    Other(OsString),
+fn write_detector<S: Serializer>(detector: &Detector, to: S) -> Result<S::Ok, S::Error> {
+    let Detector { tables, boards, geometry } = detector;
+    let names = [boards, geometry].map(|name| name.clone().map(OsString::from));
+    (tables.boards().to_bytes(), tables.geometry().to_bytes(), tables.grouping(), names).serialize(to)
 }
 
-impl From<&PathBuf> for Name {
-    fn from(path: &PathBuf) -> Self {
-        path.to_str().map_or_else(|| Self::Other(path.into()), |text| Self::Text(text.to_owned()))
-    }
-}
-
-impl From<Name> for PathBuf {
-    fn from(name: Name) -> Self {
-        match name {
-            Name::Text(text) => text.into(),
-            Name::Other(name) => name.into(),
-        }
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    format: String,
-    files: Vec<Name>,
-    boards_name: Option<Name>,
-    geometry_name: Option<Name>,
-    boards: Vec<u8>,
-    geometry: Vec<u8>,
-    grouping: Grouping,
-    options: DecodeOptions,
-    view: RunView,
-    numbers: Option<(u64, u64)>,
-    measured: u64,
-    generated: u64,
-    warnings: Vec<String>,
-    failures: Vec<String>,
-    versions: Vec<KeptVersions>,
-    parts: BTreeSet<Part>,
+fn read_detector<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Detector>, D::Error> {
+    type Kept = (Vec<u8>, Vec<u8>, Grouping, [Option<OsString>; 2]);
+    let (boards, geometry, grouping, names) = Kept::deserialize(from)?;
+    let boards = Boards::parse(&boards, "boards").map_err(D::Error::custom)?;
+    let geometry = Geometry::parse(&geometry, "geometry").map_err(D::Error::custom)?;
+    // The tables were checked before they were used.
+    let tables = DetectorTables::trusting(boards, geometry, grouping).map_err(D::Error::custom)?;
+    let [boards, geometry] = names.map(|name| name.map(PathBuf::from));
+    Ok(Arc::new(Detector { tables, boards, geometry }))
 }
 
 /// Why sums are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SumsError {
-    /// A file cannot be read.
-    #[error("cannot read {}", file.display())]
-    Io {
-        /// The file.
-        file: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
     /// A file holds no sums, or damaged ones.
     #[error("{name}: not sums of ut-decode report: {why}")]
     NoSums {
@@ -230,12 +191,13 @@ pub enum SumsError {
         /// Fault that was found.
         why: String,
     },
-    /// Two are the same part of a job.
-    #[error("{0}, which would count twice")]
-    Twice(String),
-    /// Two are of different detectors, options or events.
-    #[error("these sums do not belong together: they are of {0}")]
-    Different(&'static str),
+    /// Two are of different detectors or options, or of the same events.
+    #[error("{0}")]
+    Different(String),
+}
+
+fn different(why: &str) -> SumsError {
+    SumsError::Different(format!("these sums do not belong together: {why}"))
 }
 
 impl Sums {
@@ -243,10 +205,9 @@ impl Sums {
     pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
         let Gathered { view, seen, failures, numbers } = gathered;
         let warnings = seen.warnings().collect();
-        let mut versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>> = BTreeMap::new();
+        let mut versions: BTreeMap<OsString, BTreeSet<Option<u8>>> = BTreeMap::new();
         for file in seen.files {
-            let judged = file.judged();
-            add_versions(versions.entry(file.file).or_default(), judged);
+            versions.entry(file.file.clone().into()).or_default().extend(file.judged().into_keys());
         }
         let mut sums = Self {
             files: Vec::new(),
@@ -261,7 +222,7 @@ impl Sums {
             parts: BTreeSet::new(),
             versions,
         };
-        sums.add_files(files);
+        sums.add_files(files.iter().map(OsString::from));
         sums
     }
 
@@ -281,10 +242,10 @@ impl Sums {
     /// Checks that the hits were decoded with these tables and options.
     pub fn check_made_with(&self, tables: &DetectorTables, options: DecodeOptions) -> Result<(), SumsError> {
         if self.detector.tables != *tables {
-            return Err(SumsError::Different("different detectors"));
+            return Err(different("they are of different detectors"));
         }
         if self.options != options {
-            return Err(SumsError::Different("hits with different clustering"));
+            return Err(different("they are of hits with different clustering"));
         }
         Ok(())
     }
@@ -296,20 +257,24 @@ impl Sums {
     /// they were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
-        if self.view.against != other.view.against {
-            return Err(SumsError::Different("different time axes, by event number and by place (--against)"));
+        // Without events, either axis will do.
+        if self.view.against != other.view.against && self.view.events > 0 && other.view.events > 0 {
+            return Err(different(
+                "they are of different axes of time, event numbers and the order of reading: draw each by itself",
+            ));
         }
-        if let Some(part) = shared(&self.parts, &other.parts) {
-            return Err(SumsError::Twice(format!("both are sums of {}", part.called)));
+        // Empty files may well have the same name.
+        if let Some(part) = self.parts.intersection(&other.parts).find(|part| part.events > 0) {
+            return Err(different(&format!("both are of {}, which would count twice", part.name())));
         }
         let mut view = self.view.clone();
-        view.merge(&other.view).map_err(|_| SumsError::Different("different detectors"))?;
+        view.merge(&other.view);
         if !view.is_of(&self.detector.tables) {
-            return Err(SumsError::Different("more than can be counted"));
+            return Err(different("they are more than can be counted"));
         }
         self.view = view;
         self.parts.extend(other.parts.iter().cloned());
-        self.add_files(&other.files);
+        self.add_files(other.files.iter().cloned());
         self.numbers = both(self.numbers, other.numbers);
         self.measured = self.measured.saturating_add(other.measured);
         self.generated = self.generated.saturating_add(other.generated);
@@ -322,15 +287,16 @@ impl Sums {
             mine.extend(new);
         }
         for (file, versions) in &other.versions {
-            add_versions(self.versions.entry(file.clone()).or_default(), versions.clone());
+            self.versions.entry(file.clone()).or_default().extend(versions);
         }
         Ok(())
     }
 
     /// Returns the error of the first file with banks of which none has the version of the board table.
     pub fn wrong_version(&self) -> Option<String> {
-        let wrong = |(file, versions): (&PathBuf, &BTreeMap<Option<u8>, u64>)| {
-            let file = FileVersions { versions: versions.clone(), ..FileVersions::new(file) };
+        let wrong = |(file, versions): (&OsString, &BTreeSet<Option<u8>>)| {
+            let versions = versions.iter().map(|version| (*version, 1)).collect();
+            let file = FileVersions { versions, ..FileVersions::new(file.as_ref()) };
             file.check(&self.detector.tables).err().map(|error| error.to_string())
         };
         self.versions.iter().find_map(wrong)
@@ -341,42 +307,23 @@ impl Sums {
         if self.failures.is_empty() { self.wrong_version().into_iter().collect() } else { self.failures.clone() }
     }
 
-    fn add_files(&mut self, files: &[PathBuf]) {
-        let mut known: std::collections::HashSet<PathBuf> = self.files.iter().cloned().collect();
-        self.files.extend(files.iter().filter(|file| known.insert((*file).clone())).cloned());
+    fn add_files(&mut self, files: impl Iterator<Item = OsString>) {
+        let mut known: HashSet<OsString> = self.files.iter().cloned().collect();
+        self.files.extend(files.filter(|file| known.insert(file.clone())));
     }
 
     /// Returns the bytes of a file of these sums, or an error if they are more than can be read.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        let tables = &self.detector.tables;
-        let kept = Kept {
-            format: FORMAT.to_owned(),
-            files: self.files.iter().map(Name::from).collect(),
-            boards_name: self.detector.boards.as_ref().map(Name::from),
-            geometry_name: self.detector.geometry.as_ref().map(Name::from),
-            boards: tables.boards().to_bytes(),
-            geometry: tables.geometry().to_bytes(),
-            grouping: tables.grouping(),
-            options: self.options,
-            view: self.view.clone(),
-            numbers: self.numbers,
-            measured: self.measured,
-            generated: self.generated,
-            parts: self.parts.clone(),
-            warnings: self.warnings.clone(),
-            failures: self.failures.clone(),
-            versions: self.versions.iter().map(|(file, of)| (file.into(), of.clone().into_iter().collect())).collect(),
-        };
         let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
         // Without a checksum, a flipped bit would be another number on the page.
         packed.include_checksum(true)?;
-        let text = serde_json::to_vec(&kept)?;
+        let text = FORMAT.to_owned() + &serde_json::to_string(self)?;
         if text.len() as u64 > MOST_BYTES {
             let mib = MOST_BYTES >> 20;
             let why = format!("the sums are larger than {mib} MiB, the most that --merge reads: sum fewer files");
             return Err(io::Error::other(why));
         }
-        packed.write_all(&text)?;
+        packed.write_all(text.as_bytes())?;
         packed.finish()
     }
 
@@ -389,77 +336,43 @@ impl Sums {
         if text.len() as u64 > MOST_BYTES {
             return Err(refused(format!("larger than {} MiB", MOST_BYTES >> 20)));
         }
-        let kept: Kept = serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
-        if kept.format != FORMAT {
-            return Err(refused(format!("the format is {:?}, not {FORMAT:?}", kept.format)));
-        }
-        let no_tables = |error: ut_data::TablesError| refused(error.to_string());
-        let boards = Boards::parse(&kept.boards, "boards").map_err(no_tables)?;
-        let geometry = Geometry::parse(&kept.geometry, "geometry").map_err(no_tables)?;
-        // The tables were checked before they were used.
-        let tables = DetectorTables::trusting(boards, geometry, kept.grouping).map_err(no_tables)?;
-        if !kept.view.is_of(&tables) {
+        let Some(json) = text.strip_prefix(FORMAT.as_bytes()) else {
+            return Err(refused(format!("the first line is not {:?}", FORMAT.trim_end())));
+        };
+        let sums: Self = serde_json::from_slice(json).map_err(|error| refused(error.to_string()))?;
+        if !sums.view.is_of(&sums.detector.tables) {
             return Err(refused("the numbers do not fit the detector".to_owned()));
         }
-        let path = |name: Option<Name>| name.map(PathBuf::from);
-        let detector = Detector { tables, boards: path(kept.boards_name), geometry: path(kept.geometry_name) };
-        Ok(Self {
-            files: kept.files.into_iter().map(PathBuf::from).collect(),
-            detector: Arc::new(detector),
-            options: kept.options,
-            view: kept.view,
-            numbers: kept.numbers,
-            measured: kept.measured,
-            generated: kept.generated,
-            parts: kept.parts,
-            warnings: kept.warnings,
-            failures: kept.failures,
-            versions: kept.versions.into_iter().map(|(file, of)| (file.into(), of.into_iter().collect())).collect(),
-        })
+        Ok(sums)
     }
 
     /// Returns true if a file begins as one of sums does. Pipes, which can be read only once, are left alone.
     pub fn is_file(path: &Path) -> bool {
         let mut begin = vec![0; BEGIN.len()];
         let read = |file| zstd::Decoder::new(file)?.read_exact(&mut begin);
-        path.is_file() && File::open(path).and_then(read).is_ok() && begin == BEGIN
+        path.is_file() && File::open(path).and_then(read).is_ok() && begin == BEGIN.as_bytes()
     }
 
     /// Adds the sums in files, in this order; `None` without files. Warns of missing parts, and refuses repeated ones.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
-        let (mut all, mut parts): (Option<Self>, Vec<(&Path, BTreeSet<Part>)>) = (None, Vec::new());
+        let mut all: Option<Self> = None;
         for path in files {
-            let sums = Self::of_file(path)?;
-            let added = all.as_mut().map_or(Ok(()), |all| all.add(&sums));
-            let twice = |(_, parts): &&(_, BTreeSet<Part>)| shared(parts, &sums.parts).is_some();
-            // The names of the files say more than those of their parts.
-            if let (Err(SumsError::Twice(_)), Some((other, _))) = (&added, parts.iter().find(twice)) {
-                let both = format!("{} and {} are sums of the same events", other.display(), path.display());
-                return Err(SumsError::Twice(both));
-            }
-            added?;
-            parts.push((path, sums.parts.clone()));
-            all.get_or_insert(sums);
+            let name = path.display().to_string();
+            let sums = if name == "-" {
+                Self::from_bytes(io::stdin().lock(), &name)
+            } else {
+                let refused = |error: io::Error| SumsError::NoSums { name: name.clone(), why: error.to_string() };
+                Self::from_bytes(File::open(path).map_err(refused)?, &name)
+            }?;
+            let Some(all) = &mut all else {
+                all = Some(sums);
+                continue;
+            };
+            all.add(&sums).map_err(|error| SumsError::Different(format!("{name}: {error}")))?;
         }
         if let Some(all) = &mut all {
-            all.warnings.extend(missing(&all.parts, &parts));
+            all.warnings.extend(missing(&all.parts));
         }
         Ok(all)
-    }
-
-    fn of_file(path: &Path) -> Result<Self, SumsError> {
-        let name = path.display().to_string();
-        if name == "-" {
-            return Self::from_bytes(io::stdin().lock(), &name);
-        }
-        let file = File::open(path).map_err(|source| SumsError::Io { file: path.to_path_buf(), source })?;
-        Self::from_bytes(file, &name)
-    }
-}
-
-fn add_versions(all: &mut BTreeMap<Option<u8>, u64>, more: BTreeMap<Option<u8>, u64>) {
-    for (version, n) in more {
-        let sum = all.entry(version).or_default();
-        *sum = sum.saturating_add(n);
     }
 }

@@ -131,13 +131,10 @@ fn best_so_far(page: &mut Page, report: &Report, summary: &Summary) {
         .filter_map(|(i, best)| Some((i as f64, report.objective.value((*best)?))));
     let (steps, bests): (Vec<f64>, Vec<f64>) = best.unzip();
     let mut chart = Chart::new("best-so-far", "evaluation", report.objective.axis()).log_y();
-    chart = chart.points("evaluation", &x, &y, &hover).steps("best until then", &steps, &bests);
+    chart = chart.points("evaluation", &x, &y, &hover).line("best until then", &steps, &bests);
     if let Some(default) = summary.default {
-        chart = chart.level(
-            "default",
-            (0.0, summary.evaluations.saturating_sub(1).max(1) as f64),
-            report.objective.value(default),
-        );
+        let last = summary.evaluations.saturating_sub(1).max(1) as f64;
+        chart = chart.line("default", &[0.0, last], &[report.objective.value(default); 2]);
     }
     page.chart(&chart);
     page.note("Each point is an evaluation (median of its samples).");
@@ -178,8 +175,8 @@ fn effects(page: &mut Page, report: &Report, summary: &Summary) {
         Chart::new(&of.parameter, &of.parameter, report.objective.axis())
             .log_y()
             .height(300)
-            .named("best", &places, &line(|effect| effect.best), None)
-            .named("median", &places, &line(|effect| effect.median), None)
+            .named("best", &places, &line(|effect| effect.best))
+            .named("median", &places, &line(|effect| effect.median))
     };
     page.charts(&shown.iter().map(chart).collect::<Vec<_>>());
     page.note("The best and the median of what was tried with each value.");
@@ -254,7 +251,6 @@ fn map(report: &Report, (across, columns): &Axis<'_>, (down, rows): &Axis<'_>, r
         hover: (0..rows.len()).map(|r| (0..columns.len()).map(|c| tip(r, c)).collect()).collect(),
         unit: report.objective.axis().to_owned(),
         shading: Shading::Log,
-        less_is_better: !report.objective.more_is_better(),
         range: Some(range),
         ..Heat::default()
     };

@@ -87,12 +87,14 @@ fn line(report: &Report, axis: usize) -> Chart {
     let places: Vec<String> = of.values.iter().map(|&value| value_text(&of.name, value)).collect();
     let spread = |value: &u32| best_at(report, &ranking, &[(axis, *value)]).and_then(|i| report.points[i].measured);
     let line = |pick: fn(Spread) -> f64| of.values.iter().map(|v| spread(v).map_or(f64::NAN, pick)).collect::<Vec<_>>();
-    let (low, high) = (line(|s| s.q1), line(|s| s.q3));
-    let bars = (report.about.rounds > 1).then_some((&low[..], &high[..]));
-    let mut chart = Chart::new(&of.name, &of.name, &report.about.unit);
-    chart = chart.named("median, and the middle half", &places, &line(|s| s.median), bars);
+    let chart = Chart::new(&of.name, &of.name, &report.about.unit).named("median", &places, &line(|s| s.median));
+    let chart = if report.about.rounds > 1 {
+        chart.named("lower quartile", &places, &line(|s| s.q1)).named("upper quartile", &places, &line(|s| s.q3))
+    } else {
+        chart
+    };
     match report.points[report.default].measured {
-        Some(default) => chart.named_level("default", default.median),
+        Some(default) => chart.line("default", &[0.0, places.len() as f64], &[default.median; 2]),
         None => chart,
     }
 }
@@ -104,9 +106,12 @@ fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
         let place = best_at(report, &ranking, &[(x, across.values[column]), (y, down.values[row])])?;
         Some((place, report.points[place].measured?.median))
     };
-    let matrix = |of: &dyn Fn(Option<(usize, f64)>) -> String| -> Vec<Vec<String>> {
-        let row = |r: usize| (0..across.values.len()).map(|c| of(at(r, c))).collect();
-        (0..down.values.len()).map(row).collect()
+    let hover = |r: usize, c: usize| match at(r, c) {
+        Some((place, value)) => {
+            let marks = report.marks(place).iter().map(|mark| format!(", {mark}")).collect::<String>();
+            format!("{}: {}{marks}", report.point_text(&report.points[place].values), number(value))
+        }
+        None => String::new(),
     };
     let names = |axis: &super::axis::Axis| axis.values.iter().map(|&v| value_text(&axis.name, v)).collect::<Vec<_>>();
     let rows = 0..down.values.len();
@@ -116,18 +121,8 @@ fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
         columns: names(across),
         rows: names(down),
         values: values.collect(),
-        hover: matrix(&|cell| {
-            cell.map_or_else(String::new, |(place, value)| {
-                format!("{}: {}", report.point_text(&report.points[place].values), number(value))
-            })
-        }),
-        text: matrix(&|cell| {
-            cell.map_or_else(String::new, |(place, value)| {
-                [vec![number(value)], report.marks(place).into_iter().map(str::to_owned).collect()].concat().join(" ")
-            })
-        }),
+        hover: (0..down.values.len()).map(|r| (0..across.values.len()).map(|c| hover(r, c)).collect()).collect(),
         unit: report.about.unit.clone(),
-        less_is_better: report.about.less_is_better,
         ..Heat::default()
     };
     Chart::new(&format!("{} and {}", across.name, down.name), &across.name, &down.name).heat_map(heat)

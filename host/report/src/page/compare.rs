@@ -2,7 +2,6 @@
 
 use chart_page::Page;
 
-use super::maps::remarks;
 use super::names::{count, lanes_of_sectors, sector as sector_name, short};
 use super::{Drawing, Run};
 use crate::{Difference, MARKED};
@@ -60,10 +59,4 @@ pub fn summary(page: &mut Page, drawing: &Drawing<'_>, reference: &Run<'_>, diff
         let rows = marked.iter().map(|d| (true, row(d))).collect();
         page.long_table("Sectors that differ", &head.map(str::to_owned), rows);
     }
-    let head = [&head[..], &["remark on A", "remark on B"]].concat();
-    let rows = differences.iter().map(|d| {
-        let stands_out = d.is_marked() || d.is_charge_marked();
-        (stands_out, [&row(d)[..], &[run, reference].map(|run| remarks(run, d.sector))].concat())
-    });
-    page.folded_table("All sectors of A and B", &head.into_iter().map(str::to_owned).collect::<Vec<_>>(), rows);
 }

@@ -6,7 +6,7 @@ use super::Run;
 use super::names::{LAYERS, lane, lanes_of_sectors, sector, short};
 use crate::{Difference, MARKED, OutlierKind, SectorShape, mean_charge, shapes};
 use ut_data::DetectorTables;
-use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, N_SECTORS, sectors_of_layer};
+use ut_data::detector::{N_LAYERS, N_SECTORS, sectors_of_layer};
 
 /// Heights of a map, alone and in a row of three, CSS pixels.
 const HEIGHTS: (u32, u32) = (470, 330);
@@ -58,12 +58,11 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
         shading: map.shading,
         range: map.range.or_else(|| range(&map.values, FAR)),
         marks: marks.filter(|(_, _, which)| !which.is_empty()).collect(),
-        first_key: Some(of_layer.start as u64),
-        sides: Some(["A side".to_owned(), "C side".to_owned()]),
+        first_key: of_layer.start as u64,
+        sides: ["A side", "C side"],
     };
     Chart::new(&format!("{} {}", map.name, LAYERS[layer]), "x, mm", "y, mm")
         .title(&format!("{}{}", LAYERS[layer], map.title))
-        .describe(&format!("Map of layer {}: {}, {}", LAYERS[layer], map.name, map.unit))
         .height(height)
         .areas(areas)
 }
@@ -255,60 +254,4 @@ pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>
         },
     );
     page.note("ΣADC of a hit's strips. A sector with few hits in one of the runs is not compared.");
-}
-
-pub fn table(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
-    let (lanes, view) = (lanes_of_sectors(tables), &run.sums.view);
-    let head = [
-        "number",
-        "layer",
-        "side",
-        "stave",
-        "face",
-        "module",
-        "sector",
-        "boards and lanes",
-        "hits",
-        "an event",
-        "by expected",
-        "mean charge",
-        "mean size",
-        "remark",
-    ]
-    .map(str::to_owned);
-    let rows = (0..N_SECTORS).map(|s| {
-        let hits = view.hits_of_sector(s);
-        let mut row = vec![s.to_string()];
-        row.extend(match lanes[s].first().map(|&slot| tables.boards().lanes[slot]) {
-            Some(lane) => {
-                let side = if lane.side == 1 { "A" } else { "C" };
-                let layer = LAYERS[lane.layer as usize % N_LAYERS];
-                let rest = [lane.stave, lane.face, lane.module, lane.sector].map(|n| n.to_string());
-                [&[layer.to_owned(), side.to_owned()][..], &rest].concat()
-            }
-            None => vec![String::new(); 6],
-        });
-        let slots = lanes[s].iter().map(|slot| format!("{}.{}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD));
-        let ratio = run.verdicts.expected[s].filter(|e| *e > 0.0).map_or(f64::NAN, |e| hits as f64 / e);
-        let size = if view.clusters > 0 && hits > 0 { view.sizes[s] as f64 / hits as f64 } else { f64::NAN };
-        let remarks = remarks(run, s);
-        row.extend([
-            slots.collect::<Vec<_>>().join(", "),
-            hits.to_string(),
-            short(hits as f64 / view.events.max(1) as f64),
-            short(ratio),
-            short(mean_charge(view, s).0),
-            short(size),
-            remarks.clone(),
-        ]);
-        (!remarks.is_empty(), row)
-    });
-    page.folded_table("All sectors", &head, rows);
-}
-
-pub fn remarks(run: &Run<'_>, sector: usize) -> String {
-    let of_sector = run.verdicts.outliers.iter().filter(|outlier| outlier.sector == Some(sector));
-    let mut remarks: Vec<&str> = of_sector.map(|outlier| outlier.kind.name()).collect();
-    remarks.dedup();
-    remarks.join(", ")
 }

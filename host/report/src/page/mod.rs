@@ -8,16 +8,19 @@ mod spectra;
 mod tests;
 mod time;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use chart_page::Page;
 use serde_json::Value;
 
 use self::names::{count, difference_json, lanes_of_sectors, place_text, run_json, short, whole};
+use crate::outliers::{
+    DEAD, HOT, LEAST_EVENTS, LOW_CHARGE, NOISY, QUIET, SIGMAS, SILENT_EXPECTED, STRIP_FACTOR, STRIP_HITS,
+};
 use crate::{
-    Difference, MARKED, Outlier, OutlierKind, Rules, RunView, Sums, SumsError, Verdicts, differences, mask, meaning,
-    outliers,
+    Difference, MARKED, Outlier, OutlierKind, RunView, Sums, SumsError, TroubleSum, Verdicts, differences, mask,
+    meaning, outliers,
 };
 use ut_data::detector::Mask;
 use ut_data::input::kind;
@@ -80,7 +83,6 @@ impl Run<'_> {
 struct Drawing<'a> {
     run: Run<'a>,
     reference: Option<(Run<'a>, &'a [Difference])>,
-    rules: Rules,
 }
 
 impl<'a> Drawing<'a> {
@@ -107,11 +109,11 @@ impl<'a> Drawing<'a> {
 /// If the two are of different detectors or options: the page says these once, and has the same maps for both.
 pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn, SumsError> {
     reference.map_or(Ok(()), |reference| run.check_alike(reference))?;
-    let (tables, rules) = (&run.detector.tables, Rules::default());
-    let judge = |sums: &Sums| outliers(&sums.view, tables, &rules, about.mask.as_ref());
+    let tables = &run.detector.tables;
+    let judge = |sums: &Sums| outliers(&sums.view, tables, about.mask.as_ref());
     let mut verdicts = judge(run);
     let other = reference.map(|sums| (sums, judge(sums), differences(&run.view, &sums.view, tables)));
-    let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
+    let [name, other_name] = [&run.files[..], reference.map_or(&[], |sums| &sums.files)].map(name_of);
     let letter = if reference.is_some() { "A" } else { "" };
     // The mask of a run also covers what is known.
     let mask = mask(&name, &verdicts, tables);
@@ -124,21 +126,15 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
         reference: other.as_ref().map(|(sums, verdicts, differences)| {
             (Run { name: other_name, letter: "B", sums, verdicts }, differences.as_slice())
         }),
-        rules,
     };
     Ok(Drawn { html: html(&drawing, about), json: json(&drawing), text: text(&drawing), mask })
 }
 
-fn names_of(a: &[PathBuf], b: &[PathBuf]) -> [String; 2] {
-    let name = |files: &[PathBuf], whole: bool| match files {
-        [file] if whole => file.display().to_string(),
-        [file] => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
+fn name_of(files: &[OsString]) -> String {
+    match files {
+        [file] => file.display().to_string(),
         files => count(files.len() as u64, "file"),
-    };
-    let [whole_a, whole_b] = [a, b].map(|files| name(files, true));
-    let all = [[a, b].map(|files| name(files, false)), [whole_a.clone(), whole_b.clone()]];
-    let numbered = || [format!("{whole_a}, first"), format!("{whole_b}, second")];
-    all.into_iter().find(|[a, b]| a != b).unwrap_or_else(numbered)
+    }
 }
 
 fn json(drawing: &Drawing<'_>) -> Value {
@@ -207,8 +203,8 @@ fn known(run: &Run<'_>) -> Option<String> {
 
 fn by_outlier_kind(outliers: &[Outlier]) -> String {
     let n = |kind: OutlierKind| outliers.iter().filter(|outlier| outlier.kind == kind).count() as u64;
-    let kinds = OutlierKind::ALL.into_iter().filter(|&kind| n(kind) > 0);
-    list(kinds.map(|kind| count(n(kind), kind.name())), "")
+    let kinds = OutlierKind::ALL.into_iter().filter(|(kind, _)| n(*kind) > 0);
+    list(kinds.map(|(kind, name)| count(n(kind), name)), "")
 }
 
 /// Returns the number of sectors that cannot be judged, in words, if there are any.
@@ -227,11 +223,6 @@ fn unjudged(run: &Run<'_>, tables: &DetectorTables) -> Option<String> {
     })
 }
 
-/// Returns true if all files could be read, and have banks of the tables' version.
-fn is_complete(run: &Run<'_>) -> bool {
-    run.sums.troubles().is_empty()
-}
-
 fn html(drawing: &Drawing<'_>, about: &About) -> String {
     let title = match &drawing.reference {
         Some((reference, _)) => format!("UT: {} and {}", drawing.run.name, reference.name),
@@ -240,14 +231,14 @@ fn html(drawing: &Drawing<'_>, about: &About) -> String {
     let (mut page, tables) = (Page::new(&title), drawing.tables());
     facts(&mut page, drawing, about);
     if drawing.runs().all(|run| run.sums.view.events == 0) {
-        drawing.runs().for_each(|run| found(&mut page, tables, run, &drawing.rules));
+        drawing.runs().for_each(|run| found(&mut page, tables, run));
         return page.html();
     }
     maps::name_sectors(&mut page, tables);
     if let Some((reference, differences)) = &drawing.reference {
         compare::summary(&mut page, drawing, reference, differences);
     }
-    drawing.runs().for_each(|run| found(&mut page, tables, run, &drawing.rules));
+    drawing.runs().for_each(|run| found(&mut page, tables, run));
     match &drawing.reference {
         Some((reference, differences)) => maps::beside(&mut page, tables, &drawing.run, reference, differences),
         None => maps::sections(&mut page, tables, &drawing.run),
@@ -256,9 +247,6 @@ fn html(drawing: &Drawing<'_>, about: &About) -> String {
     for run in drawing.runs() {
         time::sections(&mut page, tables, run);
         troubles(&mut page, run);
-    }
-    if drawing.reference.is_none() {
-        maps::table(&mut page, tables, &drawing.run);
     }
     page.note(
         "PNG and SVG below a picture save it. Drag in a picture to zoom, click twice to zoom out. Heads of tables sort.",
@@ -274,22 +262,13 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
         [
             ("files", files(&sums.files)),
             ("events", whole(view.events)),
-            (
-                if view.runs.len() == 1 { "run number" } else { "runs" },
-                list(view.runs.iter().map(u32::to_string), "none named"),
-            ),
+            ("runs", list(view.runs.iter().map(u32::to_string), "none named")),
             ("event numbers", sums.numbers.map_or_else(|| "none".to_owned(), numbers)),
             ("hits", per_event(view.hits, view.events)),
             ("strips read", per_event(view.count(Count::Strips), view.events)),
             ("banks decoded", per_event(view.count(Count::Banks), view.events)),
             ("troubles", trouble_text(view)),
-            (
-                "error banks",
-                match view.error_banks.iter().map(|bank| bank.2).sum() {
-                    0 => "none".to_owned(),
-                    n => whole(n),
-                },
-            ),
+            ("error banks", whole(view.error_banks.values().sum())),
         ]
     };
     let facts = of_run(&drawing.run);
@@ -320,7 +299,7 @@ fn list(texts: impl Iterator<Item = String>, none: &str) -> String {
     if all.is_empty() { none.to_owned() } else { all.join(", ") }
 }
 
-fn files(files: &[PathBuf]) -> String {
+fn files(files: &[OsString]) -> String {
     let named: Vec<String> = files.iter().take(NAMED_FILES).map(|file| file.display().to_string()).collect();
     let more = files.len() - named.len();
     named.join(", ") + &if more > 0 { format!(" and {} more", whole(more as u64)) } else { String::new() }
@@ -331,7 +310,7 @@ fn trouble_text(view: &RunView) -> String {
     list(troubles.map(|count| format!("{} {}", whole(view.count(count)), count.name())), "none")
 }
 
-fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules) {
+fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let Verdicts { outliers, spread, .. } = run.verdicts;
     let heading = format!("What stands out{}", run.of("in"));
     page.heading(&heading);
@@ -361,22 +340,18 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules)
     if let Some(unjudged) = unjudged(run, tables) {
         page.text(&format!("{unjudged}."));
     }
-    let Rules { dead, quiet, hot, sigmas, strip_hits, strip_factor, silent_expected, noisy, low_charge, least_events } =
-        *rules;
-    let [dead, quiet, whole, half, low_charge] =
-        [dead, quiet, spread[0], spread[1], low_charge].map(|share| short(100.0 * share));
+    let [dead, quiet, low, whole, half] = [DEAD, QUIET, LOW_CHARGE, spread[0], spread[1]].map(|of| short(100.0 * of));
     page.begin_details(&format!("The rules{}", run.of("for")));
     page.note(&format!(
-        "A lane is expected to have the median of the hits of lanes at the mirrored places, left and right, above and \
-         below, in its own layer and in the other layer of its station. Dead: under {dead} % of that; quiet: under \
-         {quiet} %; hot: over {hot} times; and each by {sigmas} standard deviations, in which count how much a lane varies \
-         from event to event and, but for dead lanes, that honest lanes differ from their expectation by {whole} % (lanes \
-         of half a sector: {half} %) in this run. A hot strip has {strip_hits} hits and {strip_factor} times the mean of its \
-         lane's others, and does not count for its lane. A board is silent where it has under {dead} % of its usual hits \
-         among events in which {silent_expected} are expected; it may have been so for some events more on either side. So \
-         is a lane, by its usual hits and its neighbours'; noisy: over {noisy} times these for a while. A chip or strip is \
-         dead under {dead} % of the mean of its lane's others. A low charge is a mean under {low_charge} % of the \
-         neighbours', for all or some of the events. Fewer than {least_events} events tell nothing of these.",
+        "A lane is expected to have the median of the hits of lanes at the mirrored places, in its own layer and in the \
+         other layer of its station. Dead: under {dead} % of that; quiet: under {quiet} %; hot: over {HOT} times; and each \
+         by {SIGMAS} standard deviations, in which count how much a lane varies from event to event and, but for dead \
+         lanes, how far lanes differ from their expectation: in this run by {whole} %, lanes of half a sector by {half} %. \
+         Hot strip: {STRIP_HITS} hits, and {STRIP_FACTOR} times the mean of its lane's others; it does not count for its \
+         lane. Dead chip or strip: under {dead} % of the mean of the lane's others. Silent board or lane: under {dead} % of \
+         its usual hits among events in which {SILENT_EXPECTED} are expected, and perhaps in some events more on either \
+         side. Noisy lane: over {NOISY} times its usual hits for a while. Low charge: a mean under {low} % of the \
+         neighbours', for all or some of the events. Fewer than {LEAST_EVENTS} events are not judged.",
     ));
     page.end_details();
 }
@@ -402,10 +377,10 @@ fn troubles(page: &mut Page, run: &Run<'_>) {
         page.short_table(&format!("Troubles{of}"), &head, rows);
         page.note("The first event is counted over all files from 0, as ut-decode inspect --event counts.");
         let mut rows: Vec<_> = view.troubles.iter().collect();
-        rows.sort_by_key(|trouble| std::cmp::Reverse(trouble.count));
-        let rows = rows.into_iter().take(LISTED).filter_map(|trouble| {
-            let kind = Count::ALL.get(trouble.kind)?.name().to_owned();
-            Some((false, vec![board(trouble.board), kind, whole(trouble.count), whole(trouble.first)]))
+        rows.sort_by_key(|(_, trouble)| std::cmp::Reverse(trouble.count));
+        let rows = rows.into_iter().take(LISTED).filter_map(|((kind, of), TroubleSum { count, first })| {
+            let kind = Count::ALL.get(*kind)?.name().to_owned();
+            Some((false, vec![board(*of), kind, whole(*count), whole(*first)]))
         });
         let head = ["board", "trouble", "count", "first in event"].map(str::to_owned);
         page.folded_table(&format!("Troubles by board{of}"), &head, rows);
@@ -413,8 +388,8 @@ fn troubles(page: &mut Page, run: &Run<'_>) {
     if !view.error_banks.is_empty() {
         let head = ["board", "sourceID", "bank", "type", "banks"].map(str::to_owned);
         let mut rows: Vec<_> = view.error_banks.iter().collect();
-        rows.sort_by_key(|bank| std::cmp::Reverse(bank.2));
-        let row = |&&(of, source, n): &&(u8, u32, u64)| {
+        rows.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+        let row = |&(&(of, source), &n): &(&(u8, u32), &u64)| {
             let cells = [board(board_of(source)), format!("0x{source:04x}"), kind::name(of).to_owned()];
             (false, [&cells[..], &[of.to_string(), whole(n)]].concat())
         };
@@ -428,8 +403,8 @@ fn troubles(page: &mut Page, run: &Run<'_>) {
 
 /// Returns the number of troubles of a kind, of boards with it, and the first event with it, if there are any.
 fn by_kind(view: &RunView, count: Count) -> Option<(u64, usize, u64)> {
-    let of_kind = view.troubles.iter().filter(|trouble| trouble.kind == count as usize);
-    let boards = of_kind.clone().filter(|trouble| trouble.board.is_some()).count();
-    let first = of_kind.clone().map(|trouble| trouble.first).min()?;
-    Some((of_kind.map(|trouble| trouble.count).sum(), boards, first))
+    let of_kind = view.troubles.iter().filter(|((kind, _), _)| *kind == count as usize);
+    let boards = of_kind.clone().filter(|((_, board), _)| board.is_some()).count();
+    let first = of_kind.clone().map(|(_, trouble)| trouble.first).min()?;
+    Some((of_kind.map(|(_, trouble)| trouble.count).sum(), boards, first))
 }

@@ -7,7 +7,7 @@ pub use ut_data::detector::LAYER_NAMES as LAYERS;
 use ut_data::detector::{LANES_PER_BOARD, Lane, N_SECTORS};
 use ut_data::{Count, DetectorTables};
 
-use super::{Run, is_complete};
+use super::Run;
 use crate::{Difference, Outlier, OutlierKind};
 
 /// Returns the lanes that read each sector, as slots.
@@ -85,18 +85,16 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
     let view = &run.sums.view;
     let places = |outliers: &[Outlier]| outliers.iter().map(|one| place_json(one, tables)).collect::<Vec<_>>();
     let counts = Count::ALL.into_iter().map(|count| (count.name().to_owned(), view.count(count).into()));
-    let errors = view
-        .error_banks
-        .iter()
-        .map(|&(kind, source_id, banks)| json!({"type": kind, "source_id": source_id, "banks": banks}));
-    let troubles = view.troubles.iter().map(|trouble| {
-        let kind = Count::ALL.get(trouble.kind).map_or("", |count| count.name());
-        json!({"kind": kind, "board": trouble.board, "count": trouble.count, "first_event": trouble.first})
+    let errors = view.error_banks.iter();
+    let errors = errors.map(|((kind, source_id), n)| json!({"type": kind, "source_id": source_id, "banks": n}));
+    let troubles = view.troubles.iter().map(|((kind, board), trouble)| {
+        let kind = Count::ALL.get(*kind).map_or("", |count| count.name());
+        json!({"kind": kind, "board": board, "count": trouble.count, "first_event": trouble.first})
     });
     let json = json!({
         "events": view.events,
         "hits": view.hits,
-        "complete": is_complete(run),
+        "complete": run.sums.troubles().is_empty(),
         "report": counts.collect::<Map<_, Value>>(),
         "outliers": places(&run.verdicts.outliers),
         "known": places(&run.verdicts.known),

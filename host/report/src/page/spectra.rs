@@ -29,7 +29,7 @@ fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
     (x, y.map(|share| if share > 0.0 { share } else { f64::NAN }).collect())
 }
 
-fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>, first: usize) -> Chart {
+fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &[Vec<u64>], first: usize) -> Chart {
     let all: Vec<&Vec<u64>> = runs.iter().flat_map(|run| of(&run.sums.view)).collect();
     let used = used(&all, first + 3);
     let mut chart = chart.log_y();
@@ -77,20 +77,16 @@ pub fn sections(page: &mut Page, drawing: &Drawing<'_>) {
     let mut charts = Vec::new();
     if runs.iter().any(|run| run.sums.view.clusters > 0) {
         let chart = Chart::new("charge", "charge of a hit, ΣADC", "hits, %").title("Charge");
-        charts.push(by_layer(chart.describe("Hits by charge"), runs, |view| &view.charge_of_layer, 0));
+        charts.push(by_layer(chart, runs, |view| &view.charge_of_layer, 0));
         let chart = Chart::new("cluster size", "strips of a cluster", "hits, %").title("Cluster size");
-        charts.push(by_layer(chart.describe("Hits by strips of the cluster"), runs, |view| &view.size_of_layer, 1));
+        charts.push(by_layer(chart, runs, |view| &view.size_of_layer, 1));
     }
     let chart =
         Chart::new("hits of a lane", "hits of a lane in an event", "lanes with hits, %").title("Hits of a lane");
-    charts.push(by_layer(chart.describe("Lanes with hits by their hits"), runs, |view| &view.lane_hits_of_layer, 1));
+    charts.push(by_layer(chart, runs, |view| &view.lane_hits_of_layer, 1));
     let layers: Vec<(usize, &str)> = LAYERS.into_iter().enumerate().collect();
-    let chart = |title: &str, name: &str| {
-        Chart::new(name, "hits of an event", "events, % a hit")
-            .title(title)
-            .describe(&format!("Events by hits: {name}"))
-            .from_zero()
-    };
+    let chart =
+        |title: &str, name: &str| Chart::new(name, "hits of an event", "events, % a hit").title(title).from_zero();
     for run in runs {
         let of = run.of("of");
         let name = format!("hits of a layer in an event{of}");
@@ -146,16 +142,14 @@ fn strips_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
     let x = edges(0..STRIPS_PER_SECTOR as usize);
     let values: Vec<Vec<u64>> = order.iter().map(|&sector| view.strips_of(sector).to_vec()).collect();
     let first: Vec<f64> = values.first().map_or_else(Vec::new, |values| values.iter().map(|&n| n as f64).collect());
-    let chart = Chart::new(&format!("strips{of}"), "strip", "hits")
-        .describe(&format!("Hits by strip of the chosen sector{of}"))
-        .bins("hits", &x, &first)
-        .height(300)
-        .from_zero()
-        .choices(Choices {
-            label: format!("Sector{of}"),
-            values,
-            keys: order.iter().map(|&sector| sector as u64).collect(),
-            marked: striking.min(order.len()),
-        });
+    let chart =
+        Chart::new(&format!("strips{of}"), "strip", "hits").bins("hits", &x, &first).height(300).from_zero().choices(
+            Choices {
+                label: format!("Sector{of}"),
+                values,
+                keys: order.iter().map(|&sector| sector as u64).collect(),
+                marked: striking.min(order.len()),
+            },
+        );
     page.chart(&chart);
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::names::{lanes_of_sectors, place_text, sector as sector_name, short, whole};
-use super::{About, Drawing, Run, html, json, text};
+use super::names::{lanes_of_sectors, sector as sector_name, short, whole};
+use super::{About, Drawing, Run, html, text};
 use crate::{
-    Against, Detector, Difference, Gathered, Outlier, OutlierKind, Rules, RunView, Sums, TroubleSum, Verdicts, mask,
-    mean_charge, shapes,
+    Against, Detector, Difference, Gathered, Outlier, OutlierKind, RunView, Sums, TroubleSum, Verdicts, mean_charge,
+    shapes,
 };
-use ut_data::detector::{BankVersion, Lane, Mask, N_SECTORS, sectors_of_layer};
+use ut_data::detector::{BankVersion, Lane, N_SECTORS, sectors_of_layer};
 use ut_data::input::Seen;
 use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
 
@@ -66,7 +66,6 @@ fn view(tables: &DetectorTables) -> RunView {
     for sector in 0..N_SECTORS {
         view.strips[512 * sector + sector % 512] = hits(sector);
         (view.charge[sector], view.charge_squares[sector]) = charge(sector);
-        view.sizes[sector] = 2 * hits(sector);
         view.hits += hits(sector);
     }
     view.clusters = view.hits;
@@ -74,11 +73,15 @@ fn view(tables: &DetectorTables) -> RunView {
     {
         view.counts[count as usize] = n;
     }
-    let trouble = |kind: Count, board, count, first| TroubleSum { kind: kind as usize, board, count, first };
-    let bad = |board, count, first| trouble(Count::BadHeader, Some(board), count, first);
-    view.troubles = vec![bad(3, 6, 12), bad(4, 1, 2), trouble(Count::UnconnectedHits, Some(5), 30, 41)];
-    view.error_banks = vec![(68, 0x2801, 2), (92, 0x2c02, 5)];
-    view.runs = vec![7, 9];
+    let trouble = |kind: Count, board, count, first| ((kind as usize, Some(board)), TroubleSum { count, first });
+    view.troubles = [
+        trouble(Count::BadHeader, 3, 6, 12),
+        trouble(Count::BadHeader, 4, 1, 2),
+        trouble(Count::UnconnectedHits, 5, 30, 41),
+    ]
+    .into();
+    view.error_banks = [((68, 0x2801), 2), ((92, 0x2c02), 5)].into();
+    view.runs = [7, 9].into();
     view
 }
 
@@ -126,12 +129,8 @@ fn verdicts(tables: &DetectorTables) -> Verdicts {
 }
 
 fn html_of(sums: &Sums, verdicts: &Verdicts) -> String {
-    html(&alone(sums, verdicts), &About::default())
-}
-
-fn alone<'a>(sums: &'a Sums, verdicts: &'a Verdicts) -> Drawing<'a> {
     let run = Run { name: "f0.mdf".to_owned(), letter: "", sums, verdicts };
-    Drawing { run, reference: None, rules: Rules::default() }
+    html(&Drawing { run, reference: None }, &About::default())
 }
 
 fn charts(html: &str) -> Vec<Value> {
@@ -177,11 +176,6 @@ fn rows(html: &str, name: &str) -> Vec<(bool, Vec<String>)> {
     body.split("<tr").skip(1).map(row).collect()
 }
 
-fn fact(html: &str, name: &str) -> String {
-    let value = html.split(&format!("<dt>{name}</dt><dd>")).nth(1).unwrap_or_else(|| panic!("{name}"));
-    value.split("</dd>").next().unwrap().to_owned()
-}
-
 #[test]
 fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_out() {
     let detector = Arc::new(detector());
@@ -196,6 +190,16 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
         let [from, to] = [0, 1].map(|end| map["map"]["ends"][end].as_f64().unwrap());
         assert!(near(from, low) && near(to, high), "{from} {to}");
     };
+
+    // Particles that fly along the beam see the A side on the left.
+    assert_eq!((html.matches("← A side").count(), html.matches("C side →").count()), (12, 12));
+    let lanes = &tables.boards().lanes;
+    let a = lanes.iter().position(|lane| lane.is_connected() && lane.side == 1 && lane.stave == 4).unwrap();
+    assert!(shapes(tables)[usize::from(tables.slots()[a].sector)].middle().0 > 0.0);
+    for map in &charts[..12] {
+        let [left, right] = [0, 1].map(|end| map["frames"][0][1][end].as_f64().unwrap());
+        assert!(left > 700.0 && right < -700.0, "x from {left} to {right}");
+    }
 
     let maps = &charts[..4];
     let numbers = by_sector(maps, tables);
@@ -241,87 +245,26 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
 }
 
 #[test]
-fn particles_that_fly_along_the_beam_see_the_a_side_on_the_left() {
-    let detector = Arc::new(detector());
-    let (sums, verdicts) = (sums(&detector, view(&detector.tables)), verdicts(&detector.tables));
-    let html = html_of(&sums, &verdicts);
-    for map in &charts(&html)[..12] {
-        let [left, right] = [0, 1].map(|end| map["frames"][0][1][end].as_f64().unwrap());
-        assert!(left > 700.0 && right < -700.0, "x from {left} to {right}");
-    }
-    let place = |text: &str| {
-        let before = html.split(text).next().unwrap().rsplit("<text x=\"").next().unwrap();
-        before.split('"').next().unwrap().parse::<f64>().unwrap()
-    };
-    assert!(place("← A side") < place("C side →"));
-    assert_eq!((html.matches("← A side").count(), html.matches("C side →").count()), (12, 12));
-    // A lane of the A side has positive x.
-    let lanes = &detector.tables.boards().lanes;
-    let a = lanes.iter().position(|lane| lane.is_connected() && lane.side == 1 && lane.stave == 4).unwrap();
-    assert!(shapes(&detector.tables)[usize::from(detector.tables.slots()[a].sector)].middle().0 > 0.0);
-}
-
-#[test]
-fn the_table_of_sectors_has_a_row_for_each() {
-    let detector = Arc::new(detector());
-    let tables = &detector.tables;
-    let (sums, verdicts) = (sums(&detector, view(tables)), verdicts(tables));
-    let rows = rows(&html_of(&sums, &verdicts), "All sectors");
-    assert_eq!(rows.len(), N_SECTORS);
-    let lanes = lanes_of_sectors(tables);
-    let (two, slots) = of_two_lanes(tables);
-    for (sector, (stands_out, cells)) in rows.iter().enumerate() {
-        let remark = match sector {
-            EMPTY => "dead lane",
-            20 => "hot strip",
-            _ if sector == two => "hot lane",
-            _ => "",
-        };
-        assert_eq!(
-            (&cells[0], &cells[8], cells[13].as_str()),
-            (&sector.to_string(), &hits(sector).to_string(), remark)
-        );
-        assert_eq!(*stands_out, !remark.is_empty(), "{sector}");
-    }
-    let lane = tables.boards().lanes[lanes[20][0]];
-    let place = ["UTaX".to_owned(), ["C", "A"][lane.side as usize].to_owned()];
-    let place = [&place[..], &[lane.stave, lane.face, lane.module, lane.sector].map(|n| n.to_string())].concat();
-    assert_eq!(rows[20].1[1..7], place);
-    let numbers = ["1.20", &short(120.0 / verdicts.expected[20].unwrap()), "20.0", "2.00"];
-    assert_eq!(rows[20].1[9..13], numbers.map(str::to_owned));
-    let place = |slot: usize| format!("{}.{}", slot / 6, slot % 6);
-    assert_eq!(rows[two].1[7], format!("{}, {}", place(slots[0]), place(slots[1])));
-}
-
-#[test]
 fn the_facts_and_troubles_are_those_of_the_sums() {
     let detector = Arc::new(detector());
     let tables = &detector.tables;
     let sums = sums(&detector, view(tables));
     let mut verdicts = verdicts(tables);
     let html = html_of(&sums, &verdicts);
-    let files: Vec<String> = (0..20).map(|i| format!("f{i}.mdf")).collect();
     let hits = sums.view.hits;
     for (name, value) in [
-        ("files", format!("{} and 2 more", files.join(", "))),
-        ("events", "100".to_owned()),
         ("runs", "7, 9".to_owned()),
         ("event numbers", "11 to 222".to_owned()),
         ("hits", format!("{}, {} an event", whole(hits), short(hits as f64 / 100.0))),
         ("strips read", "4,000, 40.0 an event".to_owned()),
-        ("banks decoded", "2,100, 21.0 an event".to_owned()),
         ("troubles", "7 bad_header, 30 unconnected_hits".to_owned()),
         ("error banks", "7".to_owned()),
     ] {
-        assert_eq!(fact(&html, name), value, "{name}");
+        assert!(html.contains(&format!("<dt>{name}</dt><dd>{value}</dd>")), "{name}");
     }
+    assert!(html.contains("f19.mdf and 2 more</dd>"));
     assert!(html.contains("<p>Incomplete: f3.mdf: truncated.</p>"));
     assert!(html.contains("1 of 1,047 sectors have so few hits expected"));
-    assert!(
-        html.contains("to event and, but for dead lanes, that honest lanes differ from their expectation by 5.00 %")
-    );
-    assert!(html.contains("(lanes of half a sector: 8.00 %)"));
-
     let first = |table: &str, n: usize| {
         let rows = rows(&html, table).into_iter().map(|(_, mut cells)| {
             cells.truncate(n);
@@ -336,13 +279,6 @@ fn the_facts_and_troubles_are_those_of_the_sums() {
     let banks = rows(&html, "Error banks by board");
     assert_eq!(banks[0].1[1..], ["0x2c02", "DaqErrorFragmentMissing", "92", "5"]);
     assert_eq!(banks[1].1[1..], ["0x2801", "UTError", "68", "2"]);
-    // Either is listed without the other, too.
-    let mut only = view(tables);
-    only.error_banks.clear();
-    let html_of_only = html_of(&self::sums(&detector, only), &verdicts);
-    assert_eq!(rows(&html_of_only, "Troubles by board").len(), 3);
-    assert!(!html_of_only.contains("Error banks by board"));
-
     let standing_out = rows(&html, "What stands out");
     assert_eq!(standing_out.len(), 5);
     assert_eq!(standing_out[4].1[2..], ["12,345,678", "24.7", "6.70"]);
@@ -389,13 +325,12 @@ fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
         (span.lanes[slot], span.lanes[other]) = (hits, 2);
         span.counts = vec![0; view.counts.len()];
         span.counts[Count::BadHeader as usize] = 1;
-        span.error_banks.insert(3, 2);
+        span.error_banks = 2;
     }
     let (sums, verdicts) = (sums(&detector, view), verdicts(tables));
     let html = html_of(&sums, &verdicts);
-    assert!(html.contains("<p>88 events have no event number and are left out here.</p>"));
+    assert!(html.contains("<p>Left out here: 88 events without event number.</p>"));
     assert!(html.contains("There are several runs here"));
-    assert!(html.contains(&format!("Silent: board {} from 64 to 127 at least.", verdicts.outliers[0].board)));
     let charts = charts(&html);
     let titled = |title: &str| {
         let chart = charts.iter().find(|chart| chart["title"] == title);
@@ -444,7 +379,7 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     let drawing = |differences| {
         let run = |letter: &'static str, sums, verdicts| Run { name: format!("run {letter}"), letter, sums, verdicts };
         let reference = Some((run("B", &second, &of_b), differences));
-        Drawing { run: run("A", &first, &of_a), reference, rules: Rules::default() }
+        Drawing { run: run("A", &first, &of_a), reference }
     };
     let both = drawing(&differences[..]);
     let html = html(&both, &About::default());
@@ -456,23 +391,14 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     assert_eq!((column(3), column(4)), (vec!["1.01", "∞", "1.01"], vec!["-7.00", "6.00", "0.01"]));
     assert!(listed.iter().all(|(stands_out, _)| *stands_out));
     assert_eq!(listed[1].1[1..3], ["1.00", "0"]);
-    // Terminal and JSON name the same differences, beside the outliers of either run.
+    // The terminal names the same differences, beside the outliers of either run.
     let said = text(&both);
     assert!(said.contains("A is run A, B run B: 3 sectors differ by 5 σ or more:\n  sector 11 ("), "{said}");
     assert!(said.starts_with("5 things stand out in A:") && said.contains("\nNothing stands out in B\n"), "{said}");
-    let json = json(&both);
-    let found = |key: &str| json[key].as_array().unwrap().iter().map(|d| d["sector_id"].clone()).collect::<Vec<_>>();
-    assert_eq!(found("differences"), [11, 10, 12]);
-    assert_eq!((&json["differences"][1]["ratio"], &json["differences"][1]["sigmas"]), (&Value::Null, &6.0.into()));
-    assert_eq!((json["outliers"].as_array().unwrap().len(), &json["reference"]["outliers"]), (5, &json!([])));
     // A, B and one by the other stand side by side, layer by layer; then charge in the same way.
     let charts = charts(&html);
-    assert_eq!(html.matches("charts three").count(), 2);
-    for (layer, row) in charts[..24].chunks(3).enumerate() {
-        let layer = ["UTaX", "UTaU", "UTbV", "UTbX"][layer % 4];
-        let titles = [": A", ": B", ": A by B"].map(|title| format!("{layer}{title}"));
-        assert!(row.iter().zip(titles).all(|(chart, title)| chart["title"] == title), "{layer}");
-    }
+    let titles: Vec<_> = charts[..4].iter().map(|chart| chart["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["UTaX: A", "UTaX: B", "UTaX: A by B", "UTaU: A"]);
     let column = |i: usize| charts[..12].iter().skip(i).step_by(3).cloned().collect::<Vec<_>>();
     let maps = column(2);
     let numbers = by_sector(&maps, tables);
@@ -483,85 +409,20 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     let charge: Vec<Value> = charts[12..24].iter().skip(2).step_by(3).cloned().collect();
     assert_eq!(marked(&charge, "charge, 5 σ"), [12]);
     assert_eq!(charge[0]["map"]["values"][14], Value::Null);
-    let all = rows(&html, "All sectors of A and B");
-    assert_eq!((all.len(), all.iter().filter(|(stands_out, _)| *stands_out).count()), (N_SECTORS, 3));
-    assert_eq!(all[EMPTY].1[8..], ["dead lane", ""]);
-}
-
-#[test]
-fn a_mask_of_what_stands_out_is_one_and_leaves_what_has_good_hits() {
-    let detector = detector();
-    let tables = &detector.tables;
-    let mut verdicts = verdicts(tables);
-    let lanes = lanes_of_sectors(tables);
-    verdicts.outliers.push(outlier(OutlierKind::QuietLane, lanes[9][0], tables));
-    let text = mask("a\nboard 7.mdf", &verdicts, tables);
-    let mask = Mask::parse(&text, tables).unwrap();
-    let (_, two) = of_two_lanes(tables);
-    let of = |slot: usize, strip: u32| (3 << 28) | ((tables.slots()[slot].chan_id & !511) + strip);
-    assert!(mask.contains(of(lanes[EMPTY][0], 0)) && mask.contains(of(lanes[20][0], 77)));
-    assert!(mask.contains(of(two[0], 10)) && mask.contains(of(two[1], 300)));
-    assert_eq!(mask.n_strips(), 512 + 2 * 256 + 1, "{text}");
 }
 
 #[test]
 fn sums_of_more_than_can_be_counted_stay_as_they_were() {
     let detector = Arc::new(detector());
     let sound = sums(&detector, view(&detector.tables)).to_bytes().unwrap();
-    let mut json: Value = serde_json::from_slice(&zstd::decode_all(&sound[..]).unwrap()).unwrap();
-    json["view"]["hits"] = (1_u64 << 61).into();
-    let packed = zstd::bulk::compress(json.to_string().as_bytes(), 1).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&sound[..]).unwrap()).unwrap();
+    let (format, json) = text.split_once('\n').unwrap();
+    let mut json: Value = serde_json::from_str(json).unwrap();
+    json["view"]["hits"] = (1_u64 << 54).into();
+    let packed = zstd::bulk::compress(format!("{format}\n{json}").as_bytes(), 1).unwrap();
     let mut sums = Sums::from_bytes(&packed[..], "x").unwrap();
     let before = sums.to_bytes().unwrap();
     let error = sums.add(&sums.clone()).unwrap_err().to_string();
     assert!(error.contains("more than can be counted"), "{error}");
     assert!(sums.to_bytes().unwrap() == before);
-}
-
-#[test]
-fn numbers_have_about_three_digits() {
-    for (number, said) in [
-        (1_234_567.0, "1.23e6"),
-        (999_999.0, "999999"),
-        (-123.4, "-123"),
-        (99.94, "99.9"),
-        (9.876, "9.88"),
-        (0.0123, "0.01"),
-        (0.0099, "9.9e-3"),
-        (0.0, "0"),
-        (f64::NAN, ""),
-        (f64::INFINITY, "∞"),
-    ] {
-        assert_eq!(short(number), said);
-    }
-}
-
-#[test]
-fn a_place_is_named_alike_for_people_and_programs() {
-    let detector = detector();
-    let tables = &detector.tables;
-    let slot = lanes_of_sectors(tables)[20][0];
-    let lane = tables.boards().lanes[slot];
-    let side = ["C", "A"][lane.side as usize];
-    let mounted =
-        format!("UTaX {side} stave {} face {} module {} sector {}", lane.stave, lane.face, lane.module, lane.sector);
-    let strip = Outlier {
-        strips: Some((77, 77)),
-        sigmas: f64::INFINITY,
-        events: Some((3, 9000)),
-        hits: 0,
-        ..outlier(OutlierKind::HotStrip, slot, tables)
-    };
-    let place = format!("board {} lane {}, sector 20 ({mounted}), strip 77", slot / 6, slot % 6);
-    assert_eq!(place_text(&strip, tables), place + ", no hits from event 3 to 9,000 at least");
-    let (sums, mut verdicts) = (sums(&Arc::new(detector.clone()), view(tables)), verdicts(tables));
-    verdicts.outliers = vec![strip];
-    let json = &json(&alone(&sums, &verdicts))["outliers"][0];
-    assert_eq!(
-        (&json["board"], &json["lane"], &json["first_strip"]),
-        (&(slot / 6).into(), &(slot % 6).into(), &77.into())
-    );
-    assert_eq!((&json["sector"], &json["sector_id"]), (&mounted.into(), &20.into()));
-    assert_eq!((&json["first_event"], &json["last_event"]), (&3.into(), &9000.into()));
-    assert_eq!((&json["sigmas"], &json["hits"]), (&Value::Null, &0.into()));
 }

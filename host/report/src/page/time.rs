@@ -3,7 +3,7 @@
 use chart_page::{Chart, Heat, Page, Shading};
 
 use super::Run;
-use super::names::{LAYERS, count, whole};
+use super::names::{LAYERS, count};
 use crate::{Against, Span, both};
 use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, layer_of};
 use ut_data::{Count, DetectorTables, Kind};
@@ -22,16 +22,14 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let width = view.spans.width();
     let events: u64 = spans.iter().map(|(_, span)| span.events).sum();
     if events == 0 {
-        page.text("No event has an event number; --against place takes the order of reading instead.");
+        page.text("No event has an event number.");
         return;
     }
     if events < view.events {
-        let n = view.events - events;
-        let verb = if n == 1 { "has no event number and is" } else { "have no event number and are" };
-        page.text(&format!("{} {verb} left out here.", count(n, "event")));
+        page.text(&format!("Left out here: {} without event number.", count(view.events - events, "event")));
     }
     if view.runs.len() > 1 && view.against == Against::Number {
-        page.text("There are several runs here, whose event numbers fall together; --against place keeps them apart.");
+        page.text("There are several runs here, whose event numbers fall together; --run draws one of them.");
     }
     let layer_of_slot: Vec<usize> = tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect();
     // The first and the last bin end where the run does.
@@ -54,10 +52,9 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let counted: Vec<f64> = spans.iter().map(|(_, span)| span.events as f64).collect();
     let rate = Chart::new(&format!("events against event number{of}"), what, &format!("events in {width}"))
         .title("Events")
-        .describe(&format!("Events in each bin{of}"))
         .from_zero()
         .bins("events", &x, &counted);
-    let mut charts = vec![hits.describe(&format!("Hits an event of each layer{of}")), rate];
+    let mut charts = vec![hits, rate];
     let mut troubles =
         Chart::new(&format!("troubles against event number{of}"), what, "an event").title("Troubles").from_zero();
     let mut any = false;
@@ -67,11 +64,10 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     }
     if !view.error_banks.is_empty() {
         any = true;
-        let banks = |span: &Span| span.error_banks.values().sum::<u64>() as f64;
-        troubles = troubles.bins("error banks", &x, &steps(&banks));
+        troubles = troubles.bins("error banks", &x, &steps(&|span| span.error_banks as f64));
     }
     if any {
-        charts.push(troubles.describe(&format!("Troubles and error banks an event{of}")));
+        charts.push(troubles);
     }
     page.charts(&charts);
     boards(page, tables, run, what, &spans);
@@ -118,20 +114,9 @@ fn boards(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, what: &str, s
     };
     let chart = Chart::new(&format!("boards against event number{of}"), what, "board")
         .title("Hits of every board")
-        .describe(&format!("Hits of every board{of} in bins of the event number, over its usual number"))
         .height(640)
         .heat_map(heat);
     page.chart(&chart);
-    let silent = run.verdicts.outliers.iter().filter(|outlier| outlier.kind == crate::OutlierKind::SilentBoard);
-    let silent: Vec<String> = silent
-        .filter_map(|outlier| {
-            let (first, last) = outlier.events.map(|(first, last)| (whole(first), whole(last)))?;
-            Some(format!("board {} from {first} to {last} at least", outlier.board))
-        })
-        .collect();
-    if !silent.is_empty() {
-        page.text(&format!("Silent: {}.", silent.join("; ")));
-    }
     page.note(
         "1: as many hits an event as the board has in the upper quarter of its bins. Blue: fewer, red: more; a board that \
          dies ends in a dark blue line. Empty: no event.",

@@ -7,7 +7,7 @@ use ut_data::memory::TooMuchMemory;
 use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits, memory};
 use ut_decoders::cpu::{CpuDecoder, memory_of_threads};
 use ut_decoders::job::{BATCH_SIZE, CHUNK_MEMORY, Decoded, Job, Work};
-use ut_report::{Against, Gathered, MergeError, RunFiller, RunView, both, troubles};
+use ut_report::{Against, Gathered, RunFiller, RunView, both, troubles};
 
 use crate::decode::LISTED_FAILURES;
 
@@ -32,9 +32,6 @@ pub enum GatherError {
     Memory(#[from] TooMuchMemory),
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A thread has sums of another detector, which is a bug.
-    #[error(transparent)]
-    Merge(#[from] MergeError),
 }
 
 /// Sums of a thread, with the least and the greatest event number.
@@ -153,7 +150,7 @@ impl Gatherer<'_> {
         );
         let (mut view, mut numbers) = (RunView::new(tables, against), None);
         for (filler, of_share) in shares {
-            view.merge(&filler.finish())?;
+            view.merge(&filler.finish());
             numbers = both(numbers, of_share);
         }
         Ok(Gathered { view, seen, failures, numbers })

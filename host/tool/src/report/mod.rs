@@ -6,19 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-
 pub use self::gather::{GatherError, Gatherer};
-use crate::args::{ClusterArgs, DetectorArgs, flip_of, one_of, position_name};
+use crate::args::{ClusterArgs, DetectorArgs};
 use crate::decode::{SelectArgs, facts, in_words};
-use crate::detector::{SYNTHETIC, check_makers, hash};
+use crate::detector::{SYNTHETIC, check_makers};
 use crate::inputs::{InputArgs, check_standard_input, expand};
 use crate::output::{count, is_quiet, number, on_stdout, print_beside, say, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
 use ut_data::detector::Mask;
-use ut_data::input::{Events, InputPart, Select, version_in_words};
+use ut_data::input::{Events, InputPart, Select};
 use ut_files::NewFile;
 use ut_report::{About, Against};
 pub use ut_report::{Detector, Drawn, Gathered, Part, Sums, SumsError};
@@ -41,17 +39,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "reference", "mask_out"])]
     sums: Option<PathBuf>,
     /// The inputs, and those of --reference, are files of --sums: draw them as one run.
-    #[arg(long, conflicts_with_all = ["sums", "against", "keep_going", "mask", "SelectArgs", "DetectorArgs",
-        "ClusterArgs"])]
+    #[arg(long, conflicts_with_all = ["sums", "keep_going", "mask", "SelectArgs", "DetectorArgs", "ClusterArgs"])]
     merge: bool,
     /// Compare with the run in this file or folder, or of this file of --sums, as the reference; may be given
     /// several times. What stands out in both runs is known, and only counted.
     #[arg(long, value_name = "FILE")]
     reference: Vec<PathBuf>,
-    /// Time axis of the charts: the event number, or the order of reading (place) [default: number if the first event
-    /// has one, else place].
-    #[arg(long, value_name = "WHAT", value_parser = one_of!([Against::Number, Against::Place], against_name))]
-    against: Option<Against>,
     /// Write what stands out, and the sums, as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -79,51 +72,16 @@ pub struct Args {
     clustering: ClusterArgs,
 }
 
-const fn against_name(against: Against) -> &'static str {
-    match against {
-        Against::Number => "number",
-        Against::Place => "place",
-    }
-}
-
 /// Draws a run, alone or beside a reference of the same detector and options, whose hits lack those on `mask`.
 pub fn draw(run: &Sums, reference: Option<&Sums>, mask: Option<(&Path, &Mask)>) -> Result<Drawn, SumsError> {
-    let (options, detector) = (run.options, &*run.detector);
-    let table = |path: &Option<PathBuf>, bytes: &[u8]| {
-        let name = path.as_ref().map(|path| path.display().to_string());
-        format!("{} ({})", name.unwrap_or_else(|| "the embedded synthetic detector".to_owned()), hash(bytes))
-    };
-    let tables = &detector.tables;
-    let clustering = if options.clustering {
-        format!(
-            "position {}, at most {} strips, {} above, flip {}",
-            position_name(options.position),
-            options.max_cluster_size,
-            if options.save_above_max { "cut" } else { "dropped" },
-            flip_of(tables.boards().version, options.flip)
-        )
-    } else {
-        "none: every strip is a hit".to_owned()
-    };
-    let of_page = [
-        ("boards", table(&detector.boards, &tables.boards().to_bytes())),
-        ("geometry", table(&detector.geometry, &tables.geometry().to_bytes())),
-        ("banks' version", version_in_words(tables.boards().version.byte())),
-        ("clustering", clustering),
-        ("made by", format!("ut-decode {}", in_words())),
-    ];
-    let masked = mask.map(|(file, mask)| {
-        (
-            "mask",
-            format!("{} ({}), {}", file.display(), hash(&mask.to_bytes()), count(mask.n_strips() as usize, "strip")),
-        )
-    });
-    let of_page = of_page.into_iter().chain(masked).map(|(name, fact)| (name.to_owned(), fact)).collect();
+    let provenance = facts(run.options, &run.detector, mask);
+    let made_by = ("made by", format!("ut-decode {}", in_words()));
+    let of_page = provenance.iter().cloned().chain([made_by]).map(|(name, fact)| (name.to_owned(), fact)).collect();
     let is_synthetic = std::iter::once(run).chain(reference).any(is_synthetic);
     let warnings = is_synthetic.then(|| SYNTHETIC.to_owned()).into_iter().collect();
     let about = About { facts: of_page, warnings, mask: mask.map(|(_, mask)| mask.clone()) };
     let mut drawn = ut_report::draw(run, reference, &about)?;
-    let provenance = facts(options, detector, mask).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    let provenance = provenance.into_iter().map(|(key, value)| (key.to_owned(), value.into()));
     drawn.json["provenance"] = provenance.collect::<serde_json::Map<_, _>>().into();
     Ok(drawn)
 }
@@ -142,15 +100,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask));
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
-    }
-    let is_html = |ending: &std::ffi::OsStr| ["html", "htm"].iter().any(|html| ending.eq_ignore_ascii_case(html));
-    let is_other = |output: &&PathBuf| {
-        output.extension().is_some_and(|ending| !is_html(ending)) && (output.is_file() || !output.exists())
-    };
-    if let Some(output) = args.output.as_ref().filter(is_other) {
-        usage(&format!("--output {}: the page is HTML, so its name ends in .html", output.display()));
-    }
-    for output in outputs.into_iter().flatten() {
         NewFile::check(output)?;
     }
     let is_summed = args.merge || !others.is_empty() && others.iter().all(|file| Sums::is_file(file));
@@ -256,7 +205,7 @@ fn gather(
         mask: mask.as_ref(),
         options: args.clustering.options(),
         threads,
-        against: args.against.unwrap_or_else(|| against_of(files.first().map(PathBuf::as_path))),
+        against: against_of(files.first().map(PathBuf::as_path)),
         check: true,
         keep_going: args.keep_going,
         first_place: 0,
@@ -313,7 +262,7 @@ fn warn(sums: &Sums) {
     }
 }
 
-/// Returns the default axis of time: the event number if the first event of the first file has one.
+/// Returns the axis of time: the event number if the first event of the first file has one.
 pub fn against_of(first: Option<&Path>) -> Against {
     let first = first.filter(|file| file.is_file());
     let numbered =
