@@ -29,7 +29,7 @@ pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axi
     for text in texts {
         let (parameter, values) = parse(backend, text.as_ref())?;
         if axes.iter().any(|other| other.name == parameter.name) {
-            return Err(ParameterError::Twice(parameter.name));
+            return Err(ParameterError::Other(format!("{} is there twice", parameter.name)));
         }
         axes.push(Axis { name: parameter.name.to_owned(), values });
     }
@@ -49,11 +49,10 @@ fn parse(backend: Backend, text: &str) -> Result<(&'static Parameter, Vec<u32>),
             Ok(&[from, to, step]) if from <= to && step > 0 && (to - from) / step < MAX_VALUES => {
                 Ok((parameter, (from..=to).step_by(step as usize).collect()))
             }
-            _ => Err(ParameterError::Value {
-                name: parameter.name,
-                value: list.to_owned(),
-                valid: format!("FROM:TO:STEP with at most {MAX_VALUES} values"),
-            }),
+            _ => Err(ParameterError::Other(format!(
+                "{} = {list}: must be FROM:TO:STEP with at most {MAX_VALUES} values",
+                parameter.name
+            ))),
         };
     }
     let mut values = Vec::new();
@@ -97,6 +96,7 @@ mod tests {
         }
         let unknown = parse_all(Backend::Emulated, &["cluster.block_z=1"]);
         assert!(matches!(unknown, Err(ParameterError::Unknown { .. })));
-        assert_eq!(parse_all(Backend::Emulated, &["batch=1", "batch=2"]), Err(ParameterError::Twice("batch")));
+        let twice = parse_all(Backend::Emulated, &["batch=1", "batch=2"]).unwrap_err();
+        assert_eq!(twice.to_string(), "batch is there twice");
     }
 }

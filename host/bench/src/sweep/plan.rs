@@ -87,7 +87,7 @@ fn refuse(parameters: &Parameters, backend: Backend, bytes_per_event: f64) -> Op
         let (gigabytes, most) = (bytes * 1e-9, MAX_BYTES * 1e-9);
         return Some(format!("its batches take {gigabytes:.1} GB of memory, above the limit of {most:.1} GB"));
     }
-    let simd = parameters.cpu().simd;
+    let simd = parameters.simd();
     let lacks = backend == Backend::Cpu && simd.resolve().is_none();
     lacks.then(|| format!("this CPU has no {} instructions", simd.name()))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use ut_bench::environment::Environment;
 use ut_bench::throughput::{Measurement, run as measure};
 use ut_bench::tunable::Subject;
-use ut_bench::{ENOUGH_DISTINCT, Machine, Sample};
+use ut_bench::{ENOUGH_DISTINCT, Machine};
 use ut_data::detector::BankVersion;
 use ut_data::synth::Profile;
 use ut_decoders::cpu::Simd;
@@ -124,7 +124,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         return online::run(&args.tuned, work, args.json.as_deref());
     }
-    }
     let tuned = tuned(args, &loaded.detector);
     let mut measurement = measurement(args, tuned, duration);
     measurement.decoder = measurement.decoder.with_pipeline(args.backend.pipeline());
@@ -216,6 +215,4 @@ fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Me
         }
     }
     measurement
-}
-
 }
