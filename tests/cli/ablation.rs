@@ -28,11 +28,7 @@ fn the_ladder_has_the_merge_requests_steps_and_counts_that_show_what_each_does()
     let rungs = allen.into_iter().chain(["fused-lanes", "fused-hits", "fused-ranks", "fused-look-back"]);
     for rung in rungs {
         let lines = text.lines().filter(|line| line.split_whitespace().next() == Some(rung)).count();
-        assert_eq!(
-            lines,
-            1 + usize::from(!rung.starts_with("fused")),
-            "{rung}: counts, and what was published\n{text}"
-        );
+        assert_eq!(lines, 2, "{rung}: one line of counts, one of registers\n{text}");
     }
     let of = |rung, metric| count(&report, rung, metric);
     assert!(of(1, "global_sectors") < of(0, "global_sectors"), "the flat map reads less than the board table");
@@ -47,7 +43,10 @@ fn the_ladder_has_the_merge_requests_steps_and_counts_that_show_what_each_does()
     assert!(traffic(10) < traffic(9), "without a launch that counts before, less is moved");
     assert!(2.0 * traffic(10) < traffic(6), "and less than half of what the seven kernels do: {}", traffic(10));
     assert!(of(10, "table_sectors") > 0.0 && of(10, "global_sectors") < of(6, "global_sectors"));
-    for rung in report["rungs"].as_array().unwrap() {
+    for (rung, n_kernels) in report["rungs"].as_array().unwrap().iter().zip([7, 7, 7, 7, 7, 7, 7, 4, 4, 4, 2]) {
+        let resources = rung["resources"].as_array().unwrap();
+        assert_eq!(resources.len(), n_kernels, "{rung}");
+        assert!(resources.iter().all(|of| of["registers"].as_u64().unwrap() > 0));
         let total: f64 = rung["work"]["per_event"].as_array().unwrap()[0][1].as_f64().unwrap();
         let kernels = rung["work"]["kernels"].as_array().unwrap();
         let sum: f64 = kernels.iter().map(|kernel| kernel[1][0][1].as_f64().unwrap()).sum();
@@ -56,12 +55,17 @@ fn the_ladder_has_the_merge_requests_steps_and_counts_that_show_what_each_does()
 }
 
 #[test]
-fn formats_and_layouts_reach_the_kernels() {
+fn launch_parameters_formats_and_layouts_reach_the_kernels() {
     let folder = &small(1);
+    for threads in [64, 256] {
+        let report = json(folder, &format!("--set count.block_x={threads}"));
+        assert_eq!(report["rungs"][0]["resources"][0]["threads"], threads);
+    }
     run_to(0, folder, "generate --format v4 --profile pp-low --events 1 --output v4");
     let (report, _) = json_of(0, folder, "ablation v4/events.mdf --set layout=mep");
     assert_eq!(report["bank_version"], 3);
     assert!(count(&report, 6, "global_sectors") > 0.0);
+    assert_eq!(report["rungs"][0]["resources"], serde_json::json!([]), "not compiled rung by rung");
 }
 
 #[test]

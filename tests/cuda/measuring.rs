@@ -66,7 +66,14 @@ fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
         assert_eq!(measured["change"].is_null(), i == 0, "{rung}");
         let kernel = if i < 7 { "cluster_and_predecode" } else { "fused" };
         assert!(measured["kernels"].as_array().unwrap().iter().any(|of| of["kernel"] == kernel), "{rung}");
+        let resources = rung["resources"].as_array().unwrap();
+        assert!(!resources.is_empty() && resources.iter().all(|of| of["occupancy"].as_f64().unwrap() > 0.0), "{rung}");
     }
+    let arch = result["arch"].as_str().unwrap();
+    assert!(
+        arch.starts_with(result["environment"]["gpu"]["name"].as_str().unwrap()) && arch.contains(", as sm_"),
+        "{arch}"
+    );
     assert!(text.contains("195834"), "{text}");
 }
 

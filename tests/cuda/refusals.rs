@@ -207,7 +207,5 @@ fn a_driver_of_cuda_12_4_does() {
     well_on_the_fake(&[("FAKE_CUDA_VERSION", "12040")], || {
         let (batch, mut decoder) = (batch(), Checked::v5());
         decoder.compare(&batch);
-        let resident = decoder.upload(batch.view()).unwrap();
-        assert!(decoder.repeat_resident(&[resident], 2).unwrap() > 0.0);
     });
 }

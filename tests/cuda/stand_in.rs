@@ -49,29 +49,6 @@ fn copies_are_done_when_they_are_waited_for_and_not_before() {
     });
 }
 
-#[test]
-fn streams_are_ordered_by_events_alone() {
-    well_on_the_fake(&[], || {
-        let mut device = gpu();
-        let (one, two, memory) = (device.stream().unwrap(), device.stream().unwrap(), device.allocate(8).unwrap());
-        let (from, to) = (host(&mut device, [1; 8]), host(&mut device, [0; 8]));
-        let address = CudaDevice::address(&memory);
-        for wait in [false, true] {
-            // SAFETY: all live until both streams were waited for.
-            unsafe { device.write(&one, address, CudaDevice::start(&from), 8) }.unwrap();
-            let written = device.record(&one).unwrap();
-            if wait {
-                device.wait(&two, &written).unwrap();
-            }
-            // SAFETY: all live until both streams were waited for.
-            unsafe { device.read(&two, address, CudaDevice::start(&to), Rows::one(8)) }.unwrap();
-            device.synchronize(&two).unwrap();
-            assert_eq!(look_at(&to) == [1; 8], wait);
-            device.synchronize(&one).unwrap();
-        }
-    });
-}
-
 fn copy_in(
     device: &mut CudaDevice,
     stream: &CudaStream,

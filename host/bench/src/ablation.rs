@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use ut_kernels::switches::Switches;
 
+use super::chip::{Chip, Filled};
 use super::modes::{KernelTime, Mode, OnGpu, kernel_passes};
 use super::sample::{Expected, Sample};
 use super::timing::{BLOCK, measure, repetition};
@@ -18,6 +19,7 @@ use ut_data::input::Layout;
 use ut_decoders::cuda::CudaConfig;
 use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::parameters::Parameters;
+use ut_decoders::ptx::{Kernel, Unit};
 use ut_decoders::rank_tables::FusedStep;
 use ut_decoders::{DecodeError, DecodeOptions, Pipeline};
 
@@ -70,6 +72,20 @@ fn percent(before: f64, after: f64) -> f64 {
     if before == 0.0 { if after == 0.0 { 0.0 } else { f64::INFINITY } } else { 100.0 * (after / before - 1.0) }
 }
 
+/// Resources of a rung's kernel on an architecture.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct KernelResources {
+    pub kernel: String,
+    pub threads: u32,
+    pub registers: u32,
+    /// Bytes of shared memory a block.
+    pub shared: u32,
+    /// Warps of a multiprocessor that are occupied, 0…1.
+    pub occupancy: f32,
+    pub limit: String,
+}
+
 /// The counted work of a rung.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CountedWork {
@@ -113,6 +129,8 @@ pub struct Rung {
     pub work: Option<CountedWork>,
     /// Measured, on a GPU.
     pub measured: Option<MeasuredRate>,
+    /// Registers and occupancy by kernel; empty if the rung is not among the committed PTX.
+    pub resources: Vec<KernelResources>,
     /// Rate in the merge request, events a second of the whole sequence on an RTX A5000.
     pub published_events_per_second: Option<u32>,
     /// Change to the step before, in %.
@@ -127,6 +145,8 @@ pub struct Ladder<'a> {
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
     pub launch: Parameters,
+    /// Architecture of the registers and the occupancy.
+    pub chip: &'a Chip,
 }
 
 struct FusedRung {
@@ -181,7 +201,7 @@ impl Ladder<'_> {
     pub fn count(&self, mut tick: impl FnMut(usize)) -> Result<Vec<Rung>, String> {
         let expected = self.expected()?;
         let mut rungs: Vec<Rung> = Vec::new();
-        for (name, switches) in self.rungs() {
+        for (i, (name, switches)) in self.rungs().into_iter().enumerate() {
             let config = EmulatedConfig { launch: self.launch, switches, ..EmulatedConfig::default() };
             let config = EmulatedConfig { pipeline: Pipeline::Allen, ..config };
             let work = self.work_of(name, config, &expected)?;
@@ -193,7 +213,7 @@ impl Ladder<'_> {
             };
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
             let counted = counted(&work, plain.as_ref(), before);
-            rungs.push(rung(name, Some(counted), None));
+            rungs.push(rung(name, self.resources(i), Some(counted), None));
             tick(rungs.len());
         }
         for FusedRung { name, step, launch } in self.fused_rungs() {
@@ -201,7 +221,7 @@ impl Ladder<'_> {
             let work = self.work_of(name, config, &expected)?;
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
             let counted = counted(&work, None, before);
-            rungs.push(rung(name, Some(counted), None));
+            rungs.push(rung(name, self.fused_resources(launch), Some(counted), None));
             tick(rungs.len());
         }
         Ok(rungs)
@@ -254,7 +274,11 @@ impl Ladder<'_> {
                 change_to_first: change(0),
                 kernels: gpu(i).kernel_times(kernel_passes(duration)).map_err(measuring)?,
             };
-            Ok(rung(name, None, Some(measured)))
+            let resources = match i.checked_sub(self.rungs().len()) {
+                None => self.resources(i),
+                Some(fused) => self.fused_resources(self.fused_rungs()[fused].launch),
+            };
+            Ok(rung(name, resources, None, Some(measured)))
         };
         self.names().into_iter().enumerate().map(of).collect()
     }
@@ -263,21 +287,57 @@ impl Ladder<'_> {
     pub fn is_compiled(&self) -> bool {
         self.tables.boards().version == BankVersion::V5 && self.layout() == Layout::Allen
     }
+
+    /// Registers and occupancy of a rung, if it was compiled.
+    fn resources(&self, i: usize) -> Vec<KernelResources> {
+        if !self.is_compiled() {
+            return Vec::new();
+        }
+        self.filled(&rung_variant(i), self.launch)
+    }
+
+    fn fused_resources(&self, launch: Parameters) -> Vec<KernelResources> {
+        let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
+        let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);
+        // All events of a sample are decoded: none are selected.
+        let counting = |of: &KernelResources| launch.fused_count_first() && of.kernel != Kernel::SelectEvents.name();
+        kernels.retain(|of| counting(of) || always.contains(&of.kernel.as_str()));
+        kernels
+    }
+
+    fn filled(&self, variant: &str, launch: Parameters) -> Vec<KernelResources> {
+        let filled = self.chip.filled(variant, launch, self.tables);
+        let of = |Filled { kernel, threads, registers, shared, occupancy }: Filled| KernelResources {
+            kernel: kernel.name().to_owned(),
+            threads,
+            registers,
+            shared,
+            occupancy: occupancy.share,
+            limit: occupancy.limit.name().to_owned(),
+        };
+        filled.into_iter().map(of).collect()
+    }
 }
 
-fn rung(name: &str, work: Option<CountedWork>, measured: Option<MeasuredRate>) -> Rung {
+fn rung(
+    name: &str,
+    resources: Vec<KernelResources>,
+    work: Option<CountedWork>,
+    measured: Option<MeasuredRate>,
+) -> Rung {
     let published = published(name);
     Rung {
         rung: name.to_owned(),
         work,
         measured,
+        resources,
         published_events_per_second: published.map(|(rate, _)| rate),
         published_change_percent: published.and_then(|(_, change)| change),
     }
 }
 
 /// Variant of [`Unit::LADDER`](ut_decoders::ptx::Unit::LADDER) for rung `i`.
-fn rung_variant(i: usize) -> String {
+pub fn rung_variant(i: usize) -> String {
     format!("v5_allen__rung{i}")
 }
 

@@ -116,7 +116,7 @@ pub struct Environment {
     watch: Box<dyn Watch>,
     last: Option<Instant>,
     seen: Seen,
-    gpu: Option<GpuReport>,
+    gpu: Option<(GpuReport, Facts)>,
     link: Option<GpuWatch>,
     /// Keeps the GPU open while decoders come and go: opening takes longer than decoding.
     _open: Option<CudaDevice>,
@@ -135,7 +135,7 @@ impl Environment {
                 Ok(found) => (link, report.driver) = (Some(found), driver_version()),
                 Err(error) => report.nvml = Some(error),
             }
-            report
+            (report, facts)
         });
         let watch = watch(backend, Limits::default());
         let mut environment = Self { watch, last: None, seen: Seen::default(), gpu, link, _open: open };
@@ -152,7 +152,7 @@ impl Environment {
 
     fn look(&mut self) {
         self.seen.add(self.watch.look());
-        if let (Some(report), Some(watch)) = (&mut self.gpu, &self.link)
+        if let (Some((report, _)), Some(watch)) = (&mut self.gpu, &self.link)
             && let Some(now) = watch.link()
         {
             let faster = |before: Link| before.peak_bandwidth() >= now.peak_bandwidth();
@@ -164,7 +164,7 @@ impl Environment {
     /// Takes a last look; returns all observations, and the GPU.
     pub fn seen(&mut self) -> (&Seen, Option<&GpuReport>) {
         self.look();
-        (&self.seen, self.gpu.as_ref())
+        (&self.seen, self.gpu.as_ref().map(|(report, _)| report))
     }
 
     /// Returns the observations and the GPU as JSON.
@@ -177,6 +177,11 @@ impl Environment {
     pub fn in_words(&mut self) -> Vec<(&'static str, String)> {
         let (seen, gpu) = self.seen();
         in_words(seen, gpu)
+    }
+
+    /// Facts of the GPU from the driver.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.gpu.as_ref().map(|(_, facts)| facts)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Measuring: how many events a second a decoder makes, what its optimisations are worth, which parameters are best.
 
 pub mod ablation;
+pub mod chip;
+
 pub mod decoding;
 mod digest;
 pub mod environment;

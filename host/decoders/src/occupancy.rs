@@ -47,6 +47,12 @@ impl Architecture {
         Self::ALL.into_iter().find(|arch| arch.name == name)
     }
 
+    /// Finds the newest architecture that is not newer than `capability`: 10 · major + minor.
+    pub fn newest_up_to(capability: u32) -> Option<Self> {
+        let number = |arch: &Self| arch.name.strip_prefix("sm_").and_then(|n| n.parse::<u32>().ok());
+        Self::ALL.into_iter().rfind(|arch| number(arch).is_some_and(|n| n <= capability))
+    }
+
     /// Computes the blocks and warps of `launch` that a multiprocessor holds.
     pub fn occupancy(&self, launch: Launch) -> Occupancy {
         let Launch { threads, registers, .. } = launch;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use ut_bench::ablation::{Ladder, PUBLISHED, RUNGS, Rung};
+use ut_bench::chip::Chip;
 use ut_bench::environment::Environment;
 use ut_bench::work::METRICS;
 use ut_bench::{Change, Machine, Spread};
@@ -33,9 +34,9 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 ///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
 /// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every
-/// machine: sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand
-/// the rates that the merge request gives for an RTX A5000. Every rung's hits are compared with the reference's first.
-/// `ut-decode kernels --unit v5_allen_ladder` shows its registers and occupancy.
+/// machine: sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand registers and
+/// occupancy from the compiled PTX, and the rates that the merge request gives for an RTX A5000. Every rung's hits are
+/// compared with the reference's first.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("backend", |arg| arg.default_value("emulated")))]
 pub struct Args {
@@ -70,7 +71,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Loaded::new(Wanted::all(&args.sample.files), &DetectorArgs::default(), feeding)?;
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
-    let ladder = Ladder { sample: &sample, tables: &detector.tables, options, launch };
+    let facts = environment.as_ref().and_then(Environment::facts);
+    let chip = Chip::of_environment(facts);
+    let ladder = Ladder { sample: &sample, tables: &detector.tables, options, launch, chip: &chip };
     let rungs = if on_gpu {
         let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
         ladder.measure(threads, duration, |elapsed| {
@@ -93,6 +96,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "bank_version": detector.tables.boards().version.byte(),
             "options": options,
             "set": args.backend.set,
+            "arch": chip.name,
             "machine": machine,
             "environment": environment.as_mut().map(Environment::json),
             "metrics": METRICS.map(|metric| json!({ "name": metric.name, "about": metric.about })),
@@ -119,7 +123,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             rate_table(&rungs)
         ));
     }
-    parts.push(format!("what !1663 gives\n{}\n{BEST_KNOWN}\n", published_table(&rungs)));
+    parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, &chip.name)));
     let text = parts.concat();
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
@@ -179,14 +183,25 @@ fn rate_table(rungs: &[Rung]) -> String {
     table(&rows)
 }
 
-fn published_table(rungs: &[Rung]) -> String {
-    let mut rows = vec![["rung", "A5000, events/s", "to the step before"].map(str::to_owned).to_vec()];
+fn resource_table(rungs: &[Rung], arch: &str) -> String {
+    let kernels = ["count_hits", "cluster_and_predecode", "decode_in_order", "fused"];
+    let mut rows = vec![vec!["rung".to_owned()]];
+    rows[0].extend(kernels.map(str::to_owned));
+    rows[0].extend(["A5000, events/s".to_owned(), String::new()]);
     for rung in rungs {
-        let Some(rate) = rung.published_events_per_second else { continue };
-        let change = rung.published_change_percent.map_or_else(String::new, percent);
-        rows.push(vec![rung.rung.clone(), rate.to_string(), change]);
+        let mut row = vec![rung.rung.clone()];
+        for kernel in kernels {
+            let found = rung.resources.iter().find(|of| of.kernel == kernel);
+            row.push(found.map_or_else(
+                || "-".to_owned(),
+                |of| format!("{} registers, {:.0} %", of.registers, 100.0 * of.occupancy),
+            ));
+        }
+        row.push(rung.published_events_per_second.map_or_else(String::new, |rate| rate.to_string()));
+        row.push(rung.published_change_percent.map_or_else(String::new, percent));
+        rows.push(row);
     }
-    table(&rows)
+    format!("registers a thread and occupancy on {arch}; beside it what !1663 gives\n{}", table(&rows))
 }
 
 fn number(value: f64) -> String {

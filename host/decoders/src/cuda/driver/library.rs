@@ -16,7 +16,7 @@ pub fn is_installed() -> bool {
 }
 
 /// Functions that decoding calls. New enough drivers have them all; a library under the driver's name may not.
-const NEEDED: [&str; 39] = [
+const NEEDED: [&str; 38] = [
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
     "cuCtxSetCurrent",
@@ -55,7 +55,6 @@ const NEEDED: [&str; 39] = [
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
-    "cuStreamWaitEvent",
 ];
 
 /// Requires `functions` of the driver, of which cudarc would panic when a missing one is called.
