@@ -42,7 +42,6 @@ impl UtHits {
     }
 
     /// All hits of the batch.
-    #[expect(clippy::iter_without_into_iter, reason = "the type of the iterator has no name")]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
         (0..self.len()).map(|i| self.hit(i))
     }
