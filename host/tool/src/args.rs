@@ -214,7 +214,7 @@ impl ParameterArgs {
 pub fn meant(error: &ParameterError) -> String {
     match error {
         ParameterError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
-        _ => String::new(),
+        ParameterError::Other(_) => String::new(),
     }
 }
 
