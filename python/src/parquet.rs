@@ -87,7 +87,7 @@ pub fn to_parquet<'py>(py: Python<'py>, mut request: Request, path: PathBuf) -> 
     request.batch.get_or_insert(LARGE_BATCH_SIZE);
     let detector = request.detector(py);
     let task = check(py, request)?;
-    let story = story(task.options, (task.backend, None), &detector, None, task.names.clone().into(), true);
+    let story = story(task.options, (task.backend, None), &detector, None, task.names.clone().into());
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
     let progress = Arc::clone(&task.progress);

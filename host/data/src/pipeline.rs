@@ -61,10 +61,10 @@ impl Flow {
 /// hands the results to `consume` in the order of the items, until it says `false`. `produce` is called by one thread at a
 /// time, which also works on the item unless another has nothing to do, so what it reads need not go from core to core. At
 /// most `in_flight` items (at least 1) are between the source and the end of `consume`: a source that is too fast waits.
-/// Where the system has fewer threads for us, fewer workers work. Returns where the time went.
+/// Where the system has fewer threads for us, fewer workers work; if none, the caller's thread. Returns where the time went.
 ///
 /// # Panics
-/// When one of the functions does, or the system has no thread for us.
+/// When one of the functions does.
 ///
 /// # Examples
 ///
@@ -82,7 +82,18 @@ impl Flow {
 /// assert_eq!(hits, [10, 20, 30]);
 /// println!("decoding was busy {:.0} % of the time", 100.0 * flow.work.share(flow.elapsed));
 /// ```
-pub fn ordered<T: Send, R: Send, W: FnMut(T) -> R + Send>(
+pub fn ordered<T: Send, R: Send>(
+    in_flight: usize,
+    produce: impl FnMut() -> Option<T> + Send,
+    workers: Vec<impl FnMut(T) -> R + Send>,
+    consume: impl FnMut(R) -> bool,
+) -> Flow {
+    on_threads(workers.len(), in_flight, produce, workers, consume)
+}
+
+/// [`ordered`] on `most` threads or fewer beside the caller's.
+fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
+    most: usize,
     in_flight: usize,
     produce: impl FnMut() -> Option<T> + Send,
     workers: Vec<W>,
@@ -100,15 +111,18 @@ pub fn ordered<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
     let turns = Turns { turn: Mutex::default(), news: Condvar::new() };
     let worked = Mutex::new(flow.work);
-    let no_workers = workers.is_empty();
+    // Each is locked by one thread, from its start to its end.
+    let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
     thread::scope(|scope| {
         // Dropped at the end of the scope: threads that wait for room then hear that there will be none.
         let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
         let (source, turns, worked) = (&source, &turns, &worked);
-        let start = |mut work: W| {
+        let starts = |work| {
+            let work: &Mutex<W> = work;
             let results = results.clone();
             let worker = move || {
+                let mut work = lock(work);
                 while let Some((number, item)) = turns.fetch(source) {
                     let begin = Instant::now();
                     match catch_unwind(AssertUnwindSafe(|| work(item))) {
@@ -126,11 +140,10 @@ pub fn ordered<T: Send, R: Send, W: FnMut(T) -> R + Send>(
                     }
                 }
             };
-            thread::Builder::new().spawn_scoped(scope, worker).ok()
+            thread::Builder::new().spawn_scoped(scope, worker).is_ok()
         };
-        let started = workers.into_iter().map_while(start).count();
-        assert!(started > 0 || no_workers, "the system gives this process no thread");
-        lock(worked).threads = started;
+        let started = workers.iter().take(most).take_while(|work| starts(work)).count();
+        lock(worked).threads = started.max(1);
         // Only the workers keep senders: when they end, the channel closes.
         drop(results);
         let mut take = |result| {
@@ -143,6 +156,17 @@ pub fn ordered<T: Send, R: Send, W: FnMut(T) -> R + Send>(
             }
             goes_on
         };
+        if started == 0 {
+            let Some(work) = workers.first() else { return };
+            while let Some((_, item)) = turns.fetch(source) {
+                let begin = Instant::now();
+                let result = lock(work)(item);
+                lock(worked).add(begin.elapsed());
+                if !take(result) {
+                    return;
+                }
+            }
+        }
         let mut early = BTreeMap::new();
         let mut next = 0;
         while let Ok((number, result)) = done.recv() {
@@ -252,7 +276,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use super::ordered;
+    use super::{on_threads, ordered};
 
     #[test]
     fn results_come_in_order_and_no_more_than_allowed_are_on_the_way() {
@@ -277,6 +301,25 @@ mod tests {
             });
             assert!(found.iter().copied().eq((0..100).map(|item| item * 2)));
             assert!(most.into_inner() <= in_flight);
+        }
+    }
+
+    #[test]
+    fn with_fewer_threads_or_none_all_is_done_in_order() {
+        for threads in 0..3 {
+            let (mut items, mut found) = (0..50, Vec::new());
+            let flow = on_threads(
+                threads,
+                2,
+                || items.next(),
+                vec![|item: i32| 2 * item; 3],
+                |result| {
+                    found.push(result);
+                    found.len() < 40
+                },
+            );
+            assert!(found.iter().copied().eq((0..40).map(|item| 2 * item)), "{threads} threads: {found:?}");
+            assert_eq!((flow.work.threads, flow.consumer.items), (threads.max(1), 40));
         }
     }
 

@@ -87,7 +87,7 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
 fn an_interval_and_one_version_for_all_banks_come_out_as_from_the_reference() {
     let options = DecodeOptions::default();
     for (tables, events) in detectors(Grouping::YRows) {
-        let mut decoder = PtxDecoder::new(&tables, options, Parameters::default(), 0);
+        let mut decoder = decoder(&tables, options, CudaConfig::default(), 0);
         for batch in [allen_batch(&events), mep_batch(&events)] {
             let interval = BatchView { first_event: 1, n_events: events.len() - 1, ..batch.view() };
             for version in [tables.boards().version.byte(), 9] {
