@@ -327,16 +327,6 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
 }
 
 #[test]
-fn of_many_runs_the_least_64_are_named() {
-    let tables = tables(BankVersion::V5);
-    let mut filler = RunFiller::new(&tables, Against::Number);
-    for run in (0..100).rev().chain(0..100) {
-        filler.add_banks(&event_of(run, &[]), None);
-    }
-    assert_eq!(filler.finish().runs, (0..64).collect());
-}
-
-#[test]
 fn partners_are_as_large_and_lie_where_the_detector_is_mirrored() {
     let tables = tables(BankVersion::V5);
     let (shapes, neighbours) = (views::shapes(&tables), Neighbours::new(&tables));
