@@ -145,7 +145,9 @@ impl Gatherer<'_> {
             },
         );
         let mut view = RunView::new(tables, against);
-        fillers.into_iter().for_each(|filler| view.merge(&filler.finish()));
+        for filler in fillers {
+            view.merge(&filler.finish());
+        }
         Ok(Gathered { view, seen, failures })
     }
 }
