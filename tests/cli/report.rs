@@ -8,8 +8,6 @@ use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter};
 use ut_decoding::synth::{Generator, Profile};
 
-const EVENTS: u64 = 600;
-
 /// Faults of sectors that one lane reads each: 500 has three hits more in each event.
 const PLANTS: [&str; 5] = ["sector=300:dead", "sector=360/9:hot", "sector=500:hot", "sector=500:hot", "sector=500:hot"];
 
@@ -53,7 +51,7 @@ fn of_kind<'a>(json: &'a Value, kind: &str) -> Vec<&'a Value> {
 #[test]
 fn what_is_broken_is_found_and_marked_and_nothing_else() {
     let directory = &empty();
-    write(directory, "faulty.mdf", &run_with(true, 1, EVENTS));
+    write(directory, "faulty.mdf", &run_with(true, 1, 600));
     let (json, err) = json_of(0, directory, "report faulty.mdf --output faulty.html --mask-out found.mask");
     let only = |kind: &str| match of_kind(&json, kind)[..] {
         [one] => one,
@@ -88,24 +86,6 @@ fn what_is_broken_is_found_and_marked_and_nothing_else() {
     assert_eq!(known["hits"].as_u64().unwrap() + masked, json["hits"].as_u64().unwrap());
     assert!(err.contains("--strict was given") && known["provenance"]["mask"] == "found.mask", "{err}");
     assert!(page(directory, "known.html").contains("<dt>mask</dt><dd>found.mask</dd>"));
-}
-
-#[test]
-fn a_clean_run_has_nothing_that_stands_out_and_threads_do_not_matter() {
-    let directory = &empty();
-    write(directory, "clean.mdf", &run_with(false, 7, EVENTS));
-    run_to(0, directory, "generate --events 1 --output .");
-    let report = |threads: &str, output: &str| {
-        let args = format!("report clean.mdf --threads {threads} --output {output}");
-        let (json, _) = json_of(0, directory, (args, TABLES));
-        (json, page(directory, output))
-    };
-    let (json, html) = report("1", "clean.html");
-    assert_eq!((&json["outliers"], &json["events"]), (&json!([]), &EVENTS.into()));
-    assert!(html.contains("<p>Nothing stands out.</p>"));
-    let (more, other) = report("3", "other.html");
-    assert_eq!(json, more);
-    assert!(html == other);
 }
 
 #[test]
@@ -243,12 +223,12 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_a
 }
 
 #[test]
-fn sums_of_shards_make_the_page_of_the_whole_run() {
+fn sums_of_shards_and_any_number_of_threads_make_the_page_of_the_whole_run() {
     let directory = &empty();
     write(directory, "a.mdf", &run_with(true, 1, 300));
     write(directory, "b.mdf", &run_with(false, 2, 50));
     run_to(0, directory, "generate --events 1 --output .");
-    run_to(0, directory, ("report a.mdf b.mdf --output whole.html", TABLES));
+    run_to(0, directory, ("report a.mdf b.mdf --output whole.html --threads 3", TABLES));
     for i in 1..=3 {
         let args = format!("report a.mdf b.mdf --shard {i}/3 --sums {i}.sums --threads 1");
         shows(directory, (args, TABLES), &format!("{i}.sums written"));

@@ -62,7 +62,7 @@ fn sums_of_parts_keep_what_a_page_says_beside_the_numbers() {
         let mut names: Vec<_> = all.files.iter().map(|file| file.display().to_string()).collect();
         names.sort();
         assert_eq!(names, ["a.mdf", "b.mdf"]);
-        assert_eq!((all.numbers, all.measured), (Some((2, 8)), one.measured + other.measured));
+        assert_eq!((all.view.numbers(), all.measured), (Some((2, 8)), one.measured + other.measured));
         assert_eq!((&all.warnings, &all.failures), (&other.warnings, &other.failures));
         assert_eq!(all.versions[OsStr::new("b.mdf")], [Some(3), Some(4)].into());
         assert_eq!(all.troubles(), other.failures);

@@ -234,6 +234,11 @@ impl RunView {
         }
     }
 
+    /// Returns the least and the greatest number of the events on the axis of time.
+    pub fn numbers(&self) -> Option<(u64, u64)> {
+        self.spans.iter().fold(None, |all, (_, span)| both(all, span.numbers))
+    }
+
     /// Returns the hits of a sector.
     pub fn hits_of_sector(&self, sector: usize) -> u64 {
         self.strips_of(sector).iter().sum()

@@ -65,8 +65,6 @@ pub struct Gathered {
     pub seen: Seen,
     /// Why files could not be read to their end.
     pub failures: Vec<WorkError>,
-    /// Least and greatest event number.
-    pub numbers: Option<(u64, u64)>,
 }
 
 /// Returns the least and the greatest of two pairs.
@@ -147,8 +145,6 @@ pub struct Sums {
     pub options: DecodeOptions,
     /// The sums.
     pub view: RunView,
-    /// Least and greatest event number.
-    pub numbers: Option<(u64, u64)>,
     /// Number of events that `ut-decode generate` did not make.
     pub measured: u64,
     /// Number of events that it made.
@@ -203,7 +199,7 @@ fn different(why: &str) -> SumsError {
 impl Sums {
     /// Makes the sums of `files`.
     pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
-        let Gathered { view, seen, failures, numbers } = gathered;
+        let Gathered { view, seen, failures } = gathered;
         let warnings = seen.warnings().collect();
         let mut versions: BTreeMap<OsString, BTreeSet<Option<u8>>> = BTreeMap::new();
         for file in seen.files {
@@ -214,7 +210,6 @@ impl Sums {
             detector,
             options,
             view,
-            numbers,
             measured: seen.measured,
             generated: seen.generated,
             warnings,
@@ -229,7 +224,7 @@ impl Sums {
     /// Sets the part of a job, if that is known.
     #[must_use]
     pub fn of_part(mut self, part: Option<Part>) -> Self {
-        let (events, hits, numbers) = (self.view.events, self.view.hits, self.numbers);
+        let (events, hits, numbers) = (self.view.events, self.view.hits, self.view.numbers());
         self.parts = part.map(|part| Part { events, hits, numbers, ..part }).into_iter().collect();
         self
     }
@@ -275,7 +270,6 @@ impl Sums {
         self.view = view;
         self.parts.extend(other.parts.iter().cloned());
         self.add_files(other.files.iter().cloned());
-        self.numbers = both(self.numbers, other.numbers);
         self.measured = self.measured.saturating_add(other.measured);
         self.generated = self.generated.saturating_add(other.generated);
         for (mine, theirs, most) in

@@ -252,7 +252,6 @@ fn map(report: &Report, (across, columns): &Axis<'_>, (down, rows): &Axis<'_>, r
         unit: report.objective.axis().to_owned(),
         shading: Shading::Log,
         range: Some(range),
-        ..Heat::default()
     };
     Chart::new(&format!("{first} and {second}"), first, second).height(320).heat_map(heat)
 }

@@ -108,8 +108,8 @@ fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
     };
     let hover = |r: usize, c: usize| match at(r, c) {
         Some((place, value)) => {
-            let marks = report.marks(place).iter().map(|mark| format!(", {mark}")).collect::<String>();
-            format!("{}: {}{marks}", report.point_text(&report.points[place].values), number(value))
+            let point = format!("{}: {}", report.point_text(&report.points[place].values), number(value));
+            [&[point.as_str()][..], &report.marks(place)].concat().join(", ")
         }
         None => String::new(),
     };

@@ -19,8 +19,8 @@ use crate::outliers::{
     DEAD, HOT, LEAST_EVENTS, LOW_CHARGE, NOISY, QUIET, SIGMAS, SILENT_EXPECTED, STRIP_FACTOR, STRIP_HITS,
 };
 use crate::{
-    Difference, MARKED, Outlier, OutlierKind, RunView, Sums, SumsError, TroubleSum, Verdicts, differences, mask,
-    meaning, outliers,
+    Against, Difference, MARKED, Outlier, OutlierKind, RunView, Sums, SumsError, TroubleSum, Verdicts, differences,
+    mask, meaning, outliers,
 };
 use ut_data::detector::Mask;
 use ut_data::input::kind;
@@ -263,7 +263,10 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
             ("files", files(&sums.files)),
             ("events", whole(view.events)),
             ("runs", list(view.runs.iter().map(u32::to_string), "none named")),
-            ("event numbers", sums.numbers.map_or_else(|| "none".to_owned(), numbers)),
+            (
+                "event numbers",
+                view.numbers().filter(|_| view.against == Against::Number).map_or_else(|| "none".to_owned(), numbers),
+            ),
             ("hits", per_event(view.hits, view.events)),
             ("strips read", per_event(view.count(Count::Strips), view.events)),
             ("banks decoded", per_event(view.count(Count::Banks), view.events)),

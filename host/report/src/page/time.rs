@@ -4,7 +4,7 @@ use chart_page::{Chart, Heat, Page, Shading};
 
 use super::Run;
 use super::names::{LAYERS, count};
-use crate::{Against, Span, both};
+use crate::{Against, Span};
 use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, layer_of};
 use ut_data::{Count, DetectorTables, Kind};
 
@@ -33,7 +33,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     }
     let layer_of_slot: Vec<usize> = tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect();
     // The first and the last bin end where the run does.
-    let (least, greatest) = spans.iter().fold(None, |all, (_, span)| both(all, span.numbers)).unwrap_or_default();
+    let (least, greatest) = view.numbers().unwrap_or_default();
     let edges = spans.iter().map(|(key, _)| *key as f64).chain(spans.last().map(|(key, _)| *key as f64 + width as f64));
     let x: Vec<f64> = edges.map(|edge| edge.clamp(least as f64, greatest as f64 + 1.0)).collect();
     let steps = |value: &dyn Fn(&Span) -> f64| -> Vec<f64> {

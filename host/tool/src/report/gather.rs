@@ -7,7 +7,7 @@ use ut_data::memory::TooMuchMemory;
 use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits, memory};
 use ut_decoders::cpu::{CpuDecoder, memory_of_threads};
 use ut_decoders::job::{BATCH_SIZE, CHUNK_MEMORY, Decoded, Job, Work};
-use ut_report::{Against, Gathered, RunFiller, RunView, both, troubles};
+use ut_report::{Against, Gathered, RunFiller, RunView, troubles};
 
 use crate::decode::LISTED_FAILURES;
 
@@ -34,15 +34,12 @@ pub enum GatherError {
     Decode(#[from] DecodeError),
 }
 
-/// Sums of a thread, with the least and the greatest event number.
-type Share = (RunFiller, Option<(u64, u64)>);
-
 struct Worker<'a> {
     decoder: CpuDecoder,
     tables: &'a DetectorTables,
     against: Against,
     mask: Option<&'a Mask>,
-    share: &'a mut Share,
+    filler: &'a mut RunFiller,
 }
 
 impl Worker<'_> {
@@ -61,10 +58,7 @@ impl Work for Worker<'_> {
     const LOOKS: bool = true;
 
     fn look(&mut self, event: &RawEvent<'_>, origin: Origin) {
-        let key = self.key(event.number, origin);
-        let (filler, numbers) = &mut *self.share;
-        filler.add_banks(event, key);
-        *numbers = both(*numbers, event.number.map(|number| (number, number)));
+        self.filler.add_banks(event, self.key(event.number, origin));
     }
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
@@ -76,9 +70,8 @@ impl Work for Worker<'_> {
         let keys: Vec<Option<u64>> =
             (0..batch.n_events).map(|e| self.key(batch.meta_of(e).event, origins[e])).collect();
         self.mask.map(|mask| hits.retain(|id| !mask.contains(id)));
-        let (filler, _) = &mut *self.share;
-        filler.add(hits, report, |e| keys[e]);
-        add_troubles(filler, self.tables, batch, report, origins);
+        self.filler.add(hits, report, |e| keys[e]);
+        add_troubles(self.filler, self.tables, batch, report, origins);
         Ok(())
     }
 }
@@ -115,9 +108,9 @@ impl Gatherer<'_> {
         let (tables, against, mask, n) = (self.tables, self.against, self.mask, self.threads.max(1));
         let needed = memory_of_threads(n) + n as u64 * (2 * CHUNK_MEMORY + VIEW_MEMORY);
         memory::check(format!("a report with {n} threads"), needed)?;
-        let mut shares: Vec<Share> = (0..n).map(|_| (RunFiller::new(tables, against), None)).collect();
-        let worker = |share| Worker { decoder: CpuDecoder::new(tables, self.options), tables, against, mask, share };
-        let workers = shares.iter_mut().map(worker).collect();
+        let mut fillers: Vec<RunFiller> = (0..n).map(|_| RunFiller::new(tables, against)).collect();
+        let worker = |filler| Worker { decoder: CpuDecoder::new(tables, self.options), tables, against, mask, filler };
+        let workers = fillers.iter_mut().map(worker).collect();
         let job = Job {
             parts: parts.to_vec(),
             select: select.clone(),
@@ -148,11 +141,10 @@ impl Gatherer<'_> {
                 go_on(seen.events, reached.bytes) && more
             },
         );
-        let (mut view, mut numbers) = (RunView::new(tables, against), None);
-        for (filler, of_share) in shares {
+        let mut view = RunView::new(tables, against);
+        for filler in fillers {
             view.merge(&filler.finish());
-            numbers = both(numbers, of_share);
         }
-        Ok(Gathered { view, seen, failures, numbers })
+        Ok(Gathered { view, seen, failures })
     }
 }

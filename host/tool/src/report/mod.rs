@@ -118,7 +118,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         gather(args, &files, if is_summed { &[] } else { &others }, reference)?
     };
-    let elapsed = start.elapsed();
     let both = || [Some(&first), second.as_ref()].into_iter().flatten();
     both().for_each(warn);
     let failures: Vec<String> = both().flat_map(Sums::troubles).collect();
@@ -130,13 +129,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         return Err(failure.as_str().into());
     }
-    let mut text = format!(
-        "{}, {} in {:.2} s ({} events/s)\n",
-        count(first.view.events as usize, "event"),
-        count(first.view.hits as usize, "hit"),
-        elapsed.as_secs_f64(),
-        number((both().map(|sums| sums.view.events).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9)) as u64),
-    );
+    let [events, hits] = [(first.view.events, "event"), (first.view.hits, "hit")].map(|(n, of)| count(n as usize, of));
+    let mut text = format!("{events}, {hits} in {:.2} s\n", start.elapsed().as_secs_f64());
     if args.sums.is_none() || args.json.is_some() {
         let drawn = draw(&first, second.as_ref(), args.mask.as_deref().zip(mask.as_ref()))?;
         args.output.iter().try_for_each(|output| write_file(output, &drawn.html))?;
