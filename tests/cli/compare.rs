@@ -70,6 +70,7 @@ fn builds_give_the_documented_exit_codes_and_json_with_verdict_and_interval() {
         ("./base ./faster --require-better", 0, ""),
         // The zone of indifference decides what matters.
         ("./base ./faster --zone 15", 0, "same"),
+        ("./base ./faster --rule alice", 0, "B is better"),
     ] {
         let (out, _) = run_to(code, directory, ("compare --looks 4 --others 100", args));
         assert!(out.contains(said), "{args}: {out}");

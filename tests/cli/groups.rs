@@ -57,7 +57,7 @@ fn a_chain_of_programs_is_tuned_by_groups_for_each_workload_and_measured_as_a_wh
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tuner/examples/chain").join(name);
         std::fs::copy(example, folder.join(name)).unwrap();
     }
-    let (found, _) = json_of(0, folder, "tune groups chain.toml --others 100");
+    let (found, _) = json_of(0, folder, "tune groups chain.toml --rule alice --others 100");
     let of = found["workloads"].as_array().unwrap();
     assert_eq!(of.len(), 2);
     for (found, width) in of.iter().zip([3, 6]) {

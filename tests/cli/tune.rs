@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tuner::Outcome;
+use tuner::{FailureKind, Outcome};
 use tuner_score::synthetic::Synthetic;
 
 use crate::support::{
@@ -200,9 +200,6 @@ fn killed_it_leaves_no_program_running_and_no_build() {
     let pids = String::from_utf8(read(folder, "pids")).unwrap();
     assert!(wait(&|| !pids.split_whitespace().any(runs)), "{pids}");
     assert!(wait(&|| n_builds() == 0));
-}
-
-#[test]
 }
 
 #[test]

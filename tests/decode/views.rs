@@ -1,15 +1,15 @@
 //! Views for people: troubles bank by bank, and the sums over the hits of a run.
 
 use crate::suite::backends::decode;
-use crate::suite::events::{Event, VERSIONS, allen_batch, borrowed, generated, tables};
+use crate::suite::events::{Event, VERSIONS, allen_batch, borrowed, changed, generated, tables, v4_payload};
 use crate::suite::nasty;
 use proptest::test_runner::TestRunner;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Cluster, Count, EventReport, Kind};
-use ut_decoding::detector::{BankVersion, layer_of};
+use ut_decoding::detector::{BankVersion, Lane, Slot, layer_of};
 use ut_decoding::input::{BankEntry, Format, RawEvent};
 use ut_decoding::views::{self, Against, BankTrouble, MOST_BINS, Neighbours, RunFiller, RunView};
-use ut_decoding::{BatchReport, CpuDecoder, DecodeOptions, Decoder, DetectorTables, LhcbId, UtHits};
+use ut_decoding::{Bank, BatchReport, CpuDecoder, DecodeOptions, Decoder, DetectorTables, LhcbId, UtHits};
 
 #[test]
 fn troubles_by_bank_add_up_to_what_the_reference_counts() {
@@ -45,8 +45,51 @@ fn troubles_by_bank_add_up_to_what_the_reference_counts() {
     }
 }
 
+#[test]
+fn without_a_table_boards_are_known_by_number_and_all_lanes_are_connected() {
+    let payload = |counts: [u8; 8]| {
+        let mut payload = counts.to_vec();
+        payload.resize(64, 0);
+        payload
+    };
+    // Lane 0 of board 5 has strip 0 twice; board 216 does not exist; board 7 has a bad count.
+    let good = payload([0, 0, 0, 0, 2, 0, 0, 0]);
+    let bad = payload([0, 255, 0, 0, 0, 0, 0, 0]);
+    let bank = |source_id, version, payload| Bank { kind: 66, version, source_id, payload };
+    let all = [bank(5, Some(4), &good[..]), bank(216, Some(4), &good), bank(7, None, &bad), bank(8, Some(9), &bad)];
+    let find = |format| {
+        let mut found = Vec::new();
+        views::troubles_without_table(format, all, |trouble| found.push((trouble.bank, trouble.count, trouble.byte)));
+        found
+    };
+    let expected = [
+        // Strip 0, twice: the second hit of lane 0 is the half-word after the first.
+        (0, Count::UnsortedLanes, 8 + 2 * 11),
+        (1, Count::UnknownBoard, 0),
+        (2, Count::BadHeader, 1),
+        (3, Count::WrongVersion, 0),
+    ];
+    assert_eq!(find(Some(BankVersion::V5)), expected);
+    assert_eq!(find(None), [expected[0], expected[1], expected[3]]);
+}
+
+#[test]
+fn clusters_on_an_unconnected_hybrid_are_told_at_the_first_of_them() {
+    let slot = tables(BankVersion::V4).slots().iter().position(Slot::is_connected).unwrap();
+    let tables = changed(BankVersion::V4, |boards, _| boards.lanes[slot] = Lane::default());
+    // Strip 9 of a hybrid, in the upper 14 bits.
+    let word = |lane: usize| ((512 * lane + 9) << 2) as u16;
+    let other = (0..6).find(|lane| tables.slots()[slot / 6 * 6 + lane].is_connected()).unwrap();
+    let payload = v4_payload(&[word(other), word(other), word(slot % 6), word(slot % 6)]);
+    let bank = Bank { kind: 66, version: Some(3), source_id: (slot / 6) as u32, payload: &payload };
+    let mut found = Vec::new();
+    views::troubles(tables.boards(), [bank], |trouble| found.push(trouble));
+    let place = |found: &BankTrouble| (found.count, found.n, found.lane.map(usize::from), found.byte);
+    assert_eq!(found.iter().map(place).collect::<Vec<_>>(), [(Count::UnconnectedHits, 2, Some(slot % 6), 8)]);
+}
+
 /// The views of parts of a run: each batch by a filler of its own, with event numbers from `first`.
-fn parts(tables: &DetectorTables, against: Against) -> Vec<(RunView, UtHits, BatchReport)> {
+fn parts(tables: &DetectorTables) -> Vec<(RunView, UtHits, BatchReport)> {
     let mut decoder = CpuDecoder::new(tables, DecodeOptions::default());
     let events = generated(tables.boards().version, 30);
     let part = |(first, events): (u64, &[Event])| {
@@ -112,23 +155,6 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
             assert_eq!(view.count(Count::Banks), report.total(Count::Banks));
         }
     }
-}
-
-#[test]
-fn a_filler_counts_the_same_however_many_hits_it_has_seen() {
-    const TIMES: u64 = 300;
-    let tables = tables(BankVersion::V5);
-    let (_, hits, report) = parts(&tables, Against::Number).swap_remove(0);
-    let filled = |times: u64| {
-        let mut filler = RunFiller::new(&tables, Against::Number);
-        (0..times).for_each(|_| filler.add(&hits, &report, |e| Some(1000 * e as u64).filter(|_| e % 7 != 6)));
-        filler.finish()
-    };
-    let (once, mut expected) = (filled(1), filled(1));
-    (1..TIMES).for_each(|_| expected.merge(&once).unwrap());
-    // More than a byte holds of one strip, and more than is added up without a flush.
-    assert!(once.strips.iter().any(|&n| n > 0) && TIMES > 256 && expected.hits > 1 << 20, "{}", expected.hits);
-    assert!(filled(TIMES) == expected);
 }
 
 #[test]
@@ -232,17 +258,19 @@ fn the_last_bins_take_everything_above() {
 }
 
 #[test]
-fn charges_add_up_beyond_32_bits_within_one_event_and_over_several() {
+fn every_bin_of_events_has_its_own_troubles() {
     let tables = tables(BankVersion::V5);
-    let (n, charge, n_strips) = (600_000, 7874, 128);
-    let hits = hits_of(&tables, 1047, &[vec![(9, charge, n_strips); n], vec![(9, charge, n_strips); n]]);
-    let view = view_of(&tables, &hits);
-    let (n, charge) = (2 * n as u64, u64::from(charge));
-    assert!(n * charge > 2 << 32);
-    assert_eq!((view.hits, view.clusters, view.strips_of(1047)[9]), (n, n, n));
+    let mut report = BatchReport::new();
+    report.reset(3);
+    report.events[0].add(Count::Truncated, 3);
+    report.events[2].add(Count::Truncated, 2);
+    let mut filler = RunFiller::new(&tables, Against::Number);
+    filler.add(&hits_of(&tables, 0, &[vec![], vec![], vec![]]), &report, |e| Some(e as u64));
+    let view = filler.finish();
+    assert_eq!(view.count(Count::Truncated), 5);
     assert_eq!(
-        (view.charge[1047], view.charge_squares[1047], view.sizes[1047]),
-        (n * charge, n * charge * charge, n * 128)
+        view.spans.iter().map(|(key, span)| (key, span.count(Count::Truncated))).collect::<Vec<_>>(),
+        [(0, 3), (1, 0), (2, 2)]
     );
 }
 

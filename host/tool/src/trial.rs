@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tuner::compare::Plan;
 use tuner::report::words::percent;
-use tuner::verdict::{Judgement, Rules};
+use tuner::verdict::{Judgement, Method, Rules};
 use tuner::watch::{Limits, Watch};
 use ut_bench::decoding::DecodeDevice;
 use ut_bench::environment::watch;
@@ -63,10 +63,28 @@ pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> D
     DecodeDevice::new(&detector.tables, config::options(), events, varied)
 }
 
+/// Way in which evidence is weighed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Evidence")]
+pub struct MethodArgs {
+    /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval of the difference of
+    /// the means of all samples (alice), as ALICE does, which alarms too often on free clocks.
+    #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
+    rule: String,
+}
+
+impl MethodArgs {
+    pub fn method(&self) -> Method {
+        if self.rule == "alice" { Method::Alice } else { Method::Blocks }
+    }
+}
+
 /// Rules by which evidence is taken and weighed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct RuleArgs {
+    #[command(flatten)]
+    method: MethodArgs,
     /// Difference in % within which two configurations count as the same.
     #[arg(long, value_name = "%", default_value_t = 0.2)]
     zone: f64,
@@ -109,7 +127,12 @@ impl RuleArgs {
             usage("--looks must be ascending numbers of blocks from 4 to 100,000");
         }
         Plan {
-            rules: Rules { indifference: self.zone / 100.0, looks: looks.clone(), ..Rules::default() },
+            rules: Rules {
+                method: self.method.method(),
+                indifference: self.zone / 100.0,
+                looks: looks.clone(),
+                ..Rules::default()
+            },
             rounds: self.rounds.map_or(rounds, |rounds| rounds as usize),
             ..Plan::default()
         }

@@ -68,9 +68,24 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// Method of weighing the evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Variance between blocks; see the module's text.
+    #[default]
+    Blocks,
+    /// ALICE's rule, for comparison: the 95 % interval of the difference of means excludes 0, with all samples taken as
+    /// independent. It knows neither family, looks nor zone. On machines with free clocks it calls equals different in
+    /// 7 to 11 of 100 comparisons.
+    Alice,
+}
+
 /// Rules of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Rules {
+    pub method: Method,
     /// 1 minus the chance that any comparison of the family calls equals different. Default 0.95.
     pub confidence: f64,
     /// Zone of indifference: relative difference of times that counts as none. Default 0.002.
@@ -86,7 +101,14 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { confidence: 0.95, indifference: 0.002, family: 1, looks: vec![10, 20, 40], most_discarded: 0.3 }
+        Self {
+            method: Method::Blocks,
+            confidence: 0.95,
+            indifference: 0.002,
+            family: 1,
+            looks: vec![10, 20, 40],
+            most_discarded: 0.3,
+        }
     }
 }
 
@@ -178,6 +200,11 @@ pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     let all: usize = blocks.iter().map(|b| b.a.len() + b.b.len() + b.discarded).sum();
     let discarded = all - kept;
     let spoilt = discarded as f64 > rules.most_discarded * all as f64;
+    if rules.method == Method::Alice {
+        let side =
+            |pick: fn(&Block) -> &Vec<f64>| usable.iter().flat_map(|b| pick(b).iter().copied()).collect::<Vec<_>>();
+        return Judgement { discarded, ..alice(&side(|b| &b.a), &side(|b| &b.b), usable.len(), spoilt) };
+    }
     let differences: Vec<f64> = usable.iter().map(|b| mean(&b.b).ln() - mean(&b.a).ln()).collect();
     let count = effective_count(&differences);
     let centre = mean(&differences);
@@ -248,4 +275,37 @@ fn halves_disagree(values: &[f64]) -> bool {
     let error = (variance(first) / first.len() as f64 + variance(second) / second.len() as f64).sqrt();
     let apart = (mean(second) - mean(first)).abs();
     apart > 0.0 && student_two_sided(apart / error, (values.len() - 2) as f64) < 0.01
+}
+
+fn alice(a: &[f64], b: &[f64], blocks: usize, spoilt: bool) -> Judgement {
+    // The normal 97.5 % point: ALICE's interval is that of a normal mean.
+    const NORMAL: f64 = 1.959_963_984_540_054;
+    let (mean_a, mean_b) = (mean(a), mean(b));
+    let error = (variance(a) / a.len() as f64 + variance(b) / b.len() as f64).sqrt();
+    let apart = mean_b - mean_a;
+    let (low, high) = ((apart - NORMAL * error) / mean_a, (apart + NORMAL * error) / mean_a);
+    let verdict = if spoilt {
+        Verdict::CannotTell(Reason::Throttled)
+    } else if a.len() < 2 || b.len() < 2 {
+        Verdict::CannotTell(Reason::TooFewBlocks)
+    } else if !(low.is_finite() && high.is_finite()) {
+        Verdict::CannotTell(Reason::TooNoisy)
+    } else if low > 0.0 || high < 0.0 {
+        Verdict::Better(if apart > 0.0 { Side::A } else { Side::B })
+    } else {
+        Verdict::Same
+    };
+    let chance = if error > 0.0 { student_two_sided(apart.abs() / error, 1e9) } else { f64::from(apart == 0.0) };
+    Judgement {
+        verdict,
+        difference: apart / mean_a,
+        low,
+        high,
+        chance: if chance.is_nan() { 1.0 } else { chance },
+        level: 0.05,
+        blocks,
+        effective_blocks: blocks as f64,
+        kept: a.len() + b.len(),
+        discarded: 0,
+    }
 }

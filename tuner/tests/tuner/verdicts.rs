@@ -193,3 +193,27 @@ fn candidates_share_the_error_and_the_confirmation_has_all_of_it_and_an_order_of
     let (first, second) = launched.split_at(42);
     assert_ne!(first[2..], second[2..]);
 }
+
+#[test]
+fn alices_interval_is_the_normal_one_of_all_samples() {
+    let alice = Rules { method: tuner::verdict::Method::Alice, ..Rules::default() };
+    let three = |middle: f64| [middle - 1.0, middle, middle + 1.0];
+    // Each side has variance 1: an error of √(1/3 + 1/3), and 1.6003 of the normal interval on each side.
+    for (a, b, low, high, verdict) in [
+        (2.0, 3.0, -0.3002, 1.3002, Verdict::Same),
+        (2.0, 5.0, 0.6998, 2.3002, Verdict::Better(Side::A)),
+        (5.0, 4.0, -0.5201, 0.1201, Verdict::Same),
+        (5.0, 2.0, -0.9201, -0.2799, Verdict::Better(Side::B)),
+    ] {
+        let blocks = three(a).into_iter().zip(three(b));
+        let blocks: Vec<Block> = blocks.map(|(a, b)| Block { a: vec![a], b: vec![b], ..Block::default() }).collect();
+        let judgement = judged(&blocks, &alice);
+        assert!((judgement.low - low).abs() < 1e-4 && (judgement.high - high).abs() < 1e-4, "{judgement:?}");
+        assert_eq!(judgement.verdict, verdict, "{judgement:?}");
+    }
+    // A single sample has no variance.
+    for (a, b) in [(vec![1.0], vec![5.0, 6.0]), (vec![5.0, 6.0], vec![1.0])] {
+        let judgement = judged(&[Block { a, b, ..Block::default() }], &alice);
+        assert_eq!(judgement.verdict, Verdict::CannotTell(Reason::TooFewBlocks));
+    }
+}

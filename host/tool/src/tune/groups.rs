@@ -15,6 +15,7 @@ use tuner::session::{Session, TuneError};
 use tuner::store::{DeviceIdentity, Evidence, Finding, Kept, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
 use tuner::tune_watched;
+use tuner::verdict::Rules;
 use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Replay, Space, Value};
 use ut_bench::{Machine, tunable};
@@ -24,7 +25,7 @@ use ut_report::Detector;
 
 use crate::output::{print_beside, say, write_json};
 use crate::paths::{Protected, named};
-use crate::trial::{self, EventsArgs, WatchArgs, evidence};
+use crate::trial::{self, EventsArgs, MethodArgs, WatchArgs, evidence};
 use crate::tune::run_args::DeviceSpec;
 use crate::tune::store::{open, open_to_measure};
 use crate::tune::target::Target;
@@ -68,6 +69,8 @@ pub struct Args {
     /// Write groups, verdict and the chain's samples as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    method: MethodArgs,
     #[command(flatten)]
     watch: WatchArgs,
     #[command(flatten)]
@@ -183,7 +186,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     args.json.iter().for_each(|json| recordings.check(json).unwrap_or_else(|message| usage(&message)));
     let programs = file.kernels.iter().any(|kernel| kernel.program.is_some());
     let plan = compare::Plan::default();
-    let plan = compare::Plan { rounds: if programs { ROUNDS_OF_PROGRAMS } else { plan.rounds }, ..plan };
+    let rules = Rules { method: args.method.method(), ..plan.rules };
+    let plan = compare::Plan { rules, rounds: if programs { ROUNDS_OF_PROGRAMS } else { plan.rounds }, ..plan };
     let backend = match args.backend {
         DeviceSpec::Decoder(backend) if file.kernels.is_empty() => Some(backend),
         _ => programs.then_some(Backend::Cpu),
@@ -235,11 +239,12 @@ fn tune_chain(
         let part = TunableIdentity { name: format!("{}: {}", tunable.name, group.name), ..tunable.clone() };
         let task = Task { device: &identity, tunable: &part, workload: &workload, space };
         let strategy = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
-        let session = Session {
+        let mut session = Session {
             default: Some(default.clone()),
             sample: sample.clone(),
             ..Session::new(task, strategy, plan.seed, args.budget.clone())
         };
+        session.rounds.rules.method = plan.rules.method;
         let tuning = tune_watched(&session, device, store, &mut *watch(), &mut |_| true)?;
         let chosen = tuning.evidence.chosen.config.clone();
         searched.push(Searched {
