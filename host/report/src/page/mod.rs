@@ -10,6 +10,7 @@ mod time;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use chart_page::Page;
 use serde_json::Value;
@@ -132,7 +133,7 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
 
 fn name_of(files: &[OsString]) -> String {
     match files {
-        [file] => file.display().to_string(),
+        [file] => Path::new(file).file_name().unwrap_or(file).to_string_lossy().into_owned(),
         files => count(files.len() as u64, "file"),
     }
 }
