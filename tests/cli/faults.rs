@@ -160,3 +160,18 @@ fn events_without_faults_have_no_list_of_faults_of_others() {
         assert!(read(directory, "events.mdf") == before, "{faults:?}");
     }
 }
+
+#[test]
+fn each_fault_alone_is_told_from_the_others() {
+    let directory = &empty();
+    for fault in OF_BANKS.split(' ') {
+        let (kind, _) = fault.split_once('=').unwrap();
+        let ledger = generate(directory, "--events 4", &format!("{kind}=0.5"));
+        for (counter, n) in ledger["report"].as_object().unwrap() {
+            // A bank of another board can have hits on lanes which that does not have.
+            let beside = kind == "repeated_board" && counter == "unconnected_hits";
+            assert_eq!(n.as_u64() > Some(0), counter == kind || (beside && n != 0), "{fault}: {counter} {n}");
+        }
+        check(directory, "events.mdf", &ledger, "");
+    }
+}

@@ -6,7 +6,8 @@ use serde_json::Value;
 use ut_decoding::input::{Bank, EventHeader};
 
 use crate::support::{
-    Folder, ONE_HIT, TABLES, bank, empty, event, event_with, json_of, read, run_to, sample, says, shell, shows, write,
+    Folder, ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, sample, says, shell, shows,
+    write,
 };
 
 /// Generated events of both formats as MDF, MEP packets and dumps, with their tables: `v4`, `v5`, `v4.mep`, `v4-dumps` …;
@@ -220,4 +221,51 @@ fn what_a_command_writes_says_of_which_tables_and_program_it_is() {
     }
     let (version, _) = run_to(0, at, "--version");
     assert!(version.starts_with(concat!("ut-decode ", env!("CARGO_PKG_VERSION"), ", commit ")), "{version}");
+}
+
+/// Real tables and events that do not belong together.
+#[test]
+#[ignore = "needs the real events: UT_DECODE_DATA"]
+fn real_tables_and_events_that_do_not_belong_together_give_no_hits() {
+    let (at, data) = (&both(), data());
+    for (name, path) in [
+        ("b4", "tables/ut_boards_v4_240.bin"),
+        ("g4", "tables/ut_geometry_2018.bin"),
+        ("b5", "tables/ut_boards_v5_216.bin"),
+        ("g5", "tables/ut_geometry_sim10.bin"),
+        ("e4", "minibrunel/MiniBrunel_2018_minbias_10events.mdf"),
+        ("e5", "v5/ut_v5_minbias_20events.mdf"),
+        ("d4", "minibrunel/allen-layout"),
+    ] {
+        std::os::unix::fs::symlink(std::path::absolute(data.join(path)).unwrap(), at.join(name)).unwrap();
+    }
+    for (from, to) in [("e4", "m4.mep"), ("e5", "m5.mep"), ("e5", "d5")] {
+        run_to(0, at, format!("convert {from} -o {to}"));
+    }
+    let [s4, t4, s5, t5] = ["v4/boards.bin", "v4/geometry.bin", "v5/boards.bin", "v5/geometry.bin"];
+    // Boards, geometry, their events, and events that do not tell that they are of another detector of the format.
+    let belong = [
+        ("b4", "g4", "e4 m4.mep d4", ""),
+        ("b5", "g5", "e5 m5.mep d5", ""),
+        ("b4", "g5", "", ""),
+        ("b5", "g4", "", ""),
+        (s4, t4, "v4/events.mdf", "m4.mep d4"),
+        (s5, t5, "v5/events.mdf", "m5.mep d5"),
+        (s4, "g4", "", "m4.mep d4"),
+        ("b5", t5, "", "m5.mep d5"),
+    ];
+    let inputs = ["e4", "m4.mep", "d4", "v4/events.mdf", "e5", "m5.mep", "d5", "v5/events.mdf"];
+    let mut refusals = 0;
+    for (boards, geometry, own, unseen) in belong {
+        let of = |list: &str, input: &str| list.split(' ').any(|name| name == input);
+        for input in inputs.into_iter().filter(|input| !of(unseen, input)) {
+            let code = i32::from(!of(own, input));
+            run_to(code, at, format!("decode {input} --boards {boards} --geometry {geometry}"));
+            refusals += code;
+        }
+    }
+    for input in inputs.iter().filter(|input| !input.starts_with('v')) {
+        run_to(1, at, format!("decode {input}"));
+    }
+    assert_eq!(refusals, 48);
 }

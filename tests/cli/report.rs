@@ -218,6 +218,7 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_a
         assert!(err.contains(typo.rsplit(' ').next().unwrap()) && !out.contains("hits"), "{out}{err}");
         assert_eq!(read(directory, "one.html"), b"before");
     }
+    says(2, directory, "report one.mdf --output one.pdf", "one.pdf: the page is HTML");
     says(2, directory, "report cut.mdf --output cut.mdf", "input");
     says(1, directory, "report cut.mdf --output no/such/folder.html", "no/such/folder.html");
 }

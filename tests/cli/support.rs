@@ -243,3 +243,12 @@ pub const ONE_HIT: [u8; 32] = {
     [payload[28], payload[29]] = (5u16 << 5 | 9).to_le_bytes();
     payload
 };
+
+/// Returns where the real events are, for tests that are ignored without them.
+#[track_caller]
+pub fn data() -> PathBuf {
+    let data = std::env::var_os("UT_DECODE_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join(data);
+    assert!(data.join("expected").is_dir(), "UT_DECODE_DATA says where the real events are: not in {}", data.display());
+    data
+}

@@ -29,6 +29,9 @@ fn emulated_work_is_counted_and_reported_with_what_is_skipped() {
     assert_eq!(report["skipped"][0]["values"], json!([16, 1]));
     let page = String::from_utf8(read(folder, "results/sweep.html")).unwrap();
     assert!(page.contains("\"heat\":{") && page.contains("default") && page.contains("multiple of 32"));
+    let csv = String::from_utf8(read(folder, "results/sweep.csv")).unwrap();
+    let columns: Vec<usize> = csv.lines().map(|row| row.split(',').count()).collect();
+    assert!(columns.len() == 1 + 3 + 1 && columns[1..4].iter().all(|&n| n == columns[0]), "{csv}");
     // Counts are the same every time.
     run_to(0, folder, (SWEEP, axes));
     assert_eq!(report["points"], result(folder)["points"]);

@@ -29,15 +29,15 @@ const SEED: u64 = 1;
 const SHOWN_POINTS: usize = 10;
 
 /// Files in the folder.
-const RESULTS: [&str; 2] = ["sweep.json", "sweep.html"];
+const RESULTS: [&str; 3] = ["sweep.json", "sweep.csv", "sweep.html"];
 
 /// Measure every combination of some parameters' values.
 ///
 /// An axis is written as --axis cluster.block_x=32,64,128 or as --axis count.block_x=128:512:64 (from, to, step); a name
 /// alone stands for the parameter's candidates. What cannot run is skipped, and listed with the reason. Every point's
 /// hits are compared with the reference's before it counts. Points are measured in rounds, each in a new order; with
-/// --backend emulated their work is counted instead. Results go to a folder after each round: sweep.json, and
-/// sweep.html, which needs no other file.
+/// --backend emulated their work is counted instead. Results go to a folder after each round: sweep.csv,
+/// sweep.json, and sweep.html, which needs no other file.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -141,8 +141,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
-    let [json, html] = RESULTS.map(|name| folder.join(name));
+    let [json, csv, html] = RESULTS.map(|name| folder.join(name));
     write_json(&json, report)?;
+    write_file(&csv, report.csv())?;
     write_file(&html, report.html())
 }
 
@@ -153,7 +154,7 @@ fn text(report: &Report, folder: &Path) -> String {
         lines.extend(points.into_iter().take(SHOWN_POINTS).map(|(point, why)| format!("{title}: {point}: {why}")));
         lines.extend((all > SHOWN_POINTS).then(|| format!("({SHOWN_POINTS} of {all})")));
     }
-    lines.push(format!("Everything is in {}: sweep.html, sweep.json", folder.display()));
+    lines.push(format!("Everything is in {}: sweep.html, sweep.csv, sweep.json", folder.display()));
     lines.join("\n") + "\n"
 }
 

@@ -140,6 +140,35 @@ impl Report {
         format!("Best: {}, {} {}{end}.", self.point_text(values), number(median), self.about.unit)
     }
 
+    /// Writes a row for each point, and for each that was skipped.
+    pub fn csv(&self) -> String {
+        let mut head: Vec<&str> = self.axes.iter().map(|axis| axis.name.as_str()).collect();
+        head.extend(["status", "median", "q1", "q3", "min", "max", "repetitions", "change_percent", "mark", "reason"]);
+        head.extend(self.metrics.iter().map(String::as_str));
+        let mut rows = vec![head.join(",")];
+        let exact = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        let names = |values: &[u32]| -> Vec<String> {
+            self.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
+        };
+        for (i, point) in self.points.iter().enumerate() {
+            let spread = point.measured.map(|Spread { median, q1, q3, min, max }| [median, q1, q3, min, max].map(Some));
+            let mut row = names(&point.values);
+            row.push(if point.measured.is_some() { "ok" } else { "failed" }.to_owned());
+            row.extend(spread.unwrap_or_default().map(exact));
+            row.push(point.repetitions.to_string());
+            row.push(exact(point.change.as_ref().map(|change| change.percent)));
+            row.push(self.marks(i).join(" "));
+            row.push(quoted(point.failure.as_deref().unwrap_or_default()));
+            row.extend((0..self.metrics.len()).map(|metric| exact(point.work.get(metric).copied())));
+            rows.push(row.join(","));
+        }
+        for Skipped { values, reason } in &self.skipped {
+            let (values, empty) = (names(values).join(","), ",".repeat(self.metrics.len()));
+            rows.push(format!("{values},skipped,,,,,,,,,{}{empty}", quoted(reason)));
+        }
+        rows.join("\n") + "\n"
+    }
+
     pub(super) fn marks(&self, i: usize) -> Vec<&'static str> {
         let mut marks = Vec::new();
         if Some(i) == self.best {
@@ -196,4 +225,8 @@ pub(super) fn number(value: f64) -> String {
         _ if size >= 100.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
 }

@@ -100,6 +100,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask));
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
+    }
+    let is_html = |ending: &std::ffi::OsStr| ["html", "htm"].iter().any(|html| ending.eq_ignore_ascii_case(html));
+    let is_other = |output: &&PathBuf| {
+        output.extension().is_some_and(|ending| !is_html(ending)) && (output.is_file() || !output.exists())
+    };
+    if let Some(output) = args.output.as_ref().filter(is_other) {
+        usage(&format!("--output {}: the page is HTML, so its name ends in .html", output.display()));
+    }
+    for output in outputs.into_iter().flatten() {
         NewFile::check(output)?;
     }
     let is_summed = args.merge || !others.is_empty() && others.iter().all(|file| Sums::is_file(file));
