@@ -83,7 +83,7 @@ fn write(task: &Task, path: PathBuf, story: &Story, stop: &AtomicBool) -> Result
 
 /// Decodes into a Parquet file, which is there whole or not at all. What was counted is returned.
 #[pyfunction]
-pub fn to_parquet<'py>(py: Python<'py>, mut request: Request, path: PathBuf) -> PyResult<Bound<'py, PyDict>> {
+pub fn to_parquet(py: Python<'_>, mut request: Request, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     request.batch.get_or_insert(LARGE_BATCH_SIZE);
     let detector = request.detector(py);
     let task = check(py, request)?;

@@ -13,7 +13,7 @@ fn a_usage_error_names_the_subcommand_and_what_to_type() {
         ("decode", &["Usage: ut-decode decode"][..]),
         ("decod a", &["'decode'"]),
         ("generate -o a --profile pp-nominel", &["'pp-nominal'"]),
-        ("decode a.mdf --set cpu.smid=auto", &["Usage: ut-decode decode", "there is cpu."]),
+        ("decode a.mdf --set cpu.smid=auto", &["Usage: ut-decode decode", "it has cpu.simd"]),
         ("sweep --axis bach=1", &["Usage: ut-decode sweep", "batch"]),
         ("tune run --budget soon", &["10min"]),
     ] {

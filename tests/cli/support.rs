@@ -1,7 +1,7 @@
 //! Command lines, folders and events for the end-to-end tests of the tool.
 
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;

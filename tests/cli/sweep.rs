@@ -54,7 +54,7 @@ fn cpu_rates_are_measured_in_rounds_and_the_default_is_among_them() {
 fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
     let folder = &small(2);
     for (args, message) in [
-        ("--axis cluster.block_x=32", "cpu has no parameter called \"cluster.block_x\"; there are cpu.simd"),
+        ("--axis cluster.block_x=32", "cpu has no parameter called \"cluster.block_x\"; it has cpu.simd"),
         ("--axis batch=1 --axis batch=2", "twice"),
         ("--axis batch=1 --set cpu.simd=mmx", "cpu.simd = mmx: must be"),
         ("--backend emulated --axis batch=1 --set cluster.block_x=3", "multiple of 32"),

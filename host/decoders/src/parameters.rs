@@ -140,7 +140,7 @@ pub enum ParameterError {
 }
 
 fn in_words(known: &[&str]) -> String {
-    if known.is_empty() { "it has none".to_owned() } else { format!("there are {}", known.join(", ")) }
+    if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) }
 }
 
 /// Launch parameters of the kernels, in the order in which they run.
@@ -422,7 +422,7 @@ mod tests {
     fn nonsense_is_refused_and_what_there_is_is_named() {
         for (backend, text, said) in [
             (Backend::Cpu, "batch", "\"batch\" is not of the form name=value"),
-            (Backend::Cpu, "bach=1", "cpu has no parameter called \"bach\"; there are cpu.simd, batch"),
+            (Backend::Cpu, "bach=1", "cpu has no parameter called \"bach\"; it has cpu.simd, batch"),
             (Backend::Cpu, "streams=1", "cpu has no parameter"),
             (Backend::Cpu, "pipeline=fused", "cpu has no parameter"),
             (Backend::Emulated, "threads=1", "emulated has no parameter"),
@@ -433,7 +433,7 @@ mod tests {
             (Backend::Cpu, "threads=-1", "threads = -1: must be from 0 to 1024"),
             (Backend::Cpu, "simd=mmx", "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512"),
             (Backend::Cpu, "layout=x", "layout = x: must be one of allen, mep"),
-            (Backend::Cuda, "block_x=64", "cuda has no parameter called \"block_x\"; there are count.block_x"),
+            (Backend::Cuda, "block_x=64", "cuda has no parameter called \"block_x\"; it has count.block_x"),
             (Backend::Emulated, "count.block_x=33", "count.block_x = 33: must be a multiple of 32 from 32 to 1024"),
             (Backend::Cuda, "cluster.block_x=33", "a block of 33 x 4 threads"),
             (Backend::Cuda, "cluster.block_x=1024", "a block of 1024 x 4 threads"),
