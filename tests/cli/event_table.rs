@@ -79,6 +79,7 @@ fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
     let decode = "decode odin.mdf --event-table events.csv --output hits.csv";
     let decode = |more: &str| json_of(0, directory, (decode, TABLES, more));
     let (json, err) = decode("");
+    assert!(err.contains("ODIN banks of version 9: their layout is not known"), "{err}");
     assert!(err.contains("does not say where the banks of the central crossing are"), "{err}");
     assert_eq!(json["error_banks"], serde_json::json!({"DaqErrorFragmentMissing": 1, "UTError": 1}));
     let csv = read(directory, "events.csv");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{
-    Folder, Line, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, says, unchecked, write,
+    Folder, Line, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, says, shell, unchecked, write,
 };
 
 /// A folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in packets of 4).
@@ -166,4 +166,53 @@ fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() 
         assert_eq!(json["first_event_with"]["truncated"], first, "{option} {value}");
         assert_eq!(err.contains(&format!("(event {first})")), first > 2, "{err}");
     }
+}
+
+#[test]
+fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
+    let directory = &several();
+    for (seed, name) in [("5", "e.mdf.zst"), ("6", "f.mdf.zst"), ("7", "g.mep.zst")] {
+        run_to(0, directory, format!("generate --events 9 --seed {seed} --output made"));
+        let plain = name.trim_end_matches(".zst");
+        run_to(0, directory, format!("convert made/events.mdf --output {plain}"));
+        write(directory, name, &zstd::encode_all(&read(directory, plain)[..], 1).unwrap());
+    }
+    let (packed, cut) = (["c.mdf.zst", "e.mdf.zst", "b.mdf", "f.mdf.zst", "g.mep.zst"], "cut.mdf.zst");
+    let expected = rows(directory, (&packed, "--threads 1"));
+    for threads in ["2", "3", "8"] {
+        assert!(rows(directory, (&packed, format!("--threads {threads}"))) == expected, "{threads} threads");
+        assert!(rows(directory, (&packed, format!("--threads {threads} --limit 17"))).len() < expected.len());
+    }
+    // One that breaks off, and one that is not there.
+    let bytes = read(directory, "e.mdf.zst");
+    write(directory, cut, &bytes[..bytes.len() - 20]);
+    let files = ["c.mdf.zst", cut, "absent.mdf.zst", "f.mdf.zst"];
+    let of = |threads: &str| {
+        let args = format!("decode --keep-going --output hits.csv --threads {threads}");
+        let (json, err) = json_of(1, directory, (args, files, TABLES));
+        assert!(err.contains(cut) && err.contains("truncated?") && err.contains("absent.mdf.zst"), "{err}");
+        (json["events"].clone(), read(directory, "hits.csv"))
+    };
+    assert!(of("1") == of("4"));
+}
+
+#[test]
+fn hits_go_to_standard_output_and_into_pipes() {
+    let directory = &several();
+    run_to(0, directory, ("decode a.mdf --output hits.csv", TABLES));
+    let expected = read(directory, "hits.csv");
+    let decode = format!("ut-decode decode {TABLES}");
+    for line in [
+        format!("{decode} a.mdf --output - --format csv"),
+        format!("{decode} - --output - --format csv <a.mdf"),
+        format!("{decode} a.mdf --output /dev/stdout --format csv | cat"),
+        format!("mkfifo pipe.csv; {decode} a.mdf --output pipe.csv >/dev/null & cat pipe.csv; wait"),
+    ] {
+        let (out, err) = shell(0, directory, &line);
+        assert!(out.as_bytes() == expected, "{line}: {err}");
+    }
+    shell(0, directory, &format!("ut-decode report - {TABLES} --output page.html --json - <a.mdf"));
+    shell(0, directory, &format!("{decode} - --json - <a.mdf"));
+    run_to(2, directory, "decode a.mdf --output -");
+    run_to(2, directory, "decode a.mdf --output - --format csv --json -");
 }

@@ -51,13 +51,31 @@ pub struct DecodeDevice<'t> {
     prepared: BTreeMap<String, (Variant, usize)>,
     /// Keys of `prepared`, the last used last.
     recent: Vec<String>,
+    most: usize,
     expected: Vec<(Layout, Expected)>,
 }
 
 impl<'t> DecodeDevice<'t> {
     /// Decodes `events` over and over, with configurations of `varied`.
     pub fn new(tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>, varied: Varied) -> Self {
-        Self { tables, options, events, varied, prepared: BTreeMap::new(), recent: Vec::new(), expected: Vec::new() }
+        Self {
+            tables,
+            options,
+            events,
+            varied,
+            prepared: BTreeMap::new(),
+            recent: Vec::new(),
+            most: usize::MAX,
+            expected: Vec::new(),
+        }
+    }
+
+    /// Keeps the decoders and batches of at most `most` configurations, those used last. The default is as many as the
+    /// host has memory for; on a GPU each also has buffers there.
+    #[must_use]
+    pub fn keeping(mut self, most: usize) -> Self {
+        self.most = most.max(1);
+        self
     }
 
     fn n_events(&self) -> usize {
@@ -118,7 +136,9 @@ impl<'t> DecodeDevice<'t> {
     /// Forgets the least recently used configurations until one more has `bytes` of room: each takes some ten times as
     /// much as the sample, and on-line tuning tries all in the end.
     fn make_room(&mut self, bytes: u64, mut available: Option<u64>) {
-        while !self.recent.is_empty() && available.is_some_and(|available| available < bytes) {
+        while !self.recent.is_empty()
+            && (self.prepared.len() >= self.most || available.is_some_and(|available| available < bytes))
+        {
             self.prepared.remove(&self.recent.remove(0));
             available = available.map(|available| available + bytes);
         }
@@ -232,6 +252,22 @@ mod tests {
         let Outcome::Failed(failure) = device.measure(&cpu("batch=65"), 1) else { panic!("not noticed") };
         assert_eq!(failure.kind, FailureKind::WrongResult);
         assert!(failure.message.contains("event 4"), "{}", failure.message);
+    }
+
+    #[test]
+    fn no_more_configurations_are_kept_than_asked_and_one_that_is_forgotten_is_made_again() {
+        let tables = tables();
+        let varied = Varied::all(Backend::Cpu);
+        let cpu = |text| varied.parse(text).unwrap();
+        let mut device =
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], Varied::all(Backend::Cpu)).keeping(2);
+        for text in ["batch=1", "batch=2", "batch=1", "batch=3", "batch=2", "batch=1"] {
+            assert!(matches!(device.measure(&cpu(text), 1), Outcome::Times(_)), "{text}");
+            assert!(device.prepared.contains_key(&format!("{:?}", cpu(text))) && device.prepared.len() <= 2);
+            if text == "batch=3" {
+                assert!(device.prepared.contains_key(&format!("{:?}", cpu("batch=1"))), "it was used after batch=2");
+            }
+        }
     }
 
     #[test]

@@ -179,8 +179,8 @@ impl RunView {
         }
     }
 
-    /// Adds the events of another view of the same detector with the same axis, which may be any of a view without
-    /// events. Associative and commutative.
+    /// Adds the events of another view of the same detector. Both have the same axis, unless one has no events.
+    /// Associative and commutative.
     pub fn merge(&mut self, other: &Self) {
         if self.events == 0 {
             self.against = other.against;

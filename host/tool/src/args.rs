@@ -9,7 +9,7 @@ use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
 use ut_decoders::parameters::cores;
-use ut_decoders::{Backend, Parameters, Pipeline};
+use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
 
 use crate::output::say;
 use crate::{config, usage};
@@ -147,7 +147,13 @@ impl BackendArgs {
         }
         for assignment in self.assignments() {
             if let Err(error) = config.set_from(self.backend, assignment) {
-                usage(&format!("--set {error}"));
+                let more = match error {
+                    ParameterError::Unknown { .. } => {
+                        ", and layout; threads and batch are options (--threads, --batch)"
+                    }
+                    ParameterError::Other(_) => "",
+                };
+                usage(&format!("--set {error}{more}"));
             }
         }
         if let Err(error) = config.validate() {

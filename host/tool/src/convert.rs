@@ -97,8 +97,8 @@ fn into_dumps(
     let versions: Vec<String> = changes.versions.iter().map(u8::to_string).collect();
     let versions = if versions.is_empty() { "unknown".to_owned() } else { versions.join(" and ") };
     let what = format!(
-        "a dump, one a file, holds sourceIDs and payloads of UT and UTError banks and no more: keep a note of their version, \
-         {versions}, and of the tables. In its name the run is 0 and the event number its place where the input has none"
+        "a dump holds one event, with sourceIDs and payloads of its UT and UTError banks: keep a note of their version, \
+         {versions}, and of the tables. Where the input has no run, its name has run 0; without an event number, its place"
     );
     Ok(changes.text(directory, &what))
 }
@@ -256,10 +256,10 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
     result?;
     let what = match kind {
         Kind::Mep => {
-            "MEP packets hold no run but in ODIN banks, and no trigger mask; an event number that is missing is its place"
+            "MEP packets have run numbers only in ODIN banks, and no trigger masks; a missing event number becomes its place"
         }
         Kind::Mdf | Kind::MdfZst => {
-            "the trigger mask and the run that are missing are 0, and an ODIN bank is made for an event number without one"
+            "missing trigger masks and runs are written as 0; an event with a number and no ODIN bank gets one"
         }
     };
     let of_dumps =

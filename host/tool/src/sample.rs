@@ -58,7 +58,7 @@ pub struct Wanted<'a> {
     pub synthetic: Synthetic,
     /// Events of a pass, repeated if there are fewer; `None`: all that there are, at most 20 on the emulated backend.
     pub events: Option<u32>,
-    /// Events of a pass at least, if `events` is `None`: those of a file are repeated.
+    /// Fewest events of a pass, if `events` is `None`: those of a file are repeated.
     pub least: usize,
 }
 

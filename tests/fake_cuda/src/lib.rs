@@ -5,8 +5,9 @@
 //!
 //! Where hardware may be late, it is: what is put on a stream is done when somebody waits for it, not before, and from
 //! the host's memory as it is then. `FAKE_CUDA_SEED` other than 0 also lets streams run ahead, in an order drawn from
-//! it. So a copy whose source changed too early or a result that was looked at too early shows as wrong bits. What a real driver would only sometimes notice is always an error here, and
-//! said on standard error, each line beginning with "fake cuda:".
+//! it. So a copy whose source changed too early or a result that was looked at too early shows as wrong bits. What a
+//! real driver would only sometimes notice is always an error here, and said on standard error, each line beginning
+//! with "fake cuda:".
 //!
 //! | environment | default | |
 //! |---|---|---|

@@ -47,7 +47,11 @@ impl Facts {
         };
         let banks = find_banks(data, body, entries);
         // Blocks that are not there explain banks that end too early.
-        facts.damage = found.map_err(Damage::of_event).and(banks).and(keep_central(data, entries)).err();
+        facts.damage = found
+            .map_err(|what| Damage::of_event(what + "; the rest of the event is given up"))
+            .and(banks)
+            .and(keep_central(data, entries))
+            .err();
         let odin = entries.iter().filter(|entry| entry.kind == kind::ODIN);
         let odin = odin.filter_map(|entry| Odin::of(entry.version, &data[entry.start..entry.start + entry.length]));
         facts.odin = odin.clone().find(|odin| odin.numbers.is_some()).or_else(|| odin.clone().next());

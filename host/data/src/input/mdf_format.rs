@@ -121,3 +121,34 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Checksum, add_words};
+
+    #[test]
+    fn sums_side_by_side_are_those_of_one_after_the_other_at_every_level_of_this_cpu() {
+        let bytes: Vec<u8> = (0..4000u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
+        for n in [0, 1, 2, 101] {
+            let words: [&[[u8; 4]]; 32] = std::array::from_fn(|i| &bytes[i..].as_chunks().0[..n]);
+            let mut alone = [Checksum(7); 32];
+            for (sum, words) in alone.iter_mut().zip(words) {
+                sum.add(words.as_flattened());
+            }
+            let found = |add: fn(&mut [Checksum; 32], [&[[u8; 4]]; 32])| {
+                let mut sums = [Checksum(7); 32];
+                add(&mut sums, words);
+                sums.map(|sum| sum.0)
+            };
+            let expected = alone.map(|sum| sum.0);
+            assert_eq!(found(add_words), expected, "portable, {n} words");
+            assert_eq!(found(Checksum::add_words), expected, "the widest, {n} words");
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY:
+                // - the CPU has the instructions: the line above checks it.
+                assert_eq!(found(|sums, words| unsafe { super::add_words_avx2(sums, words) }), expected, "{n} words");
+            }
+        }
+    }
+}

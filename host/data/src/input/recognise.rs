@@ -315,9 +315,13 @@ impl<R: Read> Read for Unpacked<R> {
                 io::ErrorKind::UnexpectedEof => {
                     format!("the {name} stream ends before its last frame does: truncated?")
                 }
-                _ => format!(
-                    "the {name} stream is damaged, has a window of more than 128 MiB or needs a dictionary: {error}"
-                ),
+                _ if takes_more_memory(&error) => {
+                    format!("the {name} stream has a window of more than 128 MiB ({error}); unpack it first (zstd -d --long=31)")
+                }
+                _ if error.to_string().contains("Dictionary") => {
+                    format!("the {name} stream needs a dictionary ({error}); unpack it first (zstd -d -D)")
+                }
+                _ => format!("the {name} stream is damaged: {error}"),
             };
             io::Error::new(error.kind(), what)
         })?;

@@ -57,6 +57,8 @@ pub struct Taker<'a> {
     warned: bool,
     copied: u64,
     runs: BTreeSet<u32>,
+    /// Unknown versions of ODIN banks, where there is a table of events.
+    unknown_odin: BTreeSet<u8>,
     failures: Vec<Failure>,
     /// Files that could not be read to their end.
     failed: usize,
@@ -99,6 +101,7 @@ impl<'a> Taker<'a> {
             warned: !detector.is_embedded(),
             copied: 0,
             runs: BTreeSet::new(),
+            unknown_odin: BTreeSet::new(),
             failures: Vec::new(),
             failed: 0,
             last_failed: None,
@@ -169,6 +172,9 @@ impl<'a> Taker<'a> {
             if let Some(table) = &mut self.table {
                 table.append(&rows)?;
             }
+            let unknown = rows.iter().filter_map(|row| row.meta.odin);
+            let unknown = unknown.filter(|odin| odin.numbers.is_none() && odin.facts.is_none());
+            self.unknown_odin.extend(unknown.map(|odin| odin.version));
             self.totals.add(&part);
             if let (Some(outputs), Some(encoded)) = (&mut self.outputs, encoded) {
                 outputs.append(encoded, part.hits() > 0, measured)?;
@@ -269,8 +275,13 @@ impl<'a> Taker<'a> {
 
     /// Warns of oddities of the inputs, and adds files of another version to the failures.
     fn warn(&mut self) {
-        let Self { detector, seen, failures, .. } = self;
-        for text in seen.warnings() {
+        let Self { detector, seen, failures, unknown_odin, .. } = self;
+        let unknown = unknown_odin.iter().map(|version| {
+            format!(
+                "ODIN banks of version {version}: their layout is not known, so the event table lacks what they say"
+            )
+        });
+        for text in seen.warnings().chain(unknown) {
             say(&format!("warning: {text}"));
         }
         failures.extend(check_versions(detector, seen).take(LISTED_FAILURES));

@@ -28,6 +28,9 @@ const BUDGET: &str = "evaluations=120";
 /// Default budget of a decoder.
 const DECODER_BUDGET: &str = "evaluations=60,time=120";
 
+/// Configurations that are kept ready: the default, and those of a race.
+const KEPT: usize = 20;
+
 /// Decoder, program or recording to be tuned, with its identity in a store.
 pub struct Target {
     pub device: DeviceIdentity,
@@ -163,7 +166,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
             let (detector, events, _) = args.sample.load()?;
             let Target { space, default, .. } = Target::of(args)?;
             let varied = tunable::varied(subject(*backend, args), &space)?;
-            let mut device = trial::device(varied, &detector, events);
+            let mut device = trial::device(varied, &detector, events).keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
                 // The driver compiles the kernels at their first use. An error shows again in the measurement.
