@@ -65,10 +65,10 @@ fn decoders(c: &mut Criterion) {
             run(c, &format!("{name} allen"), &mut make(plain), &tables, &allen);
             run(c, &format!("{name} mep"), &mut make(plain), &tables, &mep[0]);
             if version == BankVersion::V5 {
-                let strips = DecodeOptions { clustering: false, ..plain };
+                let strips = plain.with_clustering(false);
                 run(c, &format!("{name} without clustering"), &mut make(strips), &tables, &allen);
                 let four = NonZeroU32::new(4).expect("not 0");
-                let short = DecodeOptions { max_cluster_size: four, ..plain };
+                let short = plain.with_max_cluster_size(four);
                 run(c, &format!("{name} clusters of at most 4"), &mut make(short), &tables, &allen);
             }
         }

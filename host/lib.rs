@@ -94,8 +94,8 @@ pub use output::{HitFile, HitStyle, OutputError};
 #[doc(no_inline)]
 pub use ut_data::{
     Bank, BankVersion, BatchBuilder, BatchReport, BatchView, Boards, BuildError, ChannelId, Cluster, Count, CsvWriter,
-    DecodeError, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, EventReport, Events, Flip, Geometry,
-    Grouping, Hit, InputError, Kind, Layout, LhcbId, Position, TablesError, UtHits,
+    DecodeError, DecodeOptions, Decoder, DetectorTables, ErrorKind, EventBatch, EventMeta, EventReport, Events, Flip,
+    Geometry, Grouping, Hit, InputError, Kind, Layout, LhcbId, Position, TablesError, UtHits,
 };
 
 /// Compiles the README's program.

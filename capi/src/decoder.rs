@@ -55,7 +55,7 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOpt
     let default = DecodeOptions::default();
     let geometric = flag("UtOptions.geometric", options.geometric)?;
     let flip = match options.flip_from {
-        0 => default.flip,
+        0 => default.flip(),
         511 => Flip::From511,
         512 => Flip::From512,
         n => return Err(Failure::argument(format!("UtOptions.flip_from is {n}: it is 511, 512, or 0 for 511"))),
@@ -63,13 +63,13 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOpt
     if options.reserved != 0 {
         return Err(Failure::argument("UtOptions.reserved is not 0"));
     }
-    Ok(DecodeOptions {
-        clustering: !flag("UtOptions.no_clustering", options.no_clustering)?,
-        position: if geometric { Position::Geometric } else { Position::Adc },
-        max_cluster_size: NonZeroU32::new(options.max_cluster_size).unwrap_or(default.max_cluster_size),
-        save_above_max: flag("UtOptions.save_above_max", options.save_above_max)?,
-        flip,
-    })
+    let most = NonZeroU32::new(options.max_cluster_size);
+    Ok(default
+        .with_clustering(!flag("UtOptions.no_clustering", options.no_clustering)?)
+        .with_position(if geometric { Position::Geometric } else { Position::Adc })
+        .with_max_cluster_size(most.unwrap_or(default.max_cluster_size()))
+        .with_save_above_max(flag("UtOptions.save_above_max", options.save_above_max)?)
+        .with_flip(flip))
 }
 
 /// Decodes batches on the CPU, in the thread that calls. One thread at a time may use it: a second one gets

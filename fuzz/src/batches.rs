@@ -40,13 +40,13 @@ fn tables(choice: u16) -> DetectorTables {
 /// Makes the decoders that must agree; the reference comes first.
 fn decoders(choice: u16) -> Vec<Made> {
     let tables = tables(choice);
-    let options = DecodeOptions {
-        clustering: choice & 4 == 0,
-        position: if choice & 8 == 0 { Position::Adc } else { Position::Geometric },
-        max_cluster_size: NonZeroU32::new([128, 1, 2, 4][usize::from(choice >> 4 & 3)]).expect("none is 0"),
-        save_above_max: choice & 64 != 0,
-        flip: if choice & 128 == 0 { Flip::From512 } else { Flip::From511 },
-    };
+    let most = NonZeroU32::new([128, 1, 2, 4][usize::from(choice >> 4 & 3)]).expect("none is 0");
+    let options = DecodeOptions::default()
+        .with_clustering(choice & 4 == 0)
+        .with_position(if choice & 8 == 0 { Position::Adc } else { Position::Geometric })
+        .with_max_cluster_size(most)
+        .with_save_above_max(choice & 64 != 0)
+        .with_flip(if choice & 128 == 0 { Flip::From512 } else { Flip::From511 });
     let mut all: Vec<Box<dyn Decoder>> = vec![Box::new(ReferenceDecoder::new(&tables, options))];
     for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512].into_iter().filter(|of| of.resolve().is_some()) {
         all.push(Box::new(CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has this level")));

@@ -93,16 +93,16 @@ impl Failure {
                     _ => "TablesError",
                 }
             }
-            Self::Work(WorkError::Decode(_) | WorkError::Layout(_)) => "DecodeError",
             Self::Work(WorkError::Output(error)) => {
                 place.0 = error.downcast_ref().and_then(|error| match error {
                     OutputError::Format(file) | OutputError::Io { file, .. } | OutputError::Parquet { file, .. } => {
                         Some(file.into())
                     }
-                    OutputError::NotBuilt => None,
+                    _ => None,
                 });
                 "OutputError"
             }
+            Self::Work(_) => "DecodeError",
         };
         let class = py.import("ut_decoding._errors")?.getattr(class)?;
         let (file, event, bank, byte) = place;

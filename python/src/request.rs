@@ -184,13 +184,12 @@ impl Request {
         };
         let max_cluster_size = NonZeroU32::new(self.max_cluster_size)
             .ok_or_else(|| bad("max_cluster_size: a cluster has at least 1 strip".to_owned()))?;
-        let options = DecodeOptions {
-            clustering: self.clustering,
-            position,
-            max_cluster_size,
-            save_above_max: self.save_above_max,
-            flip,
-        };
+        let options = DecodeOptions::default()
+            .with_clustering(self.clustering)
+            .with_position(position)
+            .with_max_cluster_size(max_cluster_size)
+            .with_save_above_max(self.save_above_max)
+            .with_flip(flip);
         if self.parts.iter().filter(|part| matches!(part, Part::File(path) if path.as_os_str() == "-")).count() > 1 {
             return Err(bad("standard input can be read only once".to_owned()));
         }

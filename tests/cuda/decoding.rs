@@ -34,7 +34,7 @@ fn the_fused_kernels_give_the_same_hits_in_windows_and_when_a_launch_counts_firs
             for assignment in assignments {
                 launch.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
             }
-            let config = CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() };
+            let config = CudaConfig::of(&launch).with_pipeline(Pipeline::Fused);
             let mut decoder = Checked::with(detector(BankVersion::V5, Grouping::YRows), config);
             for n in [2, 1, 3] {
                 let batch = allen_batch(&events(BankVersion::V5, n, n as usize));

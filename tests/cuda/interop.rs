@@ -107,7 +107,7 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
         // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
         // - `caller` is declared before the decoder and the streams, and so dropped after them.
         let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
-        let config = CudaConfig { pipeline: pipeline(), ..CudaConfig::default() };
+        let config = CudaConfig::default().with_pipeline(pipeline());
         let on = caller.device();
         assert_eq!(on.raw_context(), caller.context);
         let decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, DecodeOptions::default(), config).unwrap();

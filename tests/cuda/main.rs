@@ -61,7 +61,7 @@ struct Checked {
 impl Checked {
     /// Runs the [pipeline to test](KERNELS).
     fn new(version: BankVersion, grouping: Grouping) -> Self {
-        Self::with(detector(version, grouping), CudaConfig { pipeline: pipeline(), ..CudaConfig::default() })
+        Self::with(detector(version, grouping), CudaConfig::default().with_pipeline(pipeline()))
     }
 
     fn v5() -> Self {

@@ -26,7 +26,7 @@ fn made(version: BankVersion, config: CudaConfig) -> Result<CudaDecoder, DecodeE
 fn a_batch_on_another_gpu_is_refused_and_one_of_another_decoder_of_the_gpu_is_decoded() {
     well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2")], || {
         let batch = batch();
-        let on_gpu = |ordinal| with(CudaConfig { ordinal, ..CudaConfig::default() });
+        let on_gpu = |ordinal| with(CudaConfig::default().with_gpu(ordinal));
         let [mut here, mut beside, mut there] = [0, 0, 1].map(on_gpu);
         let resident = there.upload(batch.view()).unwrap();
         let of_another = "memory of another device";
@@ -50,11 +50,7 @@ fn a_batch_on_another_gpu_is_refused_and_one_of_another_decoder_of_the_gpu_is_de
 #[test]
 fn a_rung_of_the_ladder_is_refused_for_v4() {
     well_on_the_fake(&[], || {
-        let config = || CudaConfig {
-            rung: Some("v5_allen__rung6".to_owned()),
-            pipeline: Pipeline::Allen,
-            ..CudaConfig::default()
-        };
+        let config = || CudaConfig::default().with_pipeline(Pipeline::Allen).with_rung("v5_allen__rung6");
         says(made(BankVersion::V4, config()), "decodes v5 banks");
         with(config());
     });
@@ -171,7 +167,7 @@ fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
         let in_blocks = |block: &str| {
             let mut launch = Parameters::default();
             launch.set_from(ut_decoding::Backend::Emulated, block).unwrap();
-            with(CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() })
+            with(CudaConfig::of(&launch).with_pipeline(Pipeline::Fused))
         };
         let mut decoder = in_blocks("fused.block_x=160");
         let error = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
@@ -190,7 +186,7 @@ fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
         for registers in [0, 0, 40, 0, 40] {
             let limit = format!("cuda.registers={registers}");
             let launch = Parameters::default().with(ut_decoding::Backend::Cuda, &limit).unwrap();
-            with(CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() }).compare(&batch);
+            with(CudaConfig::of(&launch).with_pipeline(Pipeline::Fused)).compare(&batch);
         }
         drop(kept);
     });

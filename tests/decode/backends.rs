@@ -24,16 +24,13 @@ fn a_gpu_is_among_the_backends() {
 #[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_events_give_the_expected_bits() {
     // The expected files are of 512, as Allen counted until v7r9, unless they are named otherwise.
-    let plain = DecodeOptions { flip: Flip::From512, ..DecodeOptions::default() };
+    let plain = DecodeOptions::default().with_flip(Flip::From512);
     let of_one_event = [
-        (DecodeOptions { flip: Flip::From511, ..plain }, "v5_event0_flip511_y-rows.csv"),
-        (DecodeOptions { position: Position::Geometric, ..plain }, "v5_event0_geometric_y-rows.csv"),
-        (DecodeOptions { flip: Flip::From512, ..up_to(4) }, "v5_event0_max4_y-rows.csv"),
-        (
-            DecodeOptions { flip: Flip::From512, save_above_max: true, ..up_to(4) },
-            "v5_event0_max4_saveabove_y-rows.csv",
-        ),
-        (DecodeOptions { clustering: false, ..plain }, "v5_event0_unclustered_y-rows.csv"),
+        (plain.with_flip(Flip::From511), "v5_event0_flip511_y-rows.csv"),
+        (plain.with_position(Position::Geometric), "v5_event0_geometric_y-rows.csv"),
+        (up_to(4).with_flip(Flip::From512), "v5_event0_max4_y-rows.csv"),
+        (up_to(4).with_flip(Flip::From512).with_save_above_max(true), "v5_event0_max4_saveabove_y-rows.csv"),
+        (plain.with_clustering(false), "v5_event0_unclustered_y-rows.csv"),
     ];
     let files = [
         (Real::V4, 0..3, Grouping::YRows, plain, "v4_events0-2_y-rows.csv"),
@@ -113,7 +110,7 @@ fn clusters_of_any_length_and_charge_are_decoded_as_the_reference_does() {
     for (max_size, position) in
         [64, 128, 300].into_iter().flat_map(|max| [Position::Adc, Position::Geometric].map(|p| (max, p)))
     {
-        let mut all = All::new(&tables, DecodeOptions { position, ..up_to(max_size) });
+        let mut all = All::new(&tables, up_to(max_size).with_position(position));
         // (254 strips of 20 are 5080, which 12 bits take for 984.)
         for adc in [31, 20, 1] {
             let events = [20, 70, 120, 131, 254].map(|strips| event(strips, adc));
@@ -219,7 +216,7 @@ fn events_of_the_fullest_banks_are_decoded() {
     for (strips, options, batch) in [
         (every_second, plain, allen_batch as fn(&[Event]) -> EventBatch),
         ((258..512).collect(), plain, allen_batch),
-        (descending, DecodeOptions { clustering: false, ..plain }, mep_batch),
+        (descending, plain.with_clustering(false), mep_batch),
     ] {
         let lane: Vec<(u16, u8)> = strips.into_iter().map(|strip| (strip, 31)).collect();
         let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));

@@ -87,8 +87,8 @@ fn lane_0(hits: impl IntoIterator<Item = (u16, u8)>) -> Bank {
 
 #[test]
 fn a_position_is_the_mean_of_the_strips_whatever_their_charge_or_each_strip_as_one_asks() {
-    let geometric = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
-    let unclustered = DecodeOptions { clustering: false, ..DecodeOptions::default() };
+    let geometric = DecodeOptions::default().with_position(Position::Geometric);
+    let unclustered = DecodeOptions::default().with_clustering(false);
     // Several warps read these strips, each with another charge than the one before.
     let long = lane_0((100..220).map(|strip| (strip, 1 + (strip * strip % 31) as u8)));
     for (options, bank, strips) in [

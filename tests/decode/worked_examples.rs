@@ -147,7 +147,7 @@ fn lanes_are_clustered_as_in_the_table() {
         let batch = allen_batch(&[vec![v5(0, &v5_lane(0, strips))]]);
         let (dropped, cut) = row[1].split_once(';').unwrap_or((row[1], row[1]));
         for (save_above_max, clusters) in [(false, dropped), (true, cut)] {
-            let options = DecodeOptions { save_above_max, ..up_to(2) };
+            let options = up_to(2).with_save_above_max(save_above_max);
             let (hits, _) = of_reference(&tables, options, batch.view());
             let mut expected: Vec<(f32, u32)> = pairs(clusters)
                 .into_iter()

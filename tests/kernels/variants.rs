@@ -60,18 +60,14 @@ fn launch() -> impl Strategy<Value = Parameters> {
     })
 }
 
-fn config() -> impl Strategy<Value = EmulatedConfig> {
+fn config() -> impl Strategy<Value = (Pipeline, EmulatedConfig)> {
     let pipeline = prop::sample::select(Pipeline::ALL.to_vec());
     let step = prop::sample::select(vec![FusedStep::Lanes, FusedStep::Hits, FusedStep::Ranks, FusedStep::Ranks]);
-    (any::<u64>(), pipeline, launch(), switches(), step).prop_map(
-        |(schedule_seed, pipeline, launch, switches, step)| EmulatedConfig {
-            schedule_seed,
-            pipeline,
-            launch,
-            switches,
-            step,
-        },
-    )
+    (any::<u64>(), pipeline, launch(), switches(), step).prop_map(|(seed, pipeline, launch, switches, step)| {
+        let launch = launch.with_pipeline(pipeline);
+        let config = EmulatedConfig::of(&launch).with_seed(seed).with_switches(switches).with_step(step);
+        (pipeline, config)
+    })
 }
 
 /// Part of a batch: an interval of its events, a list of them, one version for all banks.
@@ -114,7 +110,7 @@ fn detectors() -> [DetectorTables; 2] {
 fn nasty_events(tables: &DetectorTables) {
     let events = nasty::aligned_events(tables.boards(), 0..4);
     let strategy = (events, nasty::options(), nasty::corruptions(), config(), part());
-    check(&strategy, 20, |(events, options, corruptions, config, part)| {
+    check(&strategy, 20, |(events, options, corruptions, (pipeline, config), part)| {
         // One decoder: nothing of one batch may show in the next.
         let mut decoder = EmulatedDecoder::new(tables, options, config).expect("valid parameters");
         let mut same = |batch: BatchView<'_>| as_reference(&mut decoder, tables, options, batch);
@@ -122,7 +118,7 @@ fn nasty_events(tables: &DetectorTables) {
             same(batch.view())?;
             nasty::corrupt(&mut batch, &corruptions);
             same(batch.view())?;
-            same(part.of(batch.view(), config.pipeline))?;
+            same(part.of(batch.view(), pipeline))?;
         }
         Ok(())
     });
@@ -140,7 +136,7 @@ fn any_variant_decodes_nasty_v5_events_as_the_reference_does() {
 
 fn any_variant(tables: &DetectorTables, events: &[Event], cases: u32) {
     let strategy = (nasty::options(), config(), 0..events.len(), 0..4usize);
-    check(&strategy, cases, |(options, config, first, n)| {
+    check(&strategy, cases, |(options, (_, config), first, n)| {
         let events = &events[first..events.len().min(first + n)];
         compare(tables, options, config, allen_batch(events).view())?;
         compare(tables, options, config, mep_batch(events).view())
@@ -174,8 +170,7 @@ fn block_sizes_from_the_least_to_the_most_give_the_same_bits() {
         }
         launch.set("cluster.block_y", 1).expect("valid");
         for pipeline in Pipeline::ALL {
-            let schedule_seed = u64::from(threads);
-            let config = EmulatedConfig { pipeline, launch, schedule_seed, ..EmulatedConfig::default() };
+            let config = EmulatedConfig::of(&launch.with_pipeline(pipeline)).with_seed(u64::from(threads));
             compare(&tables, DecodeOptions::default(), config, batch.view())
                 .unwrap_or_else(|error| panic!("{threads}: {error}"));
         }
@@ -216,9 +211,10 @@ fn a_group_with_thousands_of_hits_is_sorted() {
         (Pipeline::Allen, "sort.run", 32),
         (Pipeline::Allen, "sort.run", 4096),
     ] {
-        let mut config = EmulatedConfig { pipeline, schedule_seed: 3, ..EmulatedConfig::default() };
-        config.launch.set(parameter, value).expect("valid");
-        config.switches.layer_loop = false;
+        let mut launch = Parameters::default().with_pipeline(pipeline);
+        launch.set(parameter, value).expect("valid");
+        let switches = Switches { layer_loop: false, ..Switches::production(BankVersion::V5, Layout::Allen) };
+        let config = EmulatedConfig::of(&launch).with_seed(3).with_switches(switches);
         compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
     }
 }
@@ -264,7 +260,7 @@ fn hits_with_equal_keys_come_out_in_one_order() {
             for pipeline in Pipeline::ALL {
                 let mut launch = Parameters::default();
                 launch.set("fused.strips", strips).expect("valid");
-                let config = EmulatedConfig { pipeline, launch, schedule_seed: seed, ..EmulatedConfig::default() };
+                let config = EmulatedConfig::of(&launch.with_pipeline(pipeline)).with_seed(seed);
                 compare(&tables, options, config, batch.view()).unwrap();
                 compare(&copies, options, config, of_copies.view()).unwrap();
             }
@@ -281,7 +277,7 @@ fn launch_parameters_that_contradict_each_other_are_refused() {
     let tables = tables(BankVersion::V5);
     let mut launch = Parameters::default();
     launch.set("cluster.block_x", 33).expect("valid alone");
-    let config = EmulatedConfig { launch, ..EmulatedConfig::default() };
+    let config = EmulatedConfig::of(&launch);
     let error = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect_err("33 x 4 threads");
     assert!(error.to_string().contains("33 x 4"), "{error}");
 }

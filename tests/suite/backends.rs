@@ -35,11 +35,9 @@ pub fn backends() -> Vec<Backend> {
         ("reference", |tables, options| Box::new(ReferenceDecoder::new(tables, options))),
         ("cpu, scalar", |tables, options| cpu(tables, options, Simd::Scalar)),
         ("emulated", |tables, options| {
-            emulated(tables, options, EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() })
+            emulated(tables, options, EmulatedConfig::default().with_pipeline(Pipeline::Allen))
         }),
-        ("emulated, fused", |tables, options| {
-            emulated(tables, options, EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() })
-        }),
+        ("emulated, fused", |tables, options| emulated(tables, options, fused(&[]))),
         // Events in windows, and groups that are too large to be sorted in place.
         ("emulated, fused without room", |tables, options| {
             let assignments = ["fused.block_x=64", "fused.strips=256", "fused.count_first=1"];
@@ -71,11 +69,11 @@ fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline) -> B
 
 /// The fused pipeline with these launch parameters.
 pub fn fused(assignments: &[&str]) -> EmulatedConfig {
-    let mut config = EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() };
+    let mut launch = Parameters::default().with_pipeline(Pipeline::Fused);
     for assignment in assignments {
-        config.launch.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
+        launch.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
     }
-    config
+    EmulatedConfig::of(&launch)
 }
 
 fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd) -> Box<dyn Decoder> {
@@ -84,7 +82,7 @@ fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd) -> Box<dyn D
 
 /// Default options with clusters of at most this number of strips.
 pub fn up_to(max: u32) -> DecodeOptions {
-    DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
+    DecodeOptions::default().with_max_cluster_size(NonZeroU32::new(max).expect("not 0"))
 }
 
 /// Hits and report of a batch.

@@ -312,17 +312,14 @@ pub fn corrupt(batch: &mut EventBatch, corruptions: &[Corruption]) {
 
 /// Arbitrary clustering options, small maximum sizes more often than large ones.
 pub fn options() -> impl Strategy<Value = ut_decoding::DecodeOptions> {
-    use ut_decoding::{DecodeOptions, Flip, Position};
+    use ut_decoding::{Flip, Position};
     let max = prop_oneof![4 => Just(128u32), 2 => Just(4), 4 => 1u32..10, 2 => 200u32..260, 1 => Just(u32::MAX)];
     let position = select(vec![Position::Adc, Position::Geometric]);
     let flip = select(vec![Flip::From512, Flip::From511]);
     (prop::bool::weighted(0.8), position, max, any::<bool>(), flip).prop_map(
-        |(clustering, position, max, save_above_max, flip)| DecodeOptions {
-            clustering,
-            position,
-            max_cluster_size: std::num::NonZeroU32::new(max).expect("not 0"),
-            save_above_max,
-            flip,
+        |(clustering, position, max, save, flip)| {
+            let options = super::backends::up_to(max).with_clustering(clustering).with_position(position);
+            options.with_save_above_max(save).with_flip(flip)
         },
     )
 }

@@ -202,12 +202,11 @@ impl Ladder<'_> {
         let expected = self.expected()?;
         let mut rungs: Vec<Rung> = Vec::new();
         for (i, (name, switches)) in self.rungs().into_iter().enumerate() {
-            let config = EmulatedConfig { launch: self.launch, switches, ..EmulatedConfig::default() };
-            let config = EmulatedConfig { pipeline: Pipeline::Allen, ..config };
+            let config = EmulatedConfig::of(&self.launch.with_pipeline(Pipeline::Allen)).with_switches(switches);
             let work = self.work_of(name, config, &expected)?;
             let plain = if switches.warp_atomics {
                 let switches = Switches { warp_atomics: false, ..switches };
-                Some(self.work_of(name, EmulatedConfig { switches, ..config }, &expected)?)
+                Some(self.work_of(name, config.with_switches(switches), &expected)?)
             } else {
                 Some(work.clone())
             };
@@ -217,7 +216,7 @@ impl Ladder<'_> {
             tick(rungs.len());
         }
         for FusedRung { name, step, launch } in self.fused_rungs() {
-            let config = EmulatedConfig { pipeline: Pipeline::Fused, launch, step, ..EmulatedConfig::default() };
+            let config = EmulatedConfig::of(&launch.with_pipeline(Pipeline::Fused)).with_step(step);
             let work = self.work_of(name, config, &expected)?;
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
             let counted = counted(&work, None, before);
@@ -244,16 +243,10 @@ impl Ladder<'_> {
                     .to_owned(),
             );
         }
-        let allen = (0..self.rungs().len()).map(|i| CudaConfig {
-            launch: self.launch,
-            rung: Some(rung_variant(i)),
-            ..CudaConfig::default()
-        });
-        let fused = self.fused_rungs().map(|FusedRung { step, launch, .. }| CudaConfig {
-            launch,
-            pipeline: Pipeline::Fused,
-            step,
-            ..CudaConfig::default()
+        let allen = (0..self.rungs().len())
+            .map(|i| CudaConfig::of(&self.launch).with_pipeline(Pipeline::Allen).with_rung(rung_variant(i)));
+        let fused = self.fused_rungs().map(|FusedRung { step, launch, .. }| {
+            CudaConfig::of(&launch).with_pipeline(Pipeline::Fused).with_step(step)
         });
         let configs: Vec<CudaConfig> = allen.chain(fused).collect();
         let Self { sample, tables, options, .. } = *self;

@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(whole.len(), 16);
         assert_eq!(digest(1, options, false), whole);
         assert_eq!(digest(4, options, false), whole);
-        assert_ne!(digest(6, DecodeOptions { clustering: false, ..options }, false), whole);
+        assert_ne!(digest(6, options.with_clustering(false), false), whole);
         assert_ne!(digest(6, options, true), whole, "the report counts, too");
     }
 }

@@ -114,7 +114,7 @@ pub fn kernel_passes(duration: Duration) -> usize {
 
 impl OnGpu<'_> {
     fn decoder(&self) -> Result<CudaDecoder, DecodeError> {
-        CudaDecoder::new(self.tables, self.options, CudaConfig { streams: self.streams.max(1), ..self.config.clone() })
+        CudaDecoder::new(self.tables, self.options, self.config.clone().with_streams(self.streams))
     }
 
     /// Prepares the measurement of a mode, not warmed up. A first pass is compared with `expected`; the inner error is
@@ -158,7 +158,7 @@ impl OnGpu<'_> {
     /// Times each kernel, by the device's own clock, over `passes` passes with one batch in flight, after one that does
     /// not count.
     pub fn kernel_times(&self, passes: usize) -> Result<Vec<KernelTime>, DecodeError> {
-        let config = CudaConfig { streams: 1, ..self.config.clone() };
+        let config = self.config.clone().with_streams(1);
         let mut decoder = CudaDecoder::new(self.tables, self.options, config)?;
         let batches = self.sample.batches.iter().map(|batch| decoder.upload(batch.view()));
         let batches = batches.collect::<Result<Vec<_>, _>>()?;

@@ -171,7 +171,7 @@ pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Work
     Workload::new()
         .with("banks", tables.boards().version.name())?
         .with("grouping", tables.grouping().name())?
-        .with("clustering", options.clustering)
+        .with("clustering", options.clustering())
 }
 
 /// The same for events of a kind, as `ut-decode workloads` calls it: `pp-low`, or the name of a file.
@@ -296,6 +296,6 @@ mod tests {
         assert!(origin.contains("runtime 0.0.1 instead of"), "{origin}");
         decided(&here(), 512);
         assert_eq!(found(&options).unwrap().parameters.batch(), 512);
-        assert_eq!(found(&DecodeOptions { clustering: false, ..options }), None);
+        assert_eq!(found(&options.with_clustering(false)), None);
     }
 }

@@ -16,6 +16,8 @@ pub mod synth;
 #[doc(no_inline)]
 pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
 #[doc(no_inline)]
+pub use error::ErrorKind;
+#[doc(no_inline)]
 pub use hits::{
     BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,
     Position, UtHits, UtHitsMut,

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 
 /// Something would take more memory than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("{what} would take about {}, but only {} is available", in_words(*needed), in_words(*available))]
 pub struct TooMuchMemory {
     /// Purpose of the memory.

@@ -4,10 +4,18 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no {what} is called {name:?}: it is {}", or(names))]
 #[expect(missing_docs, reason = "the message says it")]
+#[non_exhaustive]
 pub struct UnknownName {
     pub what: &'static str,
     pub name: String,
     pub names: &'static [&'static str],
+}
+
+impl UnknownName {
+    #[doc(hidden)]
+    pub fn new(what: &'static str, name: &str, names: &'static [&'static str]) -> Self {
+        Self { what, name: name.to_owned(), names }
+    }
 }
 
 fn or(names: &[&str]) -> String {
@@ -44,7 +52,7 @@ macro_rules! named {
             type Err = $crate::UnknownName;
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
-                let unknown = || $crate::UnknownName { what: $what, name: name.to_owned(), names: &Self::NAMES };
+                let unknown = || $crate::UnknownName::new($what, name, &Self::NAMES);
                 Self::ALL.into_iter().find(|value| value.name() == name).ok_or_else(unknown)
             }
         }

@@ -7,6 +7,7 @@ use ut_kernels::fused::{MAX_STRIPS, MIN_STRIPS, Room};
 
 use super::cpu::Simd;
 use super::{Backend, Pipeline};
+use ut_data::error::ErrorKind;
 use ut_data::input::Layout;
 
 /// Most threads of a block on any device.
@@ -132,11 +133,19 @@ impl Parameter {
 /// Why a parameter is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
+#[non_exhaustive]
 pub enum ParameterError {
     #[error("{of} has no parameter called {name:?}; {}", in_words(known))]
     Unknown { of: &'static str, name: String, known: Vec<&'static str> },
     #[error("{0}")]
     Other(String),
+}
+
+impl ParameterError {
+    /// Returns the kind: [`ErrorKind::Request`].
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::Request
+    }
 }
 
 fn in_words(known: &[&str]) -> String {

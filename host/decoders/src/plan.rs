@@ -106,10 +106,10 @@ impl DeviceTables {
 pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
     let flag = |on, flag| if on { flag } else { 0 };
     ClusterOptions {
-        flags: flag(options.clustering, ClusterOptions::CLUSTERING)
-            | flag(options.position == Position::Geometric, ClusterOptions::GEOMETRIC)
-            | flag(options.save_above_max, ClusterOptions::SAVE_ABOVE_MAX),
-        max_size: options.max_cluster_size.get(),
+        flags: flag(options.clustering(), ClusterOptions::CLUSTERING)
+            | flag(options.position() == Position::Geometric, ClusterOptions::GEOMETRIC)
+            | flag(options.save_above_max(), ClusterOptions::SAVE_ABOVE_MAX),
+        max_size: options.max_cluster_size().get(),
     }
 }
 

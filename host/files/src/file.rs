@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ut_data::error::WorkError;
+use ut_data::error::{ErrorKind, WorkError};
 
 use super::parquet::{Form, ParquetWriter, RowGroup, output_error as parquet_error};
 use super::{Columns, CsvRows, NewFile, Rows, quoted};
@@ -27,6 +27,7 @@ pub struct Provenance {
 
 /// Why hits could not be written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OutputError {
     /// No format is known for the extension.
     #[error("{}: the extension says the format: .csv or .parquet", .0.display())]
@@ -52,6 +53,16 @@ pub enum OutputError {
         /// Error of the writer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl OutputError {
+    /// Returns the kind: [`ErrorKind::Request`] without a format to write, else [`ErrorKind::File`].
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Format(_) | Self::NotBuilt => ErrorKind::Request,
+            Self::Io { .. } | Self::Parquet { .. } => ErrorKind::File,
+        }
+    }
 }
 
 impl From<OutputError> for WorkError {

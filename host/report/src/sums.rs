@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::page::names::count;
 use crate::run::{RunView, pairs};
 use ut_data::detector::{Boards, Geometry};
-use ut_data::error::{WorkError, with_causes};
+use ut_data::error::{ErrorKind, WorkError, with_causes};
 use ut_data::input::{FileVersions, Seen};
 use ut_data::{DecodeOptions, DetectorTables, Grouping};
 
@@ -178,6 +178,7 @@ fn read_detector<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Detector>, D:
 
 /// Why sums are refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SumsError {
     /// A file holds no sums, or damaged ones.
     #[error("{name}: not sums of ut-decode report: {why}")]
@@ -190,6 +191,16 @@ pub enum SumsError {
     /// Two are of different detectors or options, or of the same events.
     #[error("{0}")]
     Different(String),
+}
+
+impl SumsError {
+    /// Returns the kind: [`ErrorKind::Format`] or [`ErrorKind::Request`].
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoSums { .. } => ErrorKind::Format,
+            Self::Different(_) => ErrorKind::Request,
+        }
+    }
 }
 
 fn different(why: &str) -> SumsError {

@@ -80,13 +80,12 @@ pub struct ClusterArgs {
 
 impl ClusterArgs {
     pub fn options(&self) -> DecodeOptions {
-        DecodeOptions {
-            clustering: !self.no_clustering,
-            position: self.position,
-            max_cluster_size: self.max_cluster_size,
-            save_above_max: self.save_above_max,
-            flip: self.flip.unwrap_or_else(config::flip),
-        }
+        DecodeOptions::default()
+            .with_clustering(!self.no_clustering)
+            .with_position(self.position)
+            .with_max_cluster_size(self.max_cluster_size)
+            .with_save_above_max(self.save_above_max)
+            .with_flip(self.flip.unwrap_or_else(config::flip))
     }
 }
 
@@ -151,7 +150,7 @@ impl BackendArgs {
                     ParameterError::Unknown { .. } => {
                         ", and layout; threads and batch are options (--threads, --batch)"
                     }
-                    ParameterError::Other(_) => "",
+                    _ => "",
                 };
                 usage(&format!("--set {error}{more}"));
             }

@@ -115,7 +115,7 @@ pub fn grouping() -> Grouping {
 
 /// Returns the default options of decoding, with the flip convention of the settings.
 pub fn options() -> DecodeOptions {
-    DecodeOptions { flip: flip(), ..DecodeOptions::default() }
+    DecodeOptions::default().with_flip(flip())
 }
 
 pub fn flip() -> Flip {

@@ -52,11 +52,11 @@ fn real_events_come_out_as_from_the_reference() {
 fn every_option_reaches_the_kernels() {
     let plain = DecodeOptions::default();
     let all = [
-        DecodeOptions { clustering: false, ..plain },
-        DecodeOptions { position: Position::Geometric, ..plain },
-        DecodeOptions { flip: Flip::From512, ..plain },
+        plain.with_clustering(false),
+        plain.with_position(Position::Geometric),
+        plain.with_flip(Flip::From512),
         up_to(2),
-        DecodeOptions { save_above_max: true, ..up_to(2) },
+        up_to(2).with_save_above_max(true),
     ];
     let (tables, events) = v5_detector();
     for options in all {
@@ -77,7 +77,7 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
         for (turn, assignments) in assignments.into_iter().enumerate() {
             let launch = params(assignments);
             launch.validate().unwrap();
-            let mut ptx = decoder(&tables, options, CudaConfig { launch, ..CudaConfig::default() }, 7 * turn as u32);
+            let mut ptx = decoder(&tables, options, CudaConfig::of(&launch), 7 * turn as u32);
             as_reference(&mut ptx, &tables, options, allen_batch(&events[..2]).view()).unwrap();
         }
     }
@@ -105,7 +105,7 @@ fn every_rung_of_the_ladder_gives_the_same_hits() {
     let options = DecodeOptions::default();
     let (tables, events) = v5_detector();
     for rung in rungs {
-        let config = CudaConfig { rung: Some(format!("v5_allen__rung{rung}")), ..CudaConfig::default() };
+        let config = CudaConfig::default().with_rung(format!("v5_allen__rung{rung}"));
         let mut ptx = decoder(&tables, options, config, 0);
         as_reference(&mut ptx, &tables, options, allen_batch(&events[..1]).view()).unwrap();
     }
@@ -120,7 +120,7 @@ fn full_lanes_fill_the_narrow_sums_and_a_group_beyond_the_run_is_merged() {
     // Few boards, each several times: groups of a thousand hits and more, with equal keys.
     let event: Event = (0..12).map(|i| v5(i % 3, &payload)).collect();
     let (tables, _) = v5_detector();
-    for options in [up_to(254), DecodeOptions { clustering: false, ..DecodeOptions::default() }] {
+    for options in [up_to(254), DecodeOptions::default().with_clustering(false)] {
         with_defaults(&tables, options, std::slice::from_ref(&event)).unwrap();
     }
 }

@@ -103,7 +103,7 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines
     let Sample { name, grouping, tables, events } = sample;
     let options = DecodeOptions::default();
     let batch = if layout == Layout::Allen { allen_batch(events) } else { mep_batch(events) };
-    let config = CudaConfig { pipeline, ..CudaConfig::default() };
+    let config = CudaConfig::default().with_pipeline(pipeline);
     let (mut decoder, all) = counting(tables, options, config);
     let (hits, report) = decode(&mut decoder, tables, batch.view());
     let strips: u32 = report.events.iter().map(|event| event.counts[1]).sum();

@@ -24,7 +24,7 @@ fn compare(
     turn: u32,
 ) -> Result<(), String> {
     let case = |what| format!("turn {turn}, {params:?}: {what}");
-    let config = CudaConfig { launch: params, pipeline: Pipeline::Fused, ..CudaConfig::default() };
+    let config = CudaConfig::of(&params).with_pipeline(Pipeline::Fused);
     as_reference(&mut decoder(tables, options, config, turn), tables, options, batch).map_err(case)
 }
 
@@ -67,7 +67,7 @@ fn clusters_of_all_sizes_across_the_parts_of_warps_come_out_as_from_the_referenc
     // An ordinary event, and one with clusters that are too large for the first kernel.
     let events = [128, 250].map(|most| (0..12).map(|board| bank(board, most)).collect::<Event>());
     let default = DecodeOptions::default();
-    let geometric = DecodeOptions { position: Position::Geometric, ..default };
+    let geometric = default.with_position(Position::Geometric);
     for options in [default, geometric, up_to(1000), up_to(2)] {
         for assignments in
             [&[][..], &["fused.block_x=1024", "fused.strips=256"], &["fused.block_x=32", "fused.strips=512"]]

@@ -122,6 +122,7 @@ pub struct Tuning {
 /// Reason why a tuning ended without a decision.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
 pub enum TuneError {
     /// The store cannot be read or written. It has all earlier measurements.
     #[error(transparent)]

@@ -16,6 +16,7 @@ pub type ConfigIndex = usize;
 /// Error of a space.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
 pub enum SpaceError {
     /// A declaration or a file is wrong, or the space is too large.
     #[error("{0}")]

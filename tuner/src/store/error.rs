@@ -5,6 +5,7 @@ use std::path::PathBuf;
 /// Error of opening, reading or writing a store. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
 pub enum StoreError {
     /// The file is damaged, locked, of another program or version, or has a row that cannot be understood.
     #[error("{}: {what}", file.display())]

@@ -4,10 +4,13 @@ use std::fmt::Display;
 use std::io::Read;
 use std::path::Path;
 
+use crate::error::ErrorKind;
+
 /// Reason to refuse a boards or geometry table, with the file, the field and the byte offset in the file. A table that
 /// was not read from a file has the offsets that its file would have.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
+#[non_exhaustive]
 pub enum TablesError {
     #[error("{file}: {source}")]
     Io { file: String, source: std::io::Error },
@@ -24,6 +27,14 @@ impl TablesError {
     /// The fault that the field `field` at byte `byte` has `value`.
     pub(super) fn value(file: &str, field: &str, byte: usize, value: impl Display, why: &str) -> Self {
         Self::bad(file, Some(byte), format!("{field} at byte {byte} is {value}: {why}"))
+    }
+
+    /// Returns the kind: [`ErrorKind::File`] or [`ErrorKind::Tables`].
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } => ErrorKind::File,
+            Self::Bad { .. } => ErrorKind::Tables,
+        }
     }
 
     /// The file, as messages call it.

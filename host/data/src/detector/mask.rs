@@ -6,6 +6,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use crate::error::ErrorKind;
 use crate::memory::read_text;
 use ut_kernels::bank::board_of;
 
@@ -33,11 +34,22 @@ impl std::fmt::Debug for Mask {
 /// Reason that a file is not a mask.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it; lines count from 1")]
+#[non_exhaustive]
 pub enum MaskError {
     #[error("cannot read {}", file.display())]
     Read { file: PathBuf, source: std::io::Error },
     #[error("{}, line {line}: {what}", file.display())]
     Line { file: PathBuf, line: usize, what: String },
+}
+
+impl MaskError {
+    /// Returns the kind: [`ErrorKind::File`] or [`ErrorKind::Tables`].
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Read { .. } => ErrorKind::File,
+            Self::Line { .. } => ErrorKind::Tables,
+        }
+    }
 }
 
 impl Mask {

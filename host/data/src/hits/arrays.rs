@@ -32,6 +32,7 @@ pub struct UtHits {
 
 /// A capacity that a [`UtHits`] cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("no room for {max_hits} hits of {max_events} events: {}", reason(*bytes))]
 pub struct CapacityError {
     /// Events requested.

@@ -13,6 +13,7 @@ pub use options::{DecodeOptions, Flip, Position};
 pub use report::BatchReport;
 pub use ut_kernels::report::{Count, EventReport, Kind};
 
+use crate::error::ErrorKind;
 use crate::input::BatchView;
 
 /// Turns batches of raw banks into hits.
@@ -52,6 +53,7 @@ pub fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
 /// Why a batch could not be decoded.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
+#[non_exhaustive]
 pub enum DecodeError {
     #[error("the batch has {events} events, the output buffers were made for {capacity}")]
     TooManyEvents { events: usize, capacity: usize },
@@ -72,4 +74,19 @@ pub enum DecodeError {
     NoClusters,
     #[error("{backend} backend: {message}")]
     Device { backend: &'static str, message: String },
+}
+
+impl DecodeError {
+    /// Returns the kind.
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooManyEvents { .. } | Self::TooManyHits { .. } | Self::NoMemory { .. } | Self::WorkSpace { .. } => {
+                ErrorKind::Capacity
+            }
+            Self::NoSuchEvent { .. } | Self::WrongGroups { .. } | Self::NoList { .. } | Self::NoClusters => {
+                ErrorKind::Request
+            }
+            Self::Device { .. } => ErrorKind::Device,
+        }
+    }
 }

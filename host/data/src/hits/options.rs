@@ -39,19 +39,21 @@ impl Flip {
 
 /// Clustering options. The default is what LHCb runs: of August 2024, and the flip of February 2026. v4 banks come
 /// clustered from the front end: none of these options changes their hits.
+///
+/// ```
+/// use ut_data::{DecodeOptions, Flip, Position};
+///
+/// let options = DecodeOptions::default().with_position(Position::Geometric).with_flip(Flip::From512);
+/// assert!(options.clustering() && options.position() == Position::Geometric);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DecodeOptions {
-    /// Joins neighbouring strips; otherwise every strip is a hit.
-    pub clustering: bool,
-    /// Rule for a cluster's position.
-    pub position: Position,
-    /// Strips that a cluster may have, at least 1.
-    pub max_cluster_size: NonZeroU32,
-    /// Keeps a cluster that grows beyond the maximum, cut to its first strips; otherwise drops it.
-    pub save_above_max: bool,
-    /// The convention for flipped sectors.
-    pub flip: Flip,
+    clustering: bool,
+    position: Position,
+    max_cluster_size: NonZeroU32,
+    save_above_max: bool,
+    flip: Flip,
 }
 
 impl Default for DecodeOptions {
@@ -64,4 +66,39 @@ impl Default for DecodeOptions {
             flip: Flip::default(),
         }
     }
+}
+
+/// Makes a getter and a setter for each field.
+macro_rules! options {
+    ($($(#[$about:meta])* $field:ident, $with:ident: $type:ty;)*) => {
+        impl DecodeOptions {
+            $(
+                $(#[$about])*
+                pub const fn $field(&self) -> $type {
+                    self.$field
+                }
+
+                #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+                #[must_use]
+                pub const fn $with(mut self, $field: $type) -> Self {
+                    self.$field = $field;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+options! {
+    /// Returns true if neighbouring strips are joined; otherwise every strip is a hit. Default: true.
+    clustering, with_clustering: bool;
+    /// Returns the rule for a cluster's position. Default: [`Position::Adc`].
+    position, with_position: Position;
+    /// Returns the number of strips that a cluster may have. Default: 128.
+    max_cluster_size, with_max_cluster_size: NonZeroU32;
+    /// Returns true if a cluster that grows beyond the maximum is kept, cut to its first strips; otherwise it is
+    /// dropped. Default: false.
+    save_above_max, with_save_above_max: bool;
+    /// Returns the convention for flipped sectors. Default: [`Flip::From511`].
+    flip, with_flip: Flip;
 }

@@ -3,10 +3,12 @@
 use super::event::kind;
 use super::room::make_room;
 use super::{Bank, BankEntry, EventBatch, EventMeta, Layout};
+use crate::error::ErrorKind;
 
 /// Why an event does not go into a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it; banks count from 0")]
+#[non_exhaustive]
 pub enum BuildError {
     #[error("the event does not fit into a batch: offsets have 32 bits, 4 GiB are the most a batch can hold")]
     Full,
@@ -14,6 +16,17 @@ pub enum BuildError {
     Payload { bank: usize, bytes: usize },
     #[error("the batch selects events, but a copy in another layout has all of them: take the selection off first")]
     Selected,
+}
+
+impl BuildError {
+    /// Returns the kind.
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Full => ErrorKind::Capacity,
+            Self::Payload { .. } => ErrorKind::Format,
+            Self::Selected => ErrorKind::Request,
+        }
+    }
 }
 
 /// The sourceID of a fragment, in front of its payload.

@@ -7,6 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error::ErrorKind;
+
 /// Place in the inputs: file, event of that file, byte of that file. Events and bytes count from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -34,6 +36,7 @@ impl Place {
 /// Why a file cannot be read further. What was read before stays good.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
+#[non_exhaustive]
 pub enum InputError {
     #[error("cannot open {}", file.display())]
     Open { file: PathBuf, source: io::Error },
@@ -46,6 +49,14 @@ pub enum InputError {
 }
 
 impl InputError {
+    /// Returns the kind: [`ErrorKind::File`] or [`ErrorKind::Format`].
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Open { .. } | Self::Read { .. } => ErrorKind::File,
+            Self::Bad { .. } | Self::NotTaken { .. } => ErrorKind::Format,
+        }
+    }
+
     /// The event at which reading ended; `None` where it did not come to one.
     pub const fn place(&self) -> Option<&Place> {
         match self {
@@ -66,6 +77,7 @@ impl InputError {
 /// Why the rest of an event is given up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
+#[non_exhaustive]
 pub struct Damage {
     /// The bank at which the event ends, from 0; `None` where it is no single one.
     pub bank: Option<usize>,

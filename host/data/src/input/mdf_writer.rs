@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::Bank;
 use super::event::kind;
 use super::mdf_format::{BANK_HEADER, CHECKED_FROM, HEADER, MAGIC, RAW_BANKS, checksum};
+use crate::error::ErrorKind;
 
 /// Header version 3 (high nibble) and a sub-header of 7 words, as LHCb's own files have it.
 const HEADER_TYPE: u8 = 0x37;
@@ -27,6 +28,7 @@ pub struct EventHeader {
 /// Why an event cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
+#[non_exhaustive]
 pub enum WriteError {
     #[error("{0}")]
     Unfit(String),
@@ -34,6 +36,16 @@ pub enum WriteError {
     NoBanks,
     #[error("cannot write")]
     Io(#[from] io::Error),
+}
+
+impl WriteError {
+    /// Returns the kind: [`ErrorKind::File`] or [`ErrorKind::Format`].
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unfit(_) | Self::NoBanks => ErrorKind::Format,
+            Self::Io(_) => ErrorKind::File,
+        }
+    }
 }
 
 /// Returns sourceID and version of bank `i` of an event, whose payload may have `most` bytes.

@@ -9,6 +9,7 @@ use super::BatchView;
 use super::event::kind;
 use super::mep::each_bank;
 use crate::detector::{BankVersion, DetectorTables};
+use crate::error::ErrorKind;
 
 /// Banks without a version byte that must have the shape of one format, and none that of the other, before a file counts as
 /// one of that format: one or two damaged banks may look like anything.
@@ -128,10 +129,18 @@ pub fn shape_of_batch(batch: BatchView<'_>, table: BankVersion) -> Option<BankVe
 /// Events that do not belong to the tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
+#[non_exhaustive]
 pub struct Stranger {
     /// The file, where none of its banks has the version of the board table.
     pub file: Option<PathBuf>,
     pub(super) what: String,
+}
+
+impl Stranger {
+    /// Returns the kind: [`ErrorKind::Version`], or [`ErrorKind::Tables`] for real events with invented tables.
+    pub const fn kind(&self) -> ErrorKind {
+        if self.file.is_some() { ErrorKind::Version } else { ErrorKind::Tables }
+    }
 }
 
 /// A version byte in words.

@@ -37,7 +37,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
     }
     debug_assert_eq!(to, at + n);
     assert!(n <= n_strips && at + n_strips + S::ELEMENTS <= clusters.last.len());
-    let max_size = s.splat(setup.options.max_cluster_size.get());
+    let max_size = s.splat(setup.options.max_cluster_size().get());
     let mut before = s.splat(0);
     let mut all_whole = u32::MAX;
     for i in (at..at + n).step_by(S::ELEMENTS) {
@@ -54,7 +54,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
         unsafe { store_at(s, &mut clusters.strips, i, word) };
     }
     let all = u32::MAX >> (32 - S::ELEMENTS);
-    if setup.options.save_above_max && all_whole & all != all {
+    if setup.options.save_above_max() && all_whole & all != all {
         cut_charges::<S>(setup, scratch, n_strips);
     }
 }
@@ -64,7 +64,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
 #[inline(never)]
 fn cut_charges<S: Simd>(setup: &Setup, scratch: &mut Scratch, n_strips: usize) {
     let Scratch { stream, clusters, ends, .. } = scratch;
-    let max_size = setup.options.max_cluster_size.get() as usize;
+    let max_size = setup.options.max_cluster_size().get() as usize;
     let (mut begin, mut cluster) = (FRONT, FIRST_CLUSTER);
     for i in 0..n_strips {
         if ends[i / S::ELEMENTS].bits >> (i % S::ELEMENTS) & 1 == 0 {

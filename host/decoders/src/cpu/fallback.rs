@@ -190,7 +190,7 @@ impl Fallback {
             cluster(hits, self.options, report, |sum, weight, cluster| {
                 // Both are below 2^24: exact as f32.
                 let mean = sum as f32 / weight as f32;
-                let n = if flipped { self.options.flip.origin() - mean } else { mean };
+                let n = if flipped { self.options.flip().origin() - mean } else { mean };
                 // The mean strip rounded, halves up. At most 511: it fits into the nine zero bits of base.
                 use_hit((number, slot), (n, base + (sum + weight / 2) / weight, cluster));
             });
@@ -221,8 +221,8 @@ fn cluster(
     report: &mut EventReport,
     mut emit: impl FnMut(u32, u32, Cluster),
 ) {
-    let max_size = options.max_cluster_size.get();
-    let geometric = options.position == Position::Geometric;
+    let max_size = options.max_cluster_size().get();
+    let geometric = options.position() == Position::Geometric;
     let mut unsorted = false;
     let mut i = 0;
     let mut next = hits.get(0);
@@ -243,18 +243,18 @@ fn cluster(
             }
             next = hits.get(i);
             unsorted |= next.0 <= strip;
-            if !options.clustering || next.0 != strip + 1 {
+            if !options.clustering() || next.0 != strip + 1 {
                 break;
             }
             (strip, adc) = next;
         }
-        if !options.clustering {
+        if !options.clustering() {
             emit(strip, 1, Cluster::new(charge, 1, first));
             continue;
         }
         if size > max_size {
             report.add(Count::OversizedClusters, 1);
-            if !options.save_above_max {
+            if !options.save_above_max() {
                 continue;
             }
         }

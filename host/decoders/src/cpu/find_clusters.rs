@@ -60,7 +60,7 @@ pub fn find_clusters<S: Simd>(
         }
         return Ok(());
     }
-    if setup.options.position == Position::Geometric {
+    if setup.options.position() == Position::Geometric {
         find_clusters_at::<S, true>(s, setup, scratch, n_strips, ends, report)
     } else {
         find_clusters_at::<S, false>(s, setup, scratch, n_strips, ends, report)
@@ -77,7 +77,7 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
     report: &mut EventReport,
 ) -> Result<(), NeedsFallback> {
     let groups = &setup.lanes.first_ranks[1..];
-    let sizes = u32::from(scratch.longest) > setup.options.max_cluster_size.get().min(MAX_PACKED_SIZE);
+    let sizes = u32::from(scratch.longest) > setup.options.max_cluster_size().get().min(MAX_PACKED_SIZE);
     if !scratch.needs_cluster_filter {
         let found = if sizes {
             cluster::<S, GEOMETRIC, true, false>(s, setup, scratch, n_strips)
@@ -139,9 +139,9 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     scratch: &mut Scratch,
     n_strips: usize,
 ) -> Found {
-    let max_size = setup.options.max_cluster_size.get();
+    let max_size = setup.options.max_cluster_size().get();
     // A lane has 254 hits at most.
-    let cut = FILTERED && max_size < 254 && setup.options.save_above_max;
+    let cut = FILTERED && max_size < 254 && setup.options.save_above_max();
     let max_size = max_size.min(if FILTERED { 254 } else { MAX_PACKED_SIZE });
     if cut {
         scratch.stream[FRONT + n_strips + END.len()..][..FRONT].fill(END[0]);
@@ -256,7 +256,7 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     report: &mut EventReport,
 ) -> Result<(), NeedsFallback> {
     let Scratch { clusters, weight: weights, position: positions, ends, describe, .. } = scratch;
-    let save = if setup.options.save_above_max { u32::MAX } else { 0 };
+    let save = if setup.options.save_above_max() { u32::MAX } else { 0 };
     let (mut n_zero_charge, mut n_oversized) = (0, 0);
     let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_found` and `n` at most `i`.

@@ -313,7 +313,7 @@ fn middle(version: BankVersion, slot: Slot, sector: &SectorConstants, options: D
             // Two lanes with 256 strips each read out some of the sectors; bit 8 is set on the second. The middle of a
             // whole sector lies between those of its halves.
             let strip = if slot.chan_id & 0x100 != 0 { 384.0 } else { 128.0 };
-            if sector.flipped != 0 { options.flip.origin() - strip } else { strip }
+            if sector.flipped != 0 { options.flip().origin() - strip } else { strip }
         }
     };
     sector.p0_x + n * sector.dp0di_x

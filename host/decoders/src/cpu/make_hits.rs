@@ -306,7 +306,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         let n_strips = if SOURCE == 2 {
             coordinate
         } else {
-            let origin = s.splat_f(self.setup.options.flip.origin());
+            let origin = s.splat_f(self.setup.options.flip().origin());
             s.select_by_sign(s.shl::<1>(id), s.sub_f(origin, coordinate), coordinate)
         };
         let id = s.add(s.and(id, s.splat(!(REVERSED | FLIPPED | if FEW { KIND_MASK } else { 0 }))), strip);

@@ -25,7 +25,7 @@ impl Setup {
     pub fn new(lanes: LaneOrder, options: DecodeOptions) -> Self {
         let source = match lanes.version {
             BankVersion::V4 => HitSource::Quarters,
-            BankVersion::V5 if options.clustering => HitSource::Clusters,
+            BankVersion::V5 if options.clustering() => HitSource::Clusters,
             BankVersion::V5 => HitSource::Strips,
         };
         Self { lanes, options, source }

@@ -167,7 +167,7 @@ fn lanes_that_are_not_sorted_are_counted_once_each() {
 #[test]
 fn an_unsorted_lane_hides_no_cluster_above_the_maximum_size() {
     let tables = tables();
-    let options = DecodeOptions { max_cluster_size: NonZeroU32::new(4).unwrap(), ..DecodeOptions::default() };
+    let options = DecodeOptions::default().with_max_cluster_size(NonZeroU32::new(4).unwrap());
     // Vectors have 4, 8 or 16 elements. Where that many elements behind the strip that makes the cluster too long, a
     // strip follows one that is less than four below it, the least distance in that element is not four.
     let strips =
@@ -202,12 +202,10 @@ fn clusters_above_the_maximum_size_are_dropped_or_cut_as_the_reference_does() {
         for (bank, max_size) in some_lanes(&tables).flat_map(|slot| sizes.map(|size| (bank_of_lane(slot, &hits), size)))
         {
             for i in 0..8 {
-                let options = DecodeOptions {
-                    max_cluster_size: NonZeroU32::new(max_size).unwrap(),
-                    save_above_max: i & 1 != 0,
-                    position: if i & 2 == 0 { Position::Adc } else { Position::Geometric },
-                    ..DecodeOptions::default()
-                };
+                let options = DecodeOptions::default()
+                    .with_max_cluster_size(NonZeroU32::new(max_size).unwrap())
+                    .with_save_above_max(i & 1 != 0)
+                    .with_position(if i & 2 == 0 { Position::Adc } else { Position::Geometric });
                 // A board that comes twice is decoded by the fallback path.
                 let event = vec![bank.clone(); if i & 4 == 0 { 1 } else { 2 }];
                 check_with(options, &tables, &event, &format!("board {}, {options:?}", bank.source_id));
@@ -219,11 +217,8 @@ fn clusters_above_the_maximum_size_are_dropped_or_cut_as_the_reference_does() {
 #[test]
 fn strips_of_the_event_before_cut_no_cluster() {
     let tables = tables();
-    let options = DecodeOptions {
-        max_cluster_size: NonZeroU32::new(40).unwrap(),
-        save_above_max: true,
-        ..DecodeOptions::default()
-    };
+    let options =
+        DecodeOptions::default().with_max_cluster_size(NonZeroU32::new(40).unwrap()).with_save_above_max(true);
     let lane: Vec<(u16, u16)> = (100..200).map(|strip| (strip, 1)).collect();
     for slot in some_lanes(&tables) {
         // Both begin with the same hits when read backwards.

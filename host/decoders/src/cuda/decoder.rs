@@ -18,19 +18,21 @@ use ut_data::input::BatchView;
 use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 
 /// Settings of a decoder on a device; none changes a result.
+///
+/// ```
+/// use ut_decoders::cuda::CudaConfig;
+/// use ut_decoders::{Parameters, Pipeline};
+///
+/// let config = CudaConfig::of(&Parameters::default().with_pipeline(Pipeline::Fused)).with_gpu(1).with_streams(4);
+/// ```
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct CudaConfig {
-    /// GPU of [`CudaDecoder::new`](super::CudaDecoder::new), numbered from 0.
-    pub ordinal: usize,
-    /// Block shapes and other launch parameters, limit of registers and carve-out among them.
-    pub launch: Parameters,
-    /// Batches that can be in flight; at least 1.
-    pub streams: usize,
-    pub pipeline: Pipeline,
-    /// A variant of [`Unit::LADDER`](crate::ptx::Unit::LADDER) in place of Allen's pipeline, for v5 in Allen layout.
-    pub rung: Option<String>,
-    pub step: FusedStep,
+    pub(super) ordinal: usize,
+    /// Pipeline, block shapes and other launch parameters, limit of registers and carve-out among them.
+    pub(super) launch: Parameters,
+    streams: usize,
+    rung: Option<String>,
+    step: FusedStep,
 }
 
 /// Three: one batch is copied in, one is decoded, one is copied out.
@@ -42,7 +44,6 @@ impl Default for CudaConfig {
             ordinal: 0,
             launch: Parameters::default(),
             streams: DEFAULT_STREAMS,
-            pipeline: Pipeline::default(),
             rung: None,
             step: FusedStep::default(),
         }
@@ -50,9 +51,45 @@ impl Default for CudaConfig {
 }
 
 impl CudaConfig {
-    /// The defaults, with these parameters.
+    /// Returns the defaults, with the kernels and launches of `parameters`.
     pub fn of(parameters: &Parameters) -> Self {
-        Self { launch: *parameters, pipeline: parameters.pipeline(), ..Self::default() }
+        Self { launch: *parameters, ..Self::default() }
+    }
+
+    /// Sets the GPU of [`CudaDecoder::new`](super::CudaDecoder::new), numbered from 0. Default: 0.
+    #[must_use]
+    pub const fn with_gpu(mut self, ordinal: usize) -> Self {
+        self.ordinal = ordinal;
+        self
+    }
+
+    /// Sets the number of batches that can be in flight, at least 1. Default: [`DEFAULT_STREAMS`].
+    #[must_use]
+    pub const fn with_streams(mut self, streams: usize) -> Self {
+        self.streams = streams;
+        self
+    }
+
+    /// Sets the kernels. Default: [`Pipeline::Allen`].
+    #[must_use]
+    pub const fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
+        self.launch = self.launch.with_pipeline(pipeline);
+        self
+    }
+
+    /// Takes a variant of [`Unit::LADDER`](crate::ptx::Unit::LADDER) in place of Allen's pipeline, for v5 in Allen
+    /// layout.
+    #[must_use]
+    pub fn with_rung(mut self, rung: impl Into<String>) -> Self {
+        self.rung = Some(rung.into());
+        self
+    }
+
+    /// Sets the step of the fused kernels. Default: the last.
+    #[must_use]
+    pub const fn with_step(mut self, step: FusedStep) -> Self {
+        self.step = step;
+        self
     }
 }
 
@@ -137,13 +174,13 @@ impl<D: Device> DeviceDecoder<D> {
         options: DecodeOptions,
         config: CudaConfig,
     ) -> Result<Self, DecodeError> {
-        let CudaConfig { launch, pipeline, rung, step, .. } = config;
+        let CudaConfig { launch, rung, step, .. } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
         if rung.is_some() && tables.boards().version != BankVersion::V5 {
             return Err(failure("a rung of the ladder decodes v5 banks, and these tables are of v4".to_owned()));
         }
-        let ranks = match (pipeline, &rung) {
+        let ranks = match (launch.pipeline(), &rung) {
             (Pipeline::Fused, None) => Some(RankTables::of_step(name, tables, options, step)?),
             _ => None,
         };
@@ -158,7 +195,7 @@ impl<D: Device> DeviceDecoder<D> {
         let setup = Arc::new(Setup {
             tables,
             options: cluster_options(&options),
-            flip_origin: options.flip.origin(),
+            flip_origin: options.flip().origin(),
             params: launch,
             rung,
         });

@@ -74,8 +74,8 @@ impl CudaSequence {
 }
 
 impl CudaDecoder {
-    /// Creates a decoder on the caller's streams, one batch at a time on each; `config.streams` and `config.ordinal`
-    /// are not used. The order of a stream holds: what the caller puts there before a batch is done before it, so that
+    /// Creates a decoder on the caller's streams, one batch at a time on each; streams and GPU of `config` are not
+    /// used. The order of a stream holds: what the caller puts there before a batch is done before it, so that
     /// a batch by device pointers may be written on that stream without waiting.
     ///
     /// [`submit`](Self::submit) waits for nothing, once the buffers have grown to what the batches need.

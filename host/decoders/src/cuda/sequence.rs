@@ -105,7 +105,7 @@ impl<D: Device> DeviceSequence<D> {
         let setup = Setup {
             tables,
             options: cluster_options(&options),
-            flip_origin: options.flip.origin(),
+            flip_origin: options.flip().origin(),
             params,
             rung: None,
         };

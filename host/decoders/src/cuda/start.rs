@@ -3,6 +3,7 @@
 
 use super::driver::{self, Attributes, CallError};
 use ut_data::DecodeError;
+use ut_data::error::ErrorKind;
 
 /// Oldest driver, as `cuDriverGetVersion` counts: 1000 · major + 10 · minor of its CUDA release. 12.4 brought
 /// `cuFuncGetParamInfo`, the newest call that is used.
@@ -29,6 +30,13 @@ pub struct Gpu {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(pub(super) String);
+
+impl StartError {
+    /// Returns the kind: [`ErrorKind::Device`].
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::Device
+    }
+}
 
 impl From<CallError> for StartError {
     fn from(error: CallError) -> Self {

@@ -30,23 +30,18 @@ use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMu
 
 /// Settings of an [`EmulatedDecoder`]; none changes a result.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct EmulatedConfig {
-    /// Seed of the order of blocks, warps and threads.
-    pub schedule_seed: u64,
-    pub pipeline: Pipeline,
-    pub launch: Parameters,
-    /// Optimisations of Allen's pipeline. Tables and batch set version and layout; `count.bins` sets `bins`, unless it
-    /// is 1.
-    pub switches: Switches,
-    pub step: FusedStep,
+    schedule_seed: u64,
+    /// Pipeline, block shapes and other launch parameters.
+    launch: Parameters,
+    switches: Switches,
+    step: FusedStep,
 }
 
 impl Default for EmulatedConfig {
     fn default() -> Self {
         Self {
             schedule_seed: 0,
-            pipeline: Pipeline::default(),
             launch: Parameters::default(),
             switches: Switches::production(BankVersion::V5, Layout::Allen),
             step: FusedStep::default(),
@@ -55,9 +50,38 @@ impl Default for EmulatedConfig {
 }
 
 impl EmulatedConfig {
-    /// The defaults, with these parameters.
+    /// Returns the defaults, with the kernels and launches of `parameters`.
     pub fn of(parameters: &Parameters) -> Self {
-        Self { pipeline: parameters.pipeline(), launch: *parameters, ..Self::default() }
+        Self { launch: *parameters, ..Self::default() }
+    }
+
+    /// Sets the kernels. Default: [`Pipeline::Allen`].
+    #[must_use]
+    pub const fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
+        self.launch = self.launch.with_pipeline(pipeline);
+        self
+    }
+
+    /// Sets the seed of the order of blocks, warps and threads. Default: 0.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.schedule_seed = seed;
+        self
+    }
+
+    /// Sets the optimisations of Allen's pipeline. Tables and batch set version and layout; `count.bins` sets `bins`,
+    /// unless it is 1. Default: all.
+    #[must_use]
+    pub const fn with_switches(mut self, switches: Switches) -> Self {
+        self.switches = switches;
+        self
+    }
+
+    /// Sets the step of the fused kernels. Default: the last.
+    #[must_use]
+    pub const fn with_step(mut self, step: FusedStep) -> Self {
+        self.step = step;
+        self
     }
 }
 
@@ -80,7 +104,7 @@ impl EmulatedDecoder {
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Result<Self, DecodeError> {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
-        let ranks = match config.pipeline {
+        let ranks = match config.launch.pipeline() {
             Pipeline::Fused => Some(RankTables::of_step("emulated", tables, options, config.step)?),
             Pipeline::Allen => None,
         };
@@ -89,7 +113,7 @@ impl EmulatedDecoder {
             switches: Switches { version: detector.version, bins, ..config.switches },
             detector,
             options: cluster_options(&options),
-            flip_origin: options.flip.origin(),
+            flip_origin: options.flip().origin(),
             params: config.launch,
             ranks,
             executor: Executor::new(config.schedule_seed),
@@ -275,7 +299,7 @@ mod tests {
     #[test]
     fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
         let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
-        let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
+        let config = EmulatedConfig::default().with_pipeline(Pipeline::Allen);
         let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("valid parameters");
         // Broken tables: most sectors are missing.
         decoder.detector.sectors.truncate(3);

@@ -36,6 +36,7 @@ pub struct KernelUse {
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
+#[non_exhaustive]
 pub enum ResourcesError {
     #[error("kernels/ptx/resources.json")]
     Damaged(#[from] serde_json::Error),

@@ -24,7 +24,7 @@ pub struct Cluster {
 /// Clusters a lane, in the order of emission.
 pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut EventReport) -> Vec<Cluster> {
     let mut clusters = Vec::new();
-    let max_size = options.max_cluster_size.get();
+    let max_size = options.max_cluster_size().get();
     let (mut previous, mut first, mut n, mut sum_adc, mut sum_position, mut exceeded) = (0, 0, 0, 0, 0, false);
     // Emits the current cluster, unless it has no charge.
     let emit = |(first, n): (u32, u32),
@@ -36,7 +36,7 @@ pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut Event
             report.add(Count::ZeroChargeClusters, 1);
             return;
         }
-        let weight = match options.position {
+        let weight = match options.position() {
             Position::Adc => sum_adc,
             Position::Geometric => n,
         };
@@ -44,7 +44,7 @@ pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut Event
     };
     for (i, hit) in hits.iter().enumerate() {
         // 1
-        if !options.clustering {
+        if !options.clustering() {
             clusters.push(Cluster { sum_position: hit.strip, weight: 1, sum_adc: hit.adc, n: 1, first: hit.strip });
             continue;
         }
@@ -58,7 +58,7 @@ pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut Event
         }
         // 3
         else if n >= max_size && !exceeded {
-            if options.save_above_max {
+            if options.save_above_max() {
                 emit((first, n), sum_adc, sum_position, &mut clusters, report);
             }
             exceeded = true;
@@ -71,7 +71,7 @@ pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut Event
         previous = hit.strip;
         n += 1;
         sum_adc += hit.adc;
-        sum_position += match options.position {
+        sum_position += match options.position() {
             Position::Adc => hit.adc * hit.strip,
             Position::Geometric => hit.strip,
         };
@@ -98,16 +98,15 @@ mod tests {
     }
 
     fn up_to(max: u32) -> DecodeOptions {
-        DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
+        DecodeOptions::default().with_max_cluster_size(NonZeroU32::new(max).expect("not 0"))
     }
 
     #[test]
     fn strips_become_the_clusters_that_the_options_say() {
         let plain = DecodeOptions::default();
-        let (unclustered, geometric) =
-            (DecodeOptions { clustering: false, ..plain }, DecodeOptions { position: Position::Geometric, ..plain });
+        let (unclustered, geometric) = (plain.with_clustering(false), plain.with_position(Position::Geometric));
         let long = [(1, 1), (2, 1), (3, 1), (4, 1), (9, 2)];
-        let save = DecodeOptions { save_above_max: true, ..up_to(2) };
+        let save = up_to(2).with_save_above_max(true);
         let (none, oversized, chargeless) =
             (None, Some((Count::OversizedClusters, 1)), Some((Count::ZeroChargeClusters, 2)));
         for (strips, options, expected, counted) in [

@@ -181,7 +181,7 @@ impl ReferenceDecoder {
         let clustering::Cluster { sum_position, weight, sum_adc, n: n_strips, first } = cluster;
         let mean = sum_position as f32 / weight as f32;
         let strip = (2 * sum_position + weight) / 2 / weight;
-        let n = if self.lookup.is_flipped(slot) { self.options.flip.origin() - mean } else { mean };
+        let n = if self.lookup.is_flipped(slot) { self.options.flip().origin() - mean } else { mean };
         let id = UT_ID | (self.lookup.chan_id(slot) & !0x1FF).wrapping_add(strip);
         self.hit(slot, n, id, Cluster::new(sum_adc, n_strips, first))
     }

@@ -398,11 +398,11 @@ pub fn in_words() -> String {
 /// Returns the options, tables and mask on which hits depend beside their banks.
 pub fn facts(options: DecodeOptions, detector: &Detector, mask: Option<(&Path, &Mask)>) -> Vec<(&'static str, String)> {
     let mut facts = vec![
-        ("clustering", options.clustering.to_string()),
-        ("position", position_name(options.position).to_owned()),
-        ("max_cluster_size", options.max_cluster_size.to_string()),
-        ("save_above_max", options.save_above_max.to_string()),
-        ("flip", flip_of(detector.tables.boards().version, options.flip).to_owned()),
+        ("clustering", options.clustering().to_string()),
+        ("position", position_name(options.position()).to_owned()),
+        ("max_cluster_size", options.max_cluster_size().to_string()),
+        ("save_above_max", options.save_above_max().to_string()),
+        ("flip", flip_of(detector.tables.boards().version, options.flip()).to_owned()),
     ];
     facts.extend(detector::facts(detector));
     if let Some((file, mask)) = mask {

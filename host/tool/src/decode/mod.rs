@@ -202,7 +202,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
         tables,
     };
-    let totals = Totals::new(tables, options.flip, mask.is_some());
+    let totals = Totals::new(tables, options.flip(), mask.is_some());
     let worker = |_| -> Result<_, DecodeError> {
         Ok(Worker {
             decoder: backend.decoder_with(tables, options, &config)?,

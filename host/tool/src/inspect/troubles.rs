@@ -69,7 +69,7 @@ pub struct Finder {
 impl Finder {
     pub fn find(&self, event: &RawEvent<'_>, mut found: impl FnMut(Found)) {
         if let Some(damage) = event.damage {
-            let (count, &Damage { bank, byte, ref what }) = (Count::BrokenEvent, damage);
+            let (count, &Damage { bank, byte, ref what, .. }) = (Count::BrokenEvent, damage);
             let what = what.clone();
             found(Found { count, n: 1, bank, source_id: None, board: None, lane: None, byte, what });
         }
