@@ -1,11 +1,11 @@
 //! The name under which programs look for the shared library: it has the version of the interface. And the commit.
 
-#[path = "../host/commit.rs"]
+#[path = "../host/bench/commit.rs"]
 mod commit;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=../host/commit.rs");
+    println!("cargo::rerun-if-changed=../host/bench/commit.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libut_decoding.so.1");
     }

@@ -1,10 +1,9 @@
 //! Has the commit compiled into optimised programs.
 
-#[path = "../commit.rs"]
 mod commit;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=../commit.rs");
+    println!("cargo::rerun-if-changed=commit.rs");
     commit::commit(std::path::Path::new("../.."));
 }

@@ -3,16 +3,7 @@
 //! Entry points pass a constant: a switch costs nothing on the device. The executor passes them at run time.
 
 use crate::detector::BankVersion;
-
-/// Layout of the banks of a batch in memory (docs/format.md, "Batches in memory").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Layout {
-    /// Event-major: the block of event `e` is at `raw + offsets[e]`.
-    #[default]
-    Allen,
-    /// Bank-major: the fragment of bank `b` of event `e` is at `raw + offsets[2 + n_banks * (1 + e) + b]`.
-    Mep,
-}
+pub use ut_format::bank::Layout;
 
 /// Features that a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

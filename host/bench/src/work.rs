@@ -2,7 +2,7 @@
 //! kernel asks of a GPU (sectors of memory, collectives, atomics, idle lanes), not how long it takes: other
 //! instructions do not count.
 
-use ut_kernels::report::N_COUNTS;
+use ut_format::report::N_COUNTS;
 
 use super::sample::{Expected, Sample};
 use ut_data::detector::DetectorTables;

@@ -6,7 +6,7 @@ use ut_data::Cluster;
 use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
 use ut_data::input::{RawEvent, kind};
 use ut_data::{BatchReport, Count, EventReport, UtHits};
-use ut_kernels::report::N_COUNTS;
+use ut_format::report::N_COUNTS;
 
 /// Adds batches to a view.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use super::bins::MOST;
 use super::run::{NAMED_RUNS, RunView, Span};
 use ut_data::detector::DetectorTables;
 use ut_data::input::kind;
-use ut_kernels::report::N_COUNTS;
+use ut_format::report::N_COUNTS;
 
 /// Largest sum of the numbers of a list: those of the bins of two views are added without overflow.
 const MOST_IN_ALL: u128 = 1 << 55;

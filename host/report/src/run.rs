@@ -9,7 +9,7 @@ use super::bins::Bins;
 use super::sums::both;
 use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 use ut_data::{Count, Kind};
-use ut_kernels::report::N_COUNTS;
+use ut_format::report::N_COUNTS;
 
 pub(super) const STRIPS: usize = STRIPS_PER_SECTOR as usize;
 

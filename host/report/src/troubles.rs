@@ -3,8 +3,8 @@
 //! Decoders count troubles by event, which costs them nothing. This walks through the banks of one event again by the
 //! rows of `docs/policy.md`. Without a board table it knows boards by their numbers alone, and no unconnected lanes.
 
-use ut_kernels::bank::board_of;
-use ut_kernels::bank::v5::COUNT_BYTES;
+use ut_format::bank::COUNT_BYTES;
+use ut_format::bank::board_of;
 
 use ut_data::Count;
 use ut_data::detector::{BankVersion, Boards, LANES_PER_BOARD, Lane};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use ut_kernels::bank::board_of;
-use ut_kernels::bank::v5::COUNT_BYTES;
+use ut_format::bank::COUNT_BYTES;
+use ut_format::bank::board_of;
 
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 

@@ -2,6 +2,7 @@
 
 use crate::detector::LANES_PER_BOARD;
 use simt::{Block, Global};
+pub use ut_format::bank::COUNT_BYTES;
 
 /// Bytes before the first row.
 pub const HEADER: u32 = 8;
@@ -14,9 +15,6 @@ pub const BAD_COUNT: u32 = 255;
 
 /// Lanes of a bank.
 pub const LANES: u32 = LANES_PER_BOARD as u32;
-
-/// By lane, the byte of the header that says how many hits it has.
-pub const COUNT_BYTES: [usize; LANES_PER_BOARD] = [4, 5, 6, 7, 0, 1];
 
 /// The bytes of [`COUNT_BYTES`], a bit each: on the device an array would become local memory.
 const COUNT_BYTES_MASK: u32 = 0b1111_0011;

@@ -39,6 +39,9 @@ pub struct KernelCrate<'a> {
     pub name: &'a str,
     /// Folder of the crate; the root module is `src/lib.rs` below it.
     pub folder: &'a Path,
+    /// Names and folders of other crates that the kernels use, each after those that it uses itself. They are
+    /// `no_std`, lie like the kernels, and see `core`, this crate and one another; cargo features are not set.
+    pub dependencies: &'a [(&'a str, &'a Path)],
     /// The folder of this crate, where it lies in the same repository. `None`: where cargo has compiled it from.
     pub simt: Option<&'a Path>,
     /// Beginnings of entry names, and the registers that a thread of such a kernel may have. Others have no limit.
@@ -48,15 +51,27 @@ pub struct KernelCrate<'a> {
 }
 
 impl KernelCrate<'_> {
-    /// Hash of the PTX's sources: names and contents of the Rust files below `src`, and of this crate's device code.
+    /// Hash of the PTX's sources: names and contents of the Rust files below `src`, also of the dependencies, and of
+    /// this crate's device code.
     /// 64-bit FNV-1a: it finds a forgotten rebuild, not malice.
     pub fn source_hash(&self) -> Result<String, String> {
         let top = self.folder.join("src");
         let mut files = Vec::new();
         sources_below(&top, &top, "", &mut files)?;
-        files.extend(self.device_sources()?);
+        files.extend(self.library_sources()?);
         files.sort();
         hash_of(&files)
+    }
+
+    /// Lists the sources of everything that is compiled before the kernels.
+    fn library_sources(&self) -> Result<Vec<(String, PathBuf)>, String> {
+        let mut files = self.device_sources()?;
+        for (name, folder) in self.dependencies {
+            let top = folder.join("src");
+            sources_below(&top, &top, &format!("{name}/"), &mut files)?;
+        }
+        files.sort();
+        Ok(files)
     }
 
     fn own_sources(&self) -> PathBuf {
@@ -69,7 +84,6 @@ impl KernelCrate<'_> {
         for name in DEVICE_SOURCES {
             sources_below(&top, &top.join(name), "simt/", &mut files)?;
         }
-        files.sort();
         Ok(files)
     }
 }
@@ -163,7 +177,7 @@ impl Compiler {
         command.arg(format!("--remap-path-prefix={}=.", kernels.folder.display()));
         // A sysroot without libraries hides any other installed `core` for the target.
         command.arg("--sysroot").arg(&libraries).arg("-L").arg(&libraries);
-        command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
+        command.arg("--extern=simt").args(kernels.dependencies.iter().map(|(name, _)| format!("--extern={name}")));
         succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
         let mut text = self.header(kernels, unit, &kernels.source_hash()?);
         let mut max_registers = None;
@@ -216,14 +230,15 @@ impl Compiler {
         )
     }
 
-    /// Returns the folder with `core`, this crate and an empty `compiler_builtins`: no memory function stays a call.
+    /// Returns the folder with `core`, this crate, the dependencies and an empty `compiler_builtins`: no memory
+    /// function stays a call.
     fn libraries(&self, kernels: &KernelCrate<'_>, work: &Path) -> Result<PathBuf, String> {
         let mut key = Fnv::new();
         key.add(self.version.as_bytes());
         for flag in COMMON_FLAGS {
             key.add(flag.as_bytes());
         }
-        key.add(hash_of(&kernels.device_sources()?)?.as_bytes());
+        key.add(hash_of(&kernels.library_sources()?)?.as_bytes());
         let done = work.join(format!("core-{}", key.hex()));
         if done.is_dir() {
             return Ok(done);
@@ -233,9 +248,12 @@ impl Compiler {
         let folder = work.join(format!("core-{}.{}-{n}", key.hex(), std::process::id()));
         let io = |e: std::io::Error| format!("{}: {e}", folder.display());
         fs::create_dir_all(&folder).map_err(io)?;
-        let library = |name: &str, source: &Path| {
+        let library = |name: &str, source: &Path, uses: &[String]| {
             let mut command = clean(&self.rustc);
-            command.args(COMMON_FLAGS).args(["--crate-type=rlib", "--cap-lints=allow", "--crate-name", name]);
+            command
+                .args(COMMON_FLAGS)
+                .args(["--crate-type=rlib", "--cap-lints=allow", "--crate-name", name])
+                .args(uses);
             command
                 .arg("--sysroot")
                 .arg(&folder)
@@ -245,12 +263,17 @@ impl Compiler {
                 .arg(folder.join(format!("lib{name}.rlib")));
             succeed(command.arg(source))
         };
-        library("core", &self.core_source)?;
+        library("core", &self.core_source, &[])?;
         let stub = folder.join("compiler_builtins.rs");
         let attributes = "#![no_std]\n#![feature(compiler_builtins)]\n#![compiler_builtins]\n";
         fs::write(&stub, attributes).map_err(io)?;
-        library("compiler_builtins", &stub)?;
-        library("simt", &kernels.own_sources().join("lib.rs"))?;
+        library("compiler_builtins", &stub, &[])?;
+        library("simt", &kernels.own_sources().join("lib.rs"), &[])?;
+        let mut uses = vec!["--extern=simt".to_owned()];
+        for (name, of_dependency) in kernels.dependencies {
+            library(name, &of_dependency.join("src/lib.rs"), &uses)?;
+            uses.push(format!("--extern={name}"));
+        }
         self.probe(&folder)?;
         match fs::rename(&folder, &done) {
             Err(e) if !done.is_dir() => Err(io(e)),

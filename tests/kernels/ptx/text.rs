@@ -2,18 +2,15 @@
 //!
 //! No compiler is needed, except by the ignored tests, which rebuild and assemble it.
 
-#[path = "../../../kernels/ptx_units.rs"]
-mod ptx_units;
-
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ptx_units::{MAX_REGISTERS, UNITS};
 use serde_json::Value;
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, TARGET, check, header_field};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::ptx::{Kernel, Resources, Unit};
 use ut_kernels::detector::BankVersion;
+use ut_kernels::ptx::{MAX_REGISTERS, UNITS};
 use ut_kernels::switches::{Layout, Switches};
 
 /// Every entry point that must be there, with its module.
@@ -144,7 +141,14 @@ fn the_hash_changes_with_every_name_and_byte_of_the_sources_and_with_nothing_els
     let sources = root.path().join("src");
     std::fs::create_dir_all(sources.join("bank")).unwrap();
     let write = |name: &str, text: &str| std::fs::write(sources.join(name), text).unwrap();
-    let kernels = KernelCrate { name: "test", folder: root.path(), simt: None, max_registers: &[], rebuild: "" };
+    let kernels = KernelCrate {
+        name: "test",
+        folder: root.path(),
+        dependencies: &[],
+        simt: None,
+        max_registers: &[],
+        rebuild: "",
+    };
     let hash = || kernels.source_hash().unwrap();
     write("lib.rs", "pub mod bank;");
     write("bank/mod.rs", "");
@@ -180,11 +184,14 @@ fn a_header_says_what_made_the_file_and_stops_where_the_text_begins() {
 fn the_compiler_that_made_the_ptx_makes_it_again() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let compiler = Compiler::find("UT_DECODE_PTX_RUSTC").expect("a compiler for PTX");
-    let folder = root.join("kernels");
-    let simt = root.join("simt");
-    let rebuild = "UT_DECODE_BUILD_PTX=1 cargo build";
-    let kernels =
-        KernelCrate { name: "ut_kernels", folder: &folder, simt: Some(&simt), max_registers: MAX_REGISTERS, rebuild };
+    let kernels = KernelCrate {
+        name: "ut_kernels",
+        folder: &root.join("kernels"),
+        dependencies: &[("ut_format", &root.join("kernels/format"))],
+        simt: Some(&root.join("simt")),
+        max_registers: MAX_REGISTERS,
+        rebuild: "UT_DECODE_BUILD_PTX=1 cargo build",
+    };
     let hash = kernels.source_hash().expect("the sources can be read");
     for unit in Unit::all() {
         assert_eq!(header_field(unit.text, "compiler"), Some(compiler.version.as_str()), "{}", unit.name);

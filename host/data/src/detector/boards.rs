@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, MAX_SLOTS};
+use ut_format::detector::{BankVersion, LANES_PER_BOARD, Lane, MAX_SLOTS};
 
 use super::error::{BOARDS, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{STRIPS_PER_SECTOR, sector_id};

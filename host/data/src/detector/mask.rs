@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ErrorKind;
 use crate::memory::read_text;
-use ut_kernels::bank::board_of;
+use ut_format::bank::board_of;
 
 use super::{Connection, DetectorTables, LhcbId, N_SECTORS, STRIPS_PER_SECTOR};
 

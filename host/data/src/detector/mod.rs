@@ -35,7 +35,7 @@ pub(crate) use sectors::lanes_by_sector;
 pub use sectors::{BoardAndLane, Connection, SectorPlace};
 pub use tables::DetectorTables;
 pub(crate) use tables::Makers;
-pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};
+pub use ut_format::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};
 
 /// Sectors of the UT.
 pub const N_SECTORS: usize = 1048;

@@ -11,7 +11,7 @@ pub use cluster::Cluster;
 pub use hit::Hit;
 pub use options::{DecodeOptions, Flip, Position};
 pub use report::BatchReport;
-pub use ut_kernels::report::{Count, EventReport, Kind};
+pub use ut_format::report::{Count, EventReport, Kind};
 
 use crate::error::ErrorKind;
 use crate::input::BatchView;

@@ -4,7 +4,7 @@
 //! own table of banks. *MEP*: bank-major, as the event builder delivers it. Both are plain words and bytes, so that a
 //! batch that already lies in memory, on the host or on the device, is decoded where it is.
 
-use ut_kernels::switches::Layout;
+use ut_format::bank::Layout;
 
 use super::odin::Odin;
 use super::room::make_room;

@@ -50,5 +50,5 @@ pub use part::{InputPart, Section, sections};
 pub use recognise::{check_file, is_table, without_compression};
 pub use seen::Seen;
 pub use select::{Places, Select};
-pub use ut_kernels::switches::Layout;
+pub use ut_format::bank::Layout;
 pub use versions::{FileVersions, Stranger, shape_of, shape_of_batch, version_in_words};

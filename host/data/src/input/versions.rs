@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ut_kernels::bank::v5;
+use ut_format::bank::COUNT_BYTES;
 
 use super::BatchView;
 use super::event::kind;
@@ -91,7 +91,7 @@ impl FileVersions {
 /// The format that a payload with hits has by its size, which no payload has in both: its counts say how long it is.
 pub fn shape_of(payload: &[u8]) -> Option<BankVersion> {
     let at = |byte: usize| payload.get(byte).copied().unwrap_or_default();
-    let most = usize::from(v5::COUNT_BYTES.map(at).into_iter().max().unwrap_or_default());
+    let most = usize::from(COUNT_BYTES.map(at).into_iter().max().unwrap_or_default());
     let rows = 32 * most.div_ceil(2);
     if most > 0 && (rows..=rows + 8).contains(&payload.len()) {
         return Some(BankVersion::V5);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use ut_kernels::bank::v5::COUNT_BYTES;
+use ut_format::bank::COUNT_BYTES;
 
 use super::encode::{Strip, encode_v5};
 use super::spectra::Dice;
@@ -294,7 +294,7 @@ impl Corruptor {
     }
 
     fn is_connected(&self, source_id: u16, lane: usize) -> bool {
-        let board = ut_kernels::bank::board_of(u32::from(source_id)).map_or(usize::MAX, |board| board as usize);
+        let board = ut_format::bank::board_of(u32::from(source_id)).map_or(usize::MAX, |board| board as usize);
         let place = board.checked_mul(LANES_PER_BOARD).map(|slot| slot + lane);
         place.and_then(|place| self.boards.lanes.get(place)).is_some_and(crate::detector::Lane::is_connected)
     }

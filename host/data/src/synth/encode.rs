@@ -1,6 +1,6 @@
 //! Encoders of bank payloads (`docs/format.md`), which decoders read back.
 
-use ut_kernels::bank::v5::COUNT_BYTES;
+use ut_format::bank::COUNT_BYTES;
 
 use crate::detector::LANES_PER_BOARD;
 

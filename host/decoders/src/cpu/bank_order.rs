@@ -1,6 +1,6 @@
 //! Boards of an event's banks. They come in the same order event after event: looked up once, and then only compared.
 
-use ut_kernels::bank::board_of;
+use ut_format::bank::board_of;
 
 use super::lanes::BoardRanks;
 use super::policy::NeedsFallback;

@@ -8,7 +8,7 @@
 //!
 //! No other stage looks at the batch's tables; this one reads them in safe code but for places that it has checked.
 
-use ut_kernels::bank::v5::COUNT_BYTES;
+use ut_format::bank::COUNT_BYTES;
 
 use super::bank_order::{BankBoard, BankOrder};
 use super::banks::EventBanks;

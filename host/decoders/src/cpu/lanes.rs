@@ -7,7 +7,7 @@ use super::policy::UT_ID;
 use super::simd::REVERSE;
 use ut_data::DecodeOptions;
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
-use ut_kernels::detector::MAX_SLOTS;
+use ut_format::detector::MAX_SLOTS;
 
 /// Position of the rank in a stream word. Below lie [`BACKWARDS`]; bit 14, always 0, so that the last strip of a lane
 /// is never followed by the first of the next; strip and ADC count (v5) or strip and fraction (v4).

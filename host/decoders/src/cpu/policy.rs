@@ -1,8 +1,8 @@
 //! Treatment of each bank (`docs/policy.md`), for both paths: the fallback path asks for every bank, the fast path if
 //! an event is unexpected.
 
-use ut_kernels::bank::board_of;
-use ut_kernels::bank::v5::COUNT_BYTES;
+use ut_format::bank::COUNT_BYTES;
+use ut_format::bank::board_of;
 
 use super::banks::Bank;
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD};

@@ -8,7 +8,7 @@ use crate::reference::ReferenceDecoder;
 use ut_data::detector::{BankVersion, DetectorTables, Grouping, LANES_PER_BOARD};
 use ut_data::input::{BatchView, EventBatch, EventMeta, Layout};
 use ut_data::{BatchReport, DecodeOptions, Decoder, Position, UtHits};
-use ut_kernels::report::{Count, EventReport, Kind};
+use ut_format::report::{Count, EventReport, Kind};
 
 /// Boards of an event; more under Miri would take minutes.
 const N_BANKS: usize = if cfg!(miri) { 4 } else { 24 };

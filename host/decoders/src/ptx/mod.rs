@@ -1,5 +1,5 @@
-//! The kernels as PTX, embedded, and their resources on each architecture. The PTX is committed in `kernels/ptx`, so
-//! that a stable compiler and a driver suffice to run it; `docs/ptx.md` says how it is made and checked.
+//! The kernels as PTX, embedded in `ut_kernels`, and their resources on each architecture. A stable compiler and a driver
+//! suffice to run it; `docs/ptx.md` says how it is made and checked.
 
 mod registers;
 mod resources;
@@ -7,10 +7,10 @@ mod resources;
 pub use resources::{KernelUse, Resources, ResourcesError};
 
 use ut_data::named;
+use ut_format::detector::BankVersion;
 use ut_kernels::allen::cluster_and_predecode::cluster_and_predecode_shared_bytes;
 use ut_kernels::allen::count_hits::count_hits_shared_bytes;
 use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
-use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::gather::gather_shared_bytes;
 use ut_kernels::fused::others::others_shared_bytes;
 use ut_kernels::fused::{Room, fused_shared_bytes};
@@ -28,13 +28,8 @@ pub struct Unit {
 }
 
 macro_rules! unit {
-    ($name:literal, $version:ident, $layout:ident) => {
-        Unit {
-            name: $name,
-            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/ptx/", $name, ".ptx")),
-            version: BankVersion::$version,
-            layout: Layout::$layout,
-        }
+    ($name:literal, $text:ident, $version:ident, $layout:ident) => {
+        Unit { name: $name, text: ut_kernels::ptx::$text, version: BankVersion::$version, layout: Layout::$layout }
     };
 }
 
@@ -47,22 +42,22 @@ impl Unit {
 
     /// The production variants: a module for each format and layout.
     pub const PRODUCTION: [Self; 4] = [
-        unit!("v4_allen", V4, Allen),
-        unit!("v4_mep", V4, Mep),
-        unit!("v5_allen", V5, Allen),
-        unit!("v5_mep", V5, Mep),
+        unit!("v4_allen", V4_ALLEN, V4, Allen),
+        unit!("v4_mep", V4_MEP, V4, Mep),
+        unit!("v5_allen", V5_ALLEN, V5, Allen),
+        unit!("v5_mep", V5_MEP, V5, Mep),
     ];
 
     /// The rungs of `Switches::ladder` for v5 in Allen layout, variants `v5_allen__rung0` and on, and the clustering
     /// kernel with 32-bit sums, variant [`WIDE`](Self::WIDE).
-    pub const LADDER: Self = unit!("v5_allen_ladder", V5, Allen);
+    pub const LADDER: Self = unit!("v5_allen_ladder", V5_ALLEN_LADDER, V5, Allen);
 
     /// The fused pipeline: a module for each format and layout.
     pub const FUSED: [Self; 4] = [
-        unit!("v4_allen_fused", V4, Allen),
-        unit!("v4_mep_fused", V4, Mep),
-        unit!("v5_allen_fused", V5, Allen),
-        unit!("v5_mep_fused", V5, Mep),
+        unit!("v4_allen_fused", V4_ALLEN_FUSED, V4, Allen),
+        unit!("v4_mep_fused", V4_MEP_FUSED, V4, Mep),
+        unit!("v5_allen_fused", V5_ALLEN_FUSED, V5, Allen),
+        unit!("v5_mep_fused", V5_MEP_FUSED, V5, Mep),
     ];
 
     /// Variant of the clustering kernel that differs from production in its 32-bit sums only.

@@ -5,9 +5,7 @@ use std::path::Path;
 use super::{Kernel, Unit};
 use crate::occupancy::{Architecture, Launch, Occupancy};
 use simt::ptx::{ARCHS, Ptxas};
-
-/// The committed data; `docs/ptx.md` says how it is made.
-const COMMITTED: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/ptx/resources.json"));
+use ut_kernels::ptx::RESOURCES;
 
 /// Registers, shared memory and barriers of every kernel on every architecture.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -52,9 +50,9 @@ pub enum ResourcesError {
 }
 
 impl Resources {
-    /// Reads the committed resources.
+    /// Reads the committed resources; `docs/ptx.md` says how they are made.
     pub fn committed() -> Result<Self, ResourcesError> {
-        Ok(serde_json::from_str(COMMITTED)?)
+        Ok(serde_json::from_str(RESOURCES)?)
     }
 
     /// Measures the embedded PTX with the installed `ptxas`.

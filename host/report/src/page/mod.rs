@@ -26,7 +26,7 @@ use crate::{
 use ut_data::detector::Mask;
 use ut_data::input::kind;
 use ut_data::{Count, DetectorTables, Kind};
-use ut_kernels::bank::board_of;
+use ut_format::bank::board_of;
 
 const NAMED_FILES: usize = 20;
 

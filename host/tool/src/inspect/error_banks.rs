@@ -9,7 +9,7 @@ use crate::output::count;
 use serde_json::{Value, json};
 use ut_data::detector::BankVersion;
 use ut_data::input::{Bank, RawEvent, kind};
-use ut_kernels::bank::board_of;
+use ut_format::bank::board_of;
 
 #[derive(Default)]
 struct Sum {

@@ -8,7 +8,7 @@ use crate::describe::{Words, hex, source_in_words};
 use crate::output::count;
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 use ut_data::input::{Bank, Format, Odin, OdinFacts, RawEvent, Tae, kind, utc};
-use ut_kernels::bank::board_of;
+use ut_format::bank::board_of;
 
 use super::kinds::{Kinds, add_kinds, kinds_table};
 

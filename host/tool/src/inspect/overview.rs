@@ -11,7 +11,7 @@ use serde_json::json;
 use ut_data::detector::BankVersion;
 use ut_data::error::with_causes;
 use ut_data::input::{Events, Format, RawEvent, kind};
-use ut_kernels::bank::board_of;
+use ut_format::bank::board_of;
 
 use super::error_banks::ErrorBanks;
 use super::kinds::{Kinds, add_kinds, kinds_table};

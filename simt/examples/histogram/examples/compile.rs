@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kernels = KernelCrate {
         name: "histogram_kernel",
         folder: Path::new(env!("CARGO_MANIFEST_DIR")),
+        dependencies: &[],
         simt: Some(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")),
         max_registers: &[],
         rebuild: "cargo run --example compile",

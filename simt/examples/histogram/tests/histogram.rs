@@ -43,7 +43,14 @@ fn ptx(work: &Path) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let simt = folder.join("../..");
     let rebuild = "cargo run --example compile";
-    let kernels = KernelCrate { name: "histogram_kernel", folder, simt: Some(&simt), max_registers: &[], rebuild };
+    let kernels = KernelCrate {
+        name: "histogram_kernel",
+        folder,
+        dependencies: &[],
+        simt: Some(&simt),
+        max_registers: &[],
+        rebuild,
+    };
     let compiler = Compiler::find("UT_DECODE_PTX_RUSTC").expect("a compiler for PTX");
     compiler.compile(&kernels, "histogram", work).expect("the kernel compiles")
 }

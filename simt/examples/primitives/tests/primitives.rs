@@ -192,8 +192,14 @@ fn a_value_that_is_not_handed_over_is_not_there() {
 
 fn compile(folder: &Path, unit: &str) -> Result<String, String> {
     let simt = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let kernels =
-        KernelCrate { name: "primitive_kernels", folder, simt: Some(&simt), max_registers: &[], rebuild: "cargo test" };
+    let kernels = KernelCrate {
+        name: "primitive_kernels",
+        folder,
+        dependencies: &[],
+        simt: Some(&simt),
+        max_registers: &[],
+        rebuild: "cargo test",
+    };
     Compiler::find("UT_DECODE_PTX_RUSTC")?.compile(&kernels, unit, Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 

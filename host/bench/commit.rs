@@ -6,10 +6,17 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Has rustc set `UT_DECODE_COMMIT`, if git knows the commit of `root`.
+/// Has rustc set `UT_DECODE_COMMIT`, if cargo noted the commit in the package, or git knows the commit of `root`.
 pub fn commit(root: &Path) {
     println!("cargo::rerun-if-env-changed=UT_DECODE_COMMIT");
     if std::env::var_os("UT_DECODE_COMMIT").is_some() || std::env::var("PROFILE").as_deref() != Ok("release") {
+        return;
+    }
+    if let Ok(packed) = std::fs::read_to_string(".cargo_vcs_info.json") {
+        // A package from a registry: cargo noted the commit when it packed it.
+        if let Some((_, hash)) = packed.split_once("\"sha1\": \"") {
+            println!("cargo::rustc-env=UT_DECODE_COMMIT={:.12}", hash.split('"').next().unwrap_or_default());
+        }
         return;
     }
     let git = |args: &[&str]| {

@@ -170,9 +170,15 @@ impl BankVersion {
     }
 }
 
-// SAFETY: `repr(C)`, 4 + 2 + 2 bytes, alignment 4: no padding; integers only, so every bit pattern is a value.
-unsafe impl simt::Plain for Slot {}
-// SAFETY: `repr(C)`, eight u32: no padding; every bit pattern is a value.
-unsafe impl simt::Plain for Lane {}
-// SAFETY: `repr(C)`, eleven 4-byte numbers: no padding; every bit pattern is a value.
-unsafe impl simt::Plain for SectorConstants {}
+/// The types in the memory of a device.
+#[cfg(any(feature = "simt", target_arch = "nvptx64"))]
+mod plain {
+    use super::{Lane, SectorConstants, Slot};
+
+    // SAFETY: `repr(C)`, 4 + 2 + 2 bytes, alignment 4: no padding; integers only, so every bit pattern is a value.
+    unsafe impl simt::Plain for Slot {}
+    // SAFETY: `repr(C)`, eight u32: no padding; every bit pattern is a value.
+    unsafe impl simt::Plain for Lane {}
+    // SAFETY: `repr(C)`, eleven 4-byte numbers: no padding; every bit pattern is a value.
+    unsafe impl simt::Plain for SectorConstants {}
+}
