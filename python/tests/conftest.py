@@ -2,13 +2,23 @@
 
 import os
 import pathlib
+import pickle
 
+import numpy as np
 import pytest
 
 import ut_decoding as ut
 
 # `test.sh` runs the tests outside the repository.
 FIXTURES = pathlib.Path(os.environ.get("UT_DECODE_FIXTURES", pathlib.Path(__file__).parents[2] / "fixtures")).resolve()
+
+
+def without(hits: ut.Hits, fact: str) -> ut.Hits:
+    """Returns the same hits, of events that do not tell this fact."""
+    copy = pickle.loads(pickle.dumps(hits))
+    values, known = copy.events._facts[fact]
+    copy.events._facts[fact] = type(copy.events._facts[fact])(values, np.zeros_like(known))
+    return copy
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import html.parser
 
+import awkward as ak
 import numpy as np
 import pytest
 
@@ -26,13 +27,47 @@ def test_hits_are_a_sequence_of_events(hits):
     for wrong in (900, -901):
         with pytest.raises(IndexError):
             hits[wrong]
-    for wrong in ([900], np.zeros((2, hits.n_hits), bool), hits.hits_per_event > 1, True):
-        with pytest.raises(IndexError):
+    for wrong in ([900], [-901], np.zeros((2, hits.n_hits), bool), np.ones(7, bool), True, None, (0, 1), 1.5):
+        with pytest.raises(IndexError, match="possible are a place, a slice|there is no event at place"):
             hits[wrong]
-    with pytest.raises(TypeError):
-        hits[[1.5]]
+    for wrong in ([1.5], slice("3"), hits.to_awkward().lhcb_id):
+        with pytest.raises(TypeError):
+            hits[wrong]
     with pytest.raises(KeyError, match="there is no column 'chrge'"):
         hits["chrge"]
+
+
+def test_events_and_hits_are_chosen_as_awkward_chooses_them(hits):
+    busy, array = hits.hits_per_event > 400, hits.to_awkward()
+    assert hits[busy].to_awkward().tolist() == array[busy].tolist() and hits[busy] == hits[list(busy)]
+    far = hits[hits.x_at_y_eq0 > 300]
+    assert hits[array.x_at_y_eq0 > 300] == far == hits[hits.to_awkward(groups=False).x_at_y_eq0 > 300]
+    assert hits[ak.num(hits.to_awkward(groups=False)) > 400] == hits[busy]
+    for wrong in (array[:3].x_at_y_eq0 > 300, array[::-1].x_at_y_eq0 > 300):
+        with pytest.raises(IndexError, match="a jagged mask has a truth value for each hit"):
+            hits[wrong]
+    one = hits[np.flatnonzero(hits.hits_per_event)[:1]][[0]]
+    alone = one[np.arange(one.n_hits) == 0]
+    with pytest.raises(IndexError, match="may mean events or hits"):
+        alone[[True]]
+
+
+def test_columns_are_chosen_by_their_names(hits):
+    some = hits[["x_at_y_eq0", "lhcb_id"]]
+    assert some.fields == ["x_at_y_eq0", "lhcb_id"] and some.n_events == 900
+    assert some.x_at_y_eq0 is hits.x_at_y_eq0 and not hasattr(some, "weight")
+    with pytest.raises(KeyError, match="decoded without the column charge"):
+        hits[["charge"]]
+    with pytest.raises(KeyError, match="run belongs to events"):
+        hits[["lhcb_id", "run"]]
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        hits.columns["weight"] = hits.lhcb_id
+
+
+def test_no_private_name_is_listed(hits):
+    for one in (ut, hits, hits.events):
+        assert not [name for name in dir(one) if name.startswith("_") and not name.startswith("__")]
+    assert {"decode", "Hits", "dask", "plot", "__version__"} <= {*dir(ut)} and "typing" not in dir(ut)
 
 
 def test_a_mask_keeps_hits_of_all_events(hits):
@@ -150,4 +185,5 @@ def test_a_notebook_shows_counts_and_some_hits(fixtures, v5, tmp_path, synthetic
     Rows().feed(shown)
     assert rows.count("tr") == 12 and "trouble: " in shown and f"{hits.n_hits:,} hits" in shown and "&lt;b&gt;" in shown
     assert str(hits.x_at_y_eq0[-1]) in shown
+    assert f"<td>{hits.events.event_number[0]:.0f}</td>" in hits.events._repr_html_()
     assert "0 hits" in ut.decode(b"", synthetic)._repr_html_()

@@ -4,6 +4,7 @@ import gzip
 import io
 import mmap
 import os
+import pathlib
 import sys
 import tempfile
 import threading
@@ -120,6 +121,29 @@ def test_inputs_without_a_name_are_told_apart(synthetic):
     assert len(frame) == 6
     sums = ut.run_sums(data, synthetic)
     assert ut.RunSums.from_bytes(sums.to_bytes()).files == ["bytes", "bytes-2", "bytes-3"]
+
+
+def test_archives_and_folders_are_read_by_url(busy, synthetic, tmp_path):
+    import tarfile
+    import zipfile
+
+    data = pathlib.Path(busy).read_bytes()
+    with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
+        archive.writestr("a.mdf", data)
+        archive.writestr("b.mdf", data)
+    with tarfile.open(tmp_path / "run.tar", "w") as archive:
+        archive.add(busy, "a.mdf")
+    once = ut.decode(busy, synthetic)
+    for url in (f"zip://a.mdf::{tmp_path}/run.zip", f"tar://a.mdf::{tmp_path}/run.tar"):
+        assert ut.decode(url, synthetic) == once
+    both = ut.decode(f"zip://*.mdf::{tmp_path}/run.zip", synthetic)
+    assert both == ut.decode([busy, busy], synthetic)
+    assert both.files == [f"zip://{name}.mdf::{tmp_path}/run.zip" for name in "ab"]
+    folder = fsspec.filesystem("memory")
+    folder.pipe({"/day/1.mdf": data, "/day/.hidden": b"", "/day/more/2.mdf": b"", "/empty/more/2.mdf": b""})
+    assert ut.decode("memory://day/", synthetic) == once
+    with pytest.raises(ut.InputError, match="there is no file in this folder"):
+        ut.decode("memory://empty/", synthetic)
 
 
 def test_urls_are_opened_by_fsspec(busy, synthetic, whole, monkeypatch):

@@ -56,7 +56,8 @@ def test_charges_are_a_histogram_that_mplhep_draws(fixtures, v4, v5):
     assert np.array_equal(counts.view(flow=True)[:, 1:], expected)
     assert counts.metadata["events"] == 4 and counts.axes.name == ("layer", "charge")
     mplhep.histplot(counts["aX", :])
-    assert ut.charge(ut.decode(fixtures / "v4/events.mdf", v4, columns=["layer", "charge"])).sum(flow=True) == 0
+    with pytest.raises(AttributeError, match="v4 banks do not tell"):
+        ut.charge(ut.decode(fixtures / "v4/events.mdf", v4, columns=["layer", "charge"]))
 
 
 def test_sums_of_a_run_are_histograms(fixtures, busy, synthetic, v5):

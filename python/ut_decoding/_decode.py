@@ -6,7 +6,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Unpack
+from typing import Any, Protocol, TypeAlias, Unpack
 
 from . import _native
 from ._errors import InputError
@@ -16,6 +16,19 @@ from ._split import Split
 from ._tables import Tables
 
 Name = str | os.PathLike[str]
+
+
+class Readable(Protocol):
+    """A binary file object that is open for reading."""
+
+    def read(self, n: int, /) -> bytes: ...
+
+
+Input: TypeAlias = Name | bytes | bytearray | memoryview | Readable | Split
+"""A file, folder, pattern or URL; the bytes of a file; a binary file object; or a split of `plan`."""
+
+Inputs: TypeAlias = Input | Iterable[Input]
+"""One input or several."""
 
 NO_FILE = re.compile(r"-|boards|geometry|bytes(-\d+)?")
 """Names of inputs and tables that came as bytes, or from standard input."""
@@ -33,13 +46,13 @@ def _remove_unfinished() -> None:
 
 
 @takes(Options)
-def decode(inputs: Any, tables: Tables | None = None, **options: Unpack[Options]) -> Hits:
+def decode(inputs: Inputs, tables: Tables | None = None, **options: Unpack[Options]) -> Hits:
     """Decodes all events of the inputs.
 
     Args:
-        inputs: a file, a folder (its files by name), a pattern ("run*.mdf"), a URL ("root://…", by fsspec), a binary file object,
-            the bytes of a file, a split of `plan`, or several of these. MDF files, MEP packets and Allen-layout dumps, in zstd
-            or gzip or not; "-" is standard input.
+        inputs: a file, a folder (its files by name), a pattern ("run*.mdf"), a URL ("root://…", "zip://*.mdf::run.zip", by
+            fsspec; a folder where it ends with a slash), a binary file object, the bytes of a file, a split of `plan`, or
+            several of these. MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not; "-" is standard input.
         tables: the detector; not needed for splits that were planned with tables.
         **options
 
@@ -65,7 +78,7 @@ def decode(inputs: Any, tables: Tables | None = None, **options: Unpack[Options]
 
 @takes(Options)
 def iterate(
-    inputs: Any, tables: Tables | None = None, *, step: int | str = "32 MB", **options: Unpack[Options]
+    inputs: Inputs, tables: Tables | None = None, *, step: int | str = "32 MB", **options: Unpack[Options]
 ) -> Iterator[Hits]:
     """Decodes the inputs some events at a time, in bounded memory: while you work on some, the next are decoded.
 
@@ -156,8 +169,10 @@ def several_of(inputs: Any) -> list[Any]:
     return list(inputs)
 
 
-def spare(output: Name, files: Iterable[Name]) -> None:
+def spare(output: Any, files: Iterable[Name]) -> None:
     """Refuses to write over one of the files that a request has `read`."""
+    if not isinstance(output, str | os.PathLike):
+        return
     for file in files:
         if os.path.isfile(output) and os.path.exists(file) and os.path.samefile(output, file):
             raise ValueError(f"{os.fspath(output)} would replace {os.fspath(file)}, which is read")
@@ -168,13 +183,16 @@ class _Remote:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._opened: Any = None
         self._file: Any = None
 
     def read(self, n: int) -> Any:
         if self._file is None:
             import fsspec
 
-            self._file = fsspec.open(self._url, "rb").open()
+            # An archive is closed when what opened it is dropped.
+            self._opened = fsspec.open(self._url, "rb")
+            self._file = self._opened.open()
         return self._file.read(n)
 
 
@@ -247,18 +265,24 @@ def files_of(one: Name) -> list[str]:
             from fsspec.core import url_to_fs
         except ImportError:
             raise InputError(f"{name}: fsspec is not installed, which opens URLs", name) from None
-        if "*" not in name:
+        head, *chain = name.split("::")
+        is_folder = head.endswith("/")
+        if "*" not in head and not is_folder:
             return [name]
-        system, pattern = url_to_fs(name)
-        found = sorted(system.unstrip_protocol(path) for path in system.glob(pattern))
-        if not found:
-            raise InputError(f"{name}: no file fits this pattern", name)
-        return found
+        system, path = url_to_fs(name)
+        if is_folder:
+            inside = (one["name"] for one in system.ls(path, detail=True) if one["type"] == "file")
+            paths = [one for one in inside if not one.rpartition("/")[2].startswith(".")]
+        else:
+            paths = system.glob(path)
+        if not paths:
+            raise InputError(f"{name}: {'there is no file in this folder' if is_folder else 'no file fits this pattern'}", name)
+        return ["::".join([system.unstrip_protocol(path), *chain]) for path in sorted(paths)]
     if os.path.isdir(name):
-        inside = sorted(entry.path for entry in os.scandir(name) if entry.is_file() and not entry.name.startswith("."))
-        if not inside:
+        here = sorted(entry.path for entry in os.scandir(name) if entry.is_file() and not entry.name.startswith("."))
+        if not here:
             raise InputError(f"{name}: there is no file in this folder", name)
-        return inside
+        return here
     if name != "-" and any(c in name for c in "*?[") and not os.path.exists(name):
         fitting = sorted(glob.glob(name, recursive=True))
         if not fitting:

@@ -67,9 +67,11 @@ def charge(hits: Hits | Iterable[Hits]) -> "hist.Hist[Any]":
     axis = hist.axis.Integer(0, 256, name="charge", label="charge [ADC counts]")
     counts = hist.Hist(_layers(), axis, storage=hist.storage.Int64(), metadata={"events": 0})
     for part in _parts(hits):
-        known, layers = ~np.ma.getmaskarray(part.charge), layer_of(part)
+        charge, layers = part.charge, layer_of(part)
+        # Hits of v4 banks among those of v5 have no charge.
+        known = ~np.isnan(charge)
         for layer, name in enumerate(LAYERS):
-            counts.fill(name, np.ma.getdata(part.charge)[known & (layers == layer)])
+            counts.fill(name, charge[known & (layers == layer)].astype(np.int64))
         counts.metadata["events"] += part.n_events
     return counts
 

@@ -4,11 +4,17 @@ import inspect
 import operator
 import textwrap
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from ._hits import Hits
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+Column: TypeAlias = Literal[
+    "lhcb_id", "x_at_y_eq0", "z_at_y_eq0", "y_begin", "y_end", "dx_dy", "weight", "layer", "side", "stave", "face", "module",
+    "sector", "strip", "board", "lane", "charge", "n_strips", "first_strip", "flipped", "sector_id", "detector",
+]  # fmt: skip
+"""Name of a column of hits; "detector" stands for all columns of the detector but `sector_id`."""
 
 
 class EventOptions(TypedDict, total=False):
@@ -23,7 +29,7 @@ class EventOptions(TypedDict, total=False):
         bool, True, "Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, as the next four."
     ]
     position: Annotated[
-        str, "adc", 'Position of a cluster: "adc", mean of the strips weighted by ADC counts, or "geometric", plain mean.'
+        Literal["adc", "geometric"], "adc", 'Position of a cluster: "adc", mean of the strips weighted by ADC counts, or "geometric", plain mean.'
     ]
     max_cluster_size: Annotated[int, 128, "Strips that a cluster may have; larger ones are dropped."]
     save_above_max: Annotated[bool, False, "Keep the first strips of larger clusters instead."]
@@ -61,12 +67,13 @@ class SplitOptions(EventOptions, total=False):
     clustering."""
 
     columns: Annotated[
-        Iterable[str] | None,
+        Iterable[Column] | Literal["all"] | None,
         None,
-        "Columns of hits to keep, and no others; default `Hits.COLUMNS`. Fewer take less memory and time. Those of "
-        '`Hits.DETECTOR_COLUMNS` come on request; "detector" stands for all of them but `sector_id`.',
+        "Columns of hits to keep, and no others; default `Hits.COLUMNS`. Fewer take less memory and time. "
+        '`Hits.DETECTOR_COLUMNS` come on request; "detector" stands for all of them but `sector_id`, and columns="all" for '
+        "every column.",
     ]
-    backend: Annotated[str, "cpu", '"cpu", "reference", "emulated" or "cuda": the same bits from each.']
+    backend: Annotated[Literal["cpu", "reference", "emulated", "cuda"], "cpu", '"cpu", "reference", "emulated" or "cuda": the same bits from each.']
     batch: Annotated[
         int | None,
         None,
@@ -132,6 +139,12 @@ def _checked(name: str, value: Any) -> Any:
         return value
     if kinds[0] is int:
         return integer(name, value, 32 if name in ("run", "max_cluster_size", "flip") else 63)
+    if get_origin(HINTS[name].__origin__) is Literal:
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: {value!r} is not a string")
+        if value not in kinds:
+            raise ValueError(f"{name}: {value!r} is none of {', '.join(kinds)}")
+        return value
     if not isinstance(value, kinds[0]):
         raise TypeError(f"{name}: {value!r} is no {kinds[0].__name__}")
     return value
@@ -140,7 +153,9 @@ def _checked(name: str, value: Any) -> Any:
 def _columns(names: Any) -> tuple[str, ...]:
     """The columns that names stand for, each once."""
     if isinstance(names, str):
-        raise TypeError('columns: several names, as ["lhcb_id"]')
+        if names == "all":
+            return Hits.ALL_COLUMNS
+        raise TypeError('columns: a list of names, such as ["lhcb_id"], or "all"')
     found: list[str] = []
     for name in names:
         if not isinstance(name, str):

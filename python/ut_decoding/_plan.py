@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from . import _native
-from ._decode import Name, files_of, is_url, part_of, request_of, several_of, spare
+from ._decode import Inputs, Name, files_of, is_url, part_of, request_of, several_of, spare
 from ._hits import BrokenEvent, Hits, Summary
 from ._options import DEFAULTS, Options, SplitOptions, checked, integer, takes
+from ._output import Target, written
 from ._split import Split
 from ._tables import Tables
 
@@ -84,8 +85,8 @@ def placed(splits: list[Split], counts: dict[int, int]) -> list[Split]:
 
 @takes(Options)
 def decode_to_parquet(
-    inputs: Any,
-    path: Name,
+    inputs: Inputs,
+    path: Target,
     tables: Tables | None = None,
     **options: Unpack[Options],
 ) -> Summary:
@@ -95,7 +96,7 @@ def decode_to_parquet(
 
     Args:
         inputs, tables: as of `decode`.
-        path: the file.
+        path: the file: a local path, a URL that fsspec writes to, or a binary file object.
         **options
 
     Raises:
@@ -103,7 +104,11 @@ def decode_to_parquet(
     """
     request, _ = request_of(inputs, tables, options)
     spare(path, request["read"])
-    done = _native.to_parquet(request, os.fspath(path))
+    if isinstance(path, str | os.PathLike) and not is_url(os.fspath(path)):
+        done = _native.to_parquet(request, os.fspath(path))
+    else:
+        with written(path) as file:
+            done = _native.to_parquet(request, file)
     report = dict(zip(Hits.COUNTS, done["counts"], strict=True))
     broken = [BrokenEvent(*row) for row in done["damages"]]
     return Summary(done["events"], done["hits"], report, broken, done["failures"])

@@ -1,12 +1,16 @@
 """A detector's tables."""
 
 import os
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _native
+
+
+Grouping: TypeAlias = Literal["y-rows", "unique-x"]
+"""Rule by which sectors form the groups in which hits are sorted."""
 
 
 class Connection(NamedTuple):
@@ -46,7 +50,7 @@ class Tables:
         boards: str | os.PathLike[str],
         geometry: str | os.PathLike[str],
         *,
-        grouping: str = "y-rows",
+        grouping: Grouping = "y-rows",
         trust: bool = False,
     ) -> None:
         self._tables = _native.Tables(boards, geometry, grouping=grouping, trust=trust)
@@ -59,7 +63,7 @@ class Tables:
         return tables
 
     @classmethod
-    def synthetic(cls, version: str = "v5", *, grouping: str = "y-rows", trust: bool = False) -> "Tables":
+    def synthetic(cls, version: Literal["v4", "v5"] = "v5", *, grouping: Grouping = "y-rows", trust: bool = False) -> "Tables":
         """Tables of a synthetic detector, to which the events of `generate` and `ut-decode generate` belong.
 
         Its sectors lie where the real ones do, to a fraction of a millimetre; its cabling is not the real one, so real banks
@@ -74,7 +78,7 @@ class Tables:
 
     @classmethod
     def from_bytes(
-        cls, boards: bytes, geometry: bytes, *, grouping: str = "y-rows", trust: bool = False
+        cls, boards: bytes, geometry: bytes, *, grouping: Grouping = "y-rows", trust: bool = False
     ) -> "Tables":
         """Tables from the bytes of the two files."""
         return cls._of(_native.Tables.from_bytes(boards, geometry, grouping, ("boards", "geometry"), trust))

@@ -9,6 +9,7 @@ import operator
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -41,7 +42,8 @@ def from_files(
         files: files, folders and patterns, under names that every worker knows.
         tables: the detector.
         kind: "bag", a `dask.bag.Bag` of `Hits`; "dataframe", a `dask.dataframe.DataFrame` with the columns of `Hits.to_pandas`,
-            of which only those that are used are decoded; or "awkward", a `dask_awkward.Array` as of `Hits.to_awkward`,
+            of which only those that are used are decoded (`event_index` is not among them if a compressed file, whose events are
+            not counted, comes before another); or "awkward", a `dask_awkward.Array` as of `Hits.to_awkward`,
             which dask-awkward 2025.3.0 cannot compute with the dask of today (2026.8).
         events: events of a split.
         **options
@@ -54,8 +56,11 @@ def from_files(
     nothing = decode(b"", tables, **options)
     if kind == "dataframe":
         import dask.dataframe
+        from dask.dataframe.utils import clear_known_categories
 
-        return dask.dataframe.from_map(_Frames(), splits, meta=nothing.to_pandas().astype({"file": str}))
+        frames = _Frames(all(split.first_place is not None for split in splits))
+        # Each partition has the files of its split as categories.
+        return dask.dataframe.from_map(frames, splits, meta=clear_known_categories(frames.of(nothing), ["file"]))
     import awkward as ak
     import dask_awkward
 
@@ -161,12 +166,19 @@ def _add(parts: list[RunSums]) -> RunSums:
     return reduce(operator.add, parts)
 
 
+@dataclass(frozen=True)
 class _Frames:
     """Splits as data frames, with only the columns that Dask asks for."""
 
+    has_index: bool
+
+    def of(self, hits: Hits) -> "pandas.DataFrame":
+        frame = hits.to_pandas()
+        return frame if self.has_index else frame.drop(columns="event_index")
+
     def __call__(self, split: Split, columns: list[str] | None = None) -> "pandas.DataFrame":
-        known = split.options.get("columns") if columns is None else [name for name in columns if name in Hits.ALL_COLUMNS]
-        frame = decode(split, columns=known).to_pandas().astype({"file": str})
+        known: Any = split.options.get("columns") if columns is None else [name for name in columns if name in Hits.ALL_COLUMNS]
+        frame = self.of(decode(split, columns=known))
         return frame if columns is None else frame[columns]
 
 

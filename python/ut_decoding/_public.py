@@ -1,0 +1,34 @@
+"""The public names, each once."""
+
+from . import dask as dask
+from . import plot as plot
+from ._decode import Input as Input
+from ._decode import Inputs as Inputs
+from ._decode import decode as decode
+from ._decode import iterate as iterate
+from ._errors import DecodeError as DecodeError
+from ._errors import Error as Error
+from ._errors import InputError as InputError
+from ._errors import OutputError as OutputError
+from ._errors import TablesError as TablesError
+from ._histograms import charge as charge
+from ._histograms import occupancy as occupancy
+from ._hits import BrokenEvent as BrokenEvent
+from ._hits import Events as Events
+from ._hits import Hits as Hits
+from ._hits import Summary as Summary
+from ._native import generate as generate
+from ._options import Column as Column
+from ._options import Options as Options
+from ._options import SplitOptions as SplitOptions
+from ._options import SumsOptions as SumsOptions
+from ._output import Target as Target
+from ._plan import decode_to_parquet as decode_to_parquet
+from ._plan import plan as plan
+from ._report import RunSums as RunSums
+from ._report import report as report
+from ._report import run_sums as run_sums
+from ._root import decode_to_root as decode_to_root
+from ._split import Split as Split
+from ._tables import Connection as Connection
+from ._tables import Tables as Tables
