@@ -27,7 +27,7 @@ pub enum Backend {
     Cuda,
 }
 
-// The names are also those of the decoders.
+// The decoders have the same names.
 named!("backend" Backend: Reference "reference", Cpu "cpu", Emulated "emulated", Cuda "cuda");
 
 impl Backend {

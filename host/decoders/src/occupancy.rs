@@ -130,7 +130,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Name in one word.
+    /// Returns the name as one word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Threads => "threads",

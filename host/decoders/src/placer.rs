@@ -5,7 +5,7 @@ use simt::{Global, Plain};
 
 /// Places the arrays of the tables, in the order in which a view lists them.
 pub trait Placer<'t, 'v> {
-    /// Places the next array, and returns its view.
+    /// Reserves room for the next array, and returns its view.
     fn place<T: Plain + NoUninit>(&mut self, array: &'t [T]) -> Global<'v, T>;
 }
 

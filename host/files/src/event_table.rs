@@ -1,4 +1,4 @@
-//! A table of events as CSV or Parquet: a row an event, also of events without hits.
+//! A table of events as CSV or Parquet: one row per event, including events without hits.
 
 use std::fmt::Write as _;
 use std::io::Write;

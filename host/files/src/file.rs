@@ -1,4 +1,4 @@
-//! A file of hits, whole or not at all: what is at the path when something fails.
+//! A file of hits that appears under its name only when it is complete; what stood there stays if writing fails.
 //!
 //! Hits go to a [`NewFile`], so a file at the path itself was always written to its end. When the *input* breaks off,
 //! what came before is kept: the file is finished with [`Provenance::incomplete`] set, which a Parquet file carries in

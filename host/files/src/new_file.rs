@@ -1,9 +1,10 @@
-//! A file in the making: whole under its name, or not there.
+//! A file that appears under its name only when it is complete.
 //!
-//! Bytes go to a temporary file beside the target, made exclusively under a name that no other run has; only
-//! [`NewFile::finish`] gives it the target's name. A symbolic link at the path is followed to its target. What is no
-//! regular file, as a FIFO, is written to directly. So is an open file that the path names by its number, as `/dev/stdout`
-//! and `/dev/fd/3` do: a shell that says `>> file` wants its file longer, not another one. `-` is standard output.
+//! Bytes go to a temporary file in the target's folder, created exclusively under a unique name; only
+//! [`NewFile::finish`] renames it to the target. A symbolic link at the path is followed to its target.
+//! Anything that is not a regular file, such as a FIFO, is written to directly. So is an open file that the
+//! path names by its number, as `/dev/stdout` and `/dev/fd/3` do: a shell that says `>> file` wants its file
+//! to grow, not to be replaced. `-` is standard output.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
@@ -59,7 +60,7 @@ pub fn remove_abandoned(folder: &Path) {
 pub struct NewFile {
     path: PathBuf,
     output: BufWriter<File>,
-    /// The temporary file and what it becomes; `None` for what is written to directly.
+    /// The temporary file and its final path, or `None` if the target is written to directly.
     temporary: Option<(TempPath, PathBuf)>,
 }
 
@@ -89,7 +90,7 @@ impl NewFile {
         temporary_in(folder).map(drop).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })
     }
 
-    /// The failure to write this file.
+    /// Returns the error that this file cannot be written because of `source`.
     pub fn cannot(&self, source: io::Error) -> OutputError {
         OutputError::Io { file: self.path.clone(), source }
     }
@@ -219,7 +220,7 @@ fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     file.map_err(|error| refused.map_or(error, io::Error::from_raw_os_error))
 }
 
-/// The file at the end of the symbolic links at `path`; it need not exist.
+/// Follows the symbolic links at `path` and returns the path of the file, which need not exist.
 fn target_of(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_path_buf();
     for _ in 0..MAX_LINKS {

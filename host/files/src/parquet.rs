@@ -1,4 +1,4 @@
-//! Hits as Parquet: one row a hit, in output order, a row group a batch.
+//! Hits as Parquet: one row per hit, in output order, and one row group per batch.
 //!
 //! A row group is encoded apart from its file, by [`RowGroup::encode`], so that several threads can do it.
 
@@ -57,7 +57,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// The form of hit files with `detector` columns behind the others, and without those in `left_out`.
+    /// Returns the layout of hit files with the `detector` columns last and without the columns in `left_out`.
     pub fn new(detector: &[DetectorColumn], left_out: Vec<String>) -> Result<Self> {
         let name = |line: &str| line.split_whitespace().nth(2).map(|name| name.trim_end_matches(';').to_owned());
         let plain = SCHEMA.lines().filter(|line| name(line).is_none_or(|name| !left_out.contains(&name)));
@@ -163,7 +163,7 @@ impl Columns<'_> {
         self.next::<Int32Type>(&values, present.as_deref())
     }
 
-    /// A column that has the same value in every hit of an event.
+    /// Writes a column that has the same value in every hit of an event.
     fn of_event<T: DataType>(&mut self, value: impl Fn(usize) -> Option<T::T>, optional: bool) -> Result<()> {
         let hits = self.rows.hits;
         let (mut values, mut present) = (Vec::with_capacity(hits.len()), Vec::new());

@@ -28,8 +28,8 @@ impl BankOrder {
         &self.banks
     }
 
-    /// Looks up the boards of the banks, at most one each. Afterwards [`banks`](Self::banks) has those of `source_ids`,
-    /// or after an error, none.
+    /// Looks up the board of each bank; no board may come twice. Afterwards [`banks`](Self::banks) lists
+    /// the banks of `source_ids`, or nothing if this failed.
     #[cold]
     pub fn look_up(
         &mut self,

@@ -47,7 +47,7 @@ impl<'a> EventBanks<'a> {
         }
     }
 
-    /// Number of banks that the event claims to have.
+    /// Returns the number of banks that the event claims to have.
     pub const fn n_banks(&self) -> usize {
         self.n_banks
     }

@@ -58,7 +58,8 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         // SAFETY: these are the last of the list: connected lanes with hits, each once, and none was started above.
         unsafe { copy.start(rank) };
     }
-    // The lanes longer than a block cannot be predicted: another loop copies the rest of them.
+    // Which lanes are longer than a block cannot be predicted, so a loop without that branch copies one
+    // block of each, and another loop copies the rest.
     let mut n_longer = 0;
     for i in 0..n_long {
         let rank = scratch.long[i];

@@ -1,7 +1,7 @@
 //! Decoding of a batch, event by event, each on the fast path or the fallback.
 //!
 //! Hits lie event by event without gaps. The front half of an event counts its hits, so that they are known to fit
-//! before the back half writes them behind those of the events before.
+//! before the back half writes them after the hits of earlier events.
 
 use super::fallback::Fallback;
 use super::fast::Fast;
@@ -38,7 +38,7 @@ impl Worker {
     /// beyond `isize::MAX`, so that events are not looked for there.
     ///
     /// # Errors
-    /// If the hits of an event do not fit; those of the events before are written.
+    /// If the hits of an event do not fit; the hits of earlier events have been written.
     pub fn decode(
         &mut self,
         fast: &Fast,

@@ -213,8 +213,8 @@ impl LaneHits<'_> {
     }
 }
 
-/// Clusters a lane (`docs/format.md`) run by run: a run is hits on consecutive strips. Calls `emit` with Σpos and W,
-/// and the cluster.
+/// Finds the clusters of a lane (`docs/format.md`), one run of hits on consecutive strips after another. Calls
+/// `emit` with Σpos, W and the cluster.
 fn cluster(
     hits: LaneHits<'_>,
     options: DecodeOptions,

@@ -24,29 +24,32 @@
 //!
 //! Hits are wanted by sector group, and in a group by x. A lane's sector, and so the range of x of its hits, is known
 //! before the first event. Lanes in the order of (group, x), each in the direction in which x rises, give sorted hits,
-//! as long as these ranges do not overlap. Neighbouring staves overlap a little: each x is compared with the one before
-//! while it is still in a register, and the few groups in an event (3 of 72) in which it is not larger are sorted by
-//! insertion. A lane's place in the order is its *rank*; all tables of the later stages are in the order of the ranks.
+//! as long as these ranges do not overlap. Neighbouring staves overlap a little: each x is compared with
+//! its predecessor while both are still in registers, and the few groups of an event (3 of 72) in which x
+//! falls are sorted by insertion. A lane's place in the order is its *rank*; all tables of the later stages
+//! are in rank order.
 //!
 //! # The stream
 //!
 //! Most lanes have no hits or one: vectors lane by lane would be nearly empty, and each lane's end mispredicted. So the
-//! stream has one word a strip,
+//! stream has one word per strip,
 //!
 //! ```text
 //!     31        16 15 14 13        5 4     0
 //!     [   rank   ][d][0][  strip   ][ ADC ]
 //! ```
 //!
-//! in which `word >> 5` of a cluster's next strip is one more. The zero bit keeps the first strip of a lane from
-//! following the last of the one before. In a lane that is read backwards d is set and the strip bits are inverted
-//! (511 - strip), so that the words rise there, too; stage 4 takes that back: Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word
-//! that is not above the one before belongs to an unsorted lane, which is counted as trouble.
+//! in which `word >> 5` grows by one from strip to strip of a cluster. The zero bit keeps the first strip of
+//! a lane from following the last strip of the previous lane. In a lane that is read backwards, d is set and
+//! the strip bits are inverted (511 - strip), so that the words rise there, too; stage 4 undoes the
+//! inversion: Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word that is not above its predecessor belongs to an
+//! unsorted lane, which is counted as trouble.
 //!
 //! To fill the stream, eight hits are copied of every lane that has any: the next lane overwrites the surplus. They are
-//! four pairs in the bank; one shuffle, from a table by direction and number of hits, brings them into the direction in
-//! which x rises. A second loop copies the one lane in thirty with more hits again, a block of 8 or 16 hits; a third
-//! copies what is longer still. The first two loops do not branch on what a lane holds, which cannot be predicted.
+//! four pairs in the bank; one shuffle, from a table by direction and number of hits, brings them into the
+//! direction in which x rises. One lane in thirty has more hits: a second loop copies it again, as a block of
+//! 8 or 16 hits, and a third loop copies what is longer still. The first two loops do not branch on the
+//! contents of a lane, which cannot be predicted.
 //! (With AVX-512 it is four hits of a v5 lane, as a block of 16 costs little; and four where the machine has no such
 //! shuffles.)
 //!

@@ -124,14 +124,15 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
 struct Found {
     /// Clusters, not yet counted as such.
     n: usize,
-    /// Some need `FILTERED` and [`filter`]: strips without charge, clusters above the maximum size or that of packed
-    /// sums. Only `SIZES` looks at sizes, which is not needed where all lanes have fewer hits.
+    /// Is true if some clusters need `FILTERED` and [`filter`]: they contain strips without charge, or are
+    /// larger than the maximum size or than packed sums can hold. Sizes are only examined with `SIZES`, which
+    /// is not needed if every lane has fewer hits.
     special: bool,
     /// Is true if the strips of each lane ascend.
     sorted: bool,
 }
 
-/// Clusters the stream. With `FILTERED` it also writes the sums for [`filter`].
+/// Finds the clusters of the stream. With `FILTERED` it also writes the sums that [`filter`] needs.
 #[inline(always)]
 fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bool>(
     s: S,
@@ -158,8 +159,8 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     // Sums up to the vector before, packed, or of weights and positions.
     let mut sum = zero;
     let mut sum_position = zero;
-    // The least of each element: ADC; distance of a strip from the one after, minus 2³²; and from the one `max_size`
-    // before, which is `max_size` only inside a cluster.
+    // Minimum of each element over all vectors: the ADC count; the distance to the next strip, minus 2³²; and
+    // the distance from the strip `max_size` words earlier, which is `max_size` only inside a cluster.
     let mut least_adc = s.splat(31);
     let mut least_step = follows;
     let mut least_size = follows;
@@ -246,7 +247,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     }
 }
 
-/// Keeps those of the `n_found` clusters that the options keep, and counts the others.
+/// Drops the clusters (of `n_found`) that the options exclude, and counts them.
 #[inline(always)]
 fn filter<S: Simd, const GEOMETRIC: bool>(
     s: S,
@@ -341,7 +342,7 @@ fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
     s.eq(s.shr::<31>(least_step), s.splat(0)) == 0
 }
 
-/// Counts the lanes in which a strip is not above the one before.
+/// Counts the lanes whose strips do not ascend.
 #[inline(always)]
 fn unsorted_lanes<S: Simd>(s: S, scratch: &Scratch, n_strips: usize) -> u32 {
     let stream = &scratch.stream;

@@ -112,8 +112,8 @@ fn find_allen<S: Simd>(
         let begin = u32::from_le_bytes(*begin) as usize;
         debug_assert!(begin + 4 <= end && base + end <= raw.len());
         let payload = payloads_begin.wrapping_add(begin);
-        // SAFETY: `begin` is that of one of the `n_banks` fragments, which have at least four bytes each, ascend, and
-        // end within `fragments`, the end of `raw` from `base` on: all checked above.
+        // SAFETY: `begin` is where one of the `n_banks` fragments begins. They have at least four bytes each,
+        // ascend, and end within `fragments`, the part of `raw` from `base` on: all checked above.
         (u32::from_le_bytes(unsafe { payload.wrapping_sub(4).cast::<[u8; 4]>().read() }), payload)
     };
     loop {
@@ -328,7 +328,7 @@ fn bank_by_bank<S: Simd>(
     Ok(report)
 }
 
-/// Bytes of the smallest payload that has a header.
+/// Returns the number of bytes in the smallest payload that has a header.
 #[inline(always)]
 const fn smallest(version: BankVersion) -> u16 {
     match version {

@@ -27,7 +27,7 @@ impl<'a> EventHits<'a> {
 }
 
 impl EventHits<'_> {
-    /// Number of hits that fit into every array.
+    /// Returns the number of hits that fit into every array.
     pub fn room(&self) -> usize {
         let floats = [&self.y_begin, &self.y_end, &self.z_at_y_eq0, &self.x_at_y_eq0, &self.dx_dy, &self.weight];
         let clusters = self.clusters.as_ref().map_or(usize::MAX, |clusters| clusters.len());

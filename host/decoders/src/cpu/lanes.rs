@@ -168,8 +168,8 @@ impl LaneOrder {
         let overlaps = {
             let sector = |slot: &usize| sector_of(&tables.slots()[*slot]);
             let middle = |slot: &usize| middle(version, tables.slots()[*slot], sector(slot), options);
-            // The middles of such lanes are closer than half the narrowest lane is wide, 128 strips; those of lanes side
-            // by side are not.
+            // The middles of such lanes are closer together than 128 strips, half the width of the narrowest
+            // lane. Lanes that lie side by side are farther apart.
             let half_width =
                 128.0 * connected.iter().map(|slot| sector(slot).dp0di_x.abs()).fold(f32::INFINITY, f32::min);
             let n_overlapping = first_ranks.windows(2).filter(|group| {
@@ -279,8 +279,8 @@ fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorCons
     (of_sector.collect(), kinds)
 }
 
-/// Numbers `kinds` below [`MAX_KINDS`], so that two that differ by [`HALF`] agree in all but `dp0di_y` and `dx_dy`;
-/// `None` if the numbers do not suffice.
+/// Gives each kind a number below [`MAX_KINDS`], so that kinds whose numbers differ by [`HALF`] agree in
+/// everything but `dp0di_y` and `dx_dy`. Returns `None` if there are not enough numbers.
 fn number_kinds(kinds: &[&SectorConstants]) -> Option<Vec<usize>> {
     let key = |kind: &SectorConstants| [kind.dp0di_x, kind.dp0di_z, kind.dy, kind.weight].map(f32::to_bits);
     let mut taken: [Option<&SectorConstants>; MAX_KINDS] = [None; MAX_KINDS];
@@ -310,8 +310,8 @@ fn middle(version: BankVersion, slot: Slot, sector: &SectorConstants, options: D
     let n = match version {
         BankVersion::V4 => 256.0 - sector.first_strip as f32,
         BankVersion::V5 => {
-            // Two lanes with 256 strips each read out some of the sectors; bit 8 is set on the second. The middle of a
-            // whole sector lies between those of its halves.
+            // Some sectors are read out by two lanes of 256 strips each; bit 8 is set on the second. The middle
+            // of a whole sector lies between the middles of its halves.
             let strip = if slot.chan_id & 0x100 != 0 { 384.0 } else { 128.0 };
             if sector.flipped != 0 { options.flip().origin() - strip } else { strip }
         }

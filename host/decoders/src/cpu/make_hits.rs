@@ -1,4 +1,4 @@
-//! Stage 4: makes hits of the clusters, and sorts where the order of the lanes is not that of the hits.
+//! Stage 4: turns clusters into hits, and sorts the groups whose hits do not follow the order of the lanes.
 
 use super::find_clusters::{MAX_WEIGHT, WEIGHT_SHIFT};
 use super::hits::EventHits;
@@ -14,7 +14,8 @@ const AHEAD: usize = 512;
 /// Hits of a cache line.
 const LINE: usize = 16;
 
-/// Most places that the hits of an event are moved by: this sort takes n², that of the fallback path n log n.
+/// Maximum number of places by which the hits of an event are moved in all: this sort takes n² steps, the
+/// sort of the fallback path n log n.
 const MAX_MOVES: usize = 1 << 16;
 
 /// Makes the hits of one event, whose groups end at `ends`, of its clusters.
@@ -113,7 +114,7 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
     s.le(maker.heaviest, s.splat(MAX_WEIGHT)) == u32::MAX >> (32 - S::ELEMENTS)
 }
 
-/// Sorts the groups in which the order of the lanes is not that of the hits.
+/// Sorts the groups whose hits do not follow the order of the lanes.
 #[inline(always)]
 fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>) -> Result<(), NeedsFallback> {
     let lead = lead::<S>(hits);
@@ -175,7 +176,8 @@ struct Maker<'a, S: Simd, const SOURCE: u8, const FEW: bool> {
 }
 
 impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
-    /// Makes a vector of hits, all of the event. Returns a bit for each whose x is not above the one before.
+    /// Makes a whole vector of hits, all of this event. Returns one bit per hit: set if its x is not above the
+    /// x of its predecessor.
     ///
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
@@ -203,8 +205,8 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         }
     }
 
-    /// Makes those hits of a vector whose bit is set in `live`; the others are not of the event. Returns a bit for each
-    /// whose x is not above the one before.
+    /// Makes the hits of a vector whose bit is set in `live`; the other elements belong to another event.
+    /// Returns one bit per hit: set if its x is not above the x of its predecessor.
     ///
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
@@ -232,8 +234,9 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
 
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
-    /// - `first_rank` is 0 if `REACH` is `ANYWHERE`; else that of the first live cluster, and the ranks of the live
-    ///   ones, without `MASKED` all, are below `n_connected`, not below the first, and fit into `REACH` windows;
+    /// - if `REACH` is `ANYWHERE`, `first_rank` is 0; otherwise it is the rank of the first live cluster, and the
+    ///   ranks of all live clusters (every cluster without `MASKED`) are below `n_connected`, not below the
+    ///   first, and fit into `REACH` windows;
     /// - the live ones of a vector of hits from `hit` on, without `MASKED` all, are the event's.
     #[inline(always)]
     unsafe fn vector<const REACH: u8, const MASKED: bool>(
@@ -255,7 +258,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             by_kind: &lanes.by_kind,
             first: first_rank as usize,
             index: if MASKED || REACH == ANYWHERE {
-                // Beside the event's hits lie any clusters.
+                // Around the event's hits lie clusters of other events, with any rank.
                 s.min(s.sub(ranks, s.splat(first_rank)), s.splat(last_rank - first_rank))
             } else {
                 s.sub(ranks, s.splat(first_rank))
@@ -298,7 +301,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             _ => {
                 let quarters = s.and(s.xor(last, reversed), s.splat(0x7FF));
                 let strips = s.mul_f(s.to_float(quarters), s.splat_f(0.25));
-                // SAFETY: the index is that of the first lookup.
+                // SAFETY: this lookup uses the same index as the first one.
                 let first = s.float_of(unsafe { here.of_rank(RankColumn::First) });
                 (s.add_f(strips, first), s.shr::<2>(quarters))
             }
@@ -310,7 +313,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             s.select_by_sign(s.shl::<1>(id), s.sub_f(origin, coordinate), coordinate)
         };
         let id = s.add(s.and(id, s.splat(!(REVERSED | FLIPPED | if FEW { KIND_MASK } else { 0 }))), strip);
-        // SAFETY: the index is that of the first lookup.
+        // SAFETY: this lookup uses the same index as the first one.
         let (x, y_begin, y_end, z, dx_dy, weight) = unsafe {
             let y_begin = here.line(RankColumn::P0Y, n_strips, KindColumn::Dp0diY);
             (
@@ -463,7 +466,7 @@ impl Output {
 /// Writes a vector, with `MASKED` the elements whose bit is set in `live`, to word `hit` of `to`.
 ///
 /// # Safety
-/// The words that are written are those of an array of an event; `hit` counts modulo 2⁶⁴.
+/// The words that are written belong to an array of the event; `hit` counts modulo 2⁶⁴.
 #[inline(always)]
 unsafe fn write_to<S: Simd, const MASKED: bool>(s: S, to: *mut u32, hit: usize, live: u32, v: S::U) {
     let to = to.wrapping_add(hit);
@@ -473,7 +476,7 @@ unsafe fn write_to<S: Simd, const MASKED: bool>(s: S, to: *mut u32, hit: usize, 
 
 #[cfg(test)]
 mod tests {
-    /// Rounds as the vectors do.
+    /// Returns the mean strip, rounded as the vectors round it.
     fn rounded(sum: u32, weight: u32) -> u32 {
         (sum as f32 / weight as f32 + 0.5) as u32
     }

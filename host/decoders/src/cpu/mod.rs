@@ -41,13 +41,13 @@ pub const fn memory_of_threads(threads: usize) -> u64 {
     (threads as u64).saturating_mul(12 << 20)
 }
 
-/// Decodes on the CPU, in the thread that calls it: a program with several threads has a decoder for each.
+/// Decodes on the CPU, in the calling thread: a program with several threads makes one decoder per thread.
 ///
-/// Memory: at most 4 MB, whatever the batches hold, and a bit an event where events are selected. Nothing is allocated
-/// after the largest batch and one with trouble.
+/// Memory: at most 4 MB, whatever the batches hold, plus one bit per event when events are selected. Nothing is
+/// allocated after the largest batch and one with trouble.
 ///
-/// A framework with memory of its own calls [`decode_into`](Self::decode_into), and to allocate exactly as much as
-/// there are hits, [`count`](Self::count) before.
+/// A framework that owns its memory calls [`decode_into`](Self::decode_into). To allocate exactly as much as
+/// the hits need, it calls [`count`](Self::count) first.
 #[derive(Debug)]
 pub struct CpuDecoder {
     fast: Fast,
@@ -79,18 +79,19 @@ impl CpuDecoder {
         }
     }
 
-    /// Sector groups of an event.
+    /// Returns the number of sector groups of an event.
     pub fn n_groups(&self) -> usize {
         self.fast.n_groups()
     }
 
-    /// Bank format of the tables.
+    /// Returns the bank format of the tables.
     pub const fn version(&self) -> BankVersion {
         self.fast.version()
     }
 
-    /// Counts the hits of a batch, and fills in everything of [`decode_into`](Self::decode_into) but the hits. It costs
-    /// about two thirds of decoding, and comes first where memory is allocated for exactly the hits that there are.
+    /// Counts the hits of a batch, and fills in everything that [`decode_into`](Self::decode_into) does except
+    /// the hits. It takes about two thirds of the time of decoding, and comes first in programs that allocate
+    /// exactly as much memory as the hits need.
     ///
     /// # Errors
     /// If `offsets` or `reports` is too short, a selected event is not in the batch, or the batch has more hits than 32

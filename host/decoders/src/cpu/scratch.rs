@@ -14,7 +14,7 @@ pub const MAX_STRIPS: usize = 1 << 16;
 /// Words before the stream, so that a vector may begin there: as many as the largest cluster has strips.
 pub const FRONT: usize = 256;
 
-/// Words behind the last strip: they ascend, and none follows the one before.
+/// Words after the last strip: they ascend, and no word continues the cluster of its predecessor.
 pub const END: [u32; 2 * MAX_ELEMENTS] = {
     let mut words = [0; 2 * MAX_ELEMENTS];
     let mut i = 0;
@@ -65,7 +65,7 @@ pub struct Scratch {
     /// For each vector of the stream, the words that end a cluster; or for each vector of clusters, those that were
     /// kept.
     pub ends: Box<[Bits<u32>]>,
-    /// For each vector of hits, a bit where x is not above that of the hit before.
+    /// For each vector of hits, one bit per hit: set if its x is not above the x of its predecessor.
     pub inversions: Box<[u32]>,
     /// Is true if the last event had clusters without charge or above the maximum size: the next may, too.
     pub needs_cluster_filter: bool,
@@ -169,7 +169,7 @@ impl Scratch {
         self.describe = describe;
     }
 
-    /// Clusters of the event that end before strip `i`; a vector of the level has `elements` words.
+    /// Returns the number of clusters that end before strip `i`; vectors have `elements` words.
     #[inline(always)]
     pub fn ends_before(&self, i: u32, elements: usize) -> u32 {
         let (vector, element) = (i as usize / elements, i as usize % elements);

@@ -3,7 +3,7 @@
 use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
-/// A bit an event, in memory that is used again.
+/// One bit per event, in memory that is reused.
 #[derive(Debug, Default)]
 pub struct Selection {
     words: Vec<u64>,

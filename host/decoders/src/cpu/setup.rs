@@ -31,7 +31,8 @@ impl Setup {
         Self { lanes, options, source }
     }
 
-    /// Bits of a hit word that go into the stream: strip and ADC count, or strip and fraction.
+    /// Returns the mask of the bits that go from a hit word into the stream: strip and ADC count, or strip and
+    /// fraction.
     pub fn hit_mask(&self) -> u32 {
         if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF }
     }

@@ -83,7 +83,7 @@ pub trait Work: Send {
     /// Makes the result of a batch.
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError>;
 
-    /// Bytes that are held until the caller has taken the result.
+    /// Returns the number of bytes that stay in memory until the caller has taken the result.
     fn bytes(_made: &Self::Made) -> u64 {
         0
     }
@@ -92,7 +92,7 @@ pub trait Work: Send {
 /// Result of a piece of the inputs.
 #[derive(Debug)]
 pub struct Done<T> {
-    /// Findings beside the events.
+    /// Problems that belong to a file and not to an event.
     pub seen: Seen,
     /// Result of each batch.
     pub made: Vec<T>,
@@ -126,7 +126,7 @@ pub struct Job<'a> {
     pub together: bool,
     /// Goes on with the next file after one that cannot be read to its end.
     pub keep_going: bool,
-    /// Events of the run before those of the inputs.
+    /// Number of events of the run that come before the inputs.
     pub first_place: u64,
     pub clusters: bool,
     pub tables: &'a DetectorTables,

@@ -94,7 +94,8 @@ fn byte_at(words: &[u32], row: u64, column: u64) -> Option<u8> {
     Some((word >> (8 * (place % 4))) as u8)
 }
 
-/// The inner `None`: the batch has no versions. The outer one: it has, but not this one.
+/// Returns the version byte of a bank: `Some(None)` if the batch carries no versions, `None` if it does but not
+/// for this bank.
 #[expect(clippy::option_option, reason = "two kinds of absence, of which one is an error")]
 fn version_at(batch: &BatchView<'_>, row: u64, column: u64) -> Option<Option<u8>> {
     match batch.versions {

@@ -21,7 +21,7 @@ pub struct Cluster {
     pub first: u32,
 }
 
-/// Clusters a lane, in the order of emission.
+/// Returns the clusters of a lane, in the order in which they are emitted.
 pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut EventReport) -> Vec<Cluster> {
     let mut clusters = Vec::new();
     let max_size = options.max_cluster_size().get();

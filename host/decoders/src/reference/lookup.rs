@@ -22,7 +22,7 @@ impl Lookup {
         }
     }
 
-    /// Boards of the table, used or not.
+    /// Returns the number of boards in the table, used or not.
     pub fn n_boards(&self) -> usize {
         self.boards.strips_per_hybrid.len()
     }
@@ -51,7 +51,7 @@ impl Lookup {
         (board < self.n_boards() && self.boards.strips_per_hybrid[board] > 0).then_some(board)
     }
 
-    /// Strips of a hybrid; not 0 for a board from [`board`](Self::board).
+    /// Returns the number of strips per hybrid, which is not 0 for a board from [`board`](Self::board).
     pub fn strips_per_hybrid(&self, board: usize) -> u32 {
         self.boards.strips_per_hybrid[board]
     }
