@@ -5,7 +5,7 @@
 #     capi/install.sh PREFIX            builds, then installs into PREFIX/include and PREFIX/lib
 #     LIBDIR=lib64 capi/install.sh …    into PREFIX/lib64, as Enterprise Linux has it
 #     DESTDIR=ROOT capi/install.sh …    into ROOT/PREFIX, for a package; PREFIX, absolute, is what the files name
-#     BUILT=FOLDER capi/install.sh …    takes the libraries from FOLDER, for example from capi/build-el9.sh
+#     BUILT=FOLDER capi/install.sh …    takes the libraries from FOLDER, for example from another build
 set -eu
 [ $# -eq 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
 DESTDIR=${DESTDIR:-}

@@ -2,13 +2,14 @@
 
 use std::mem::MaybeUninit;
 
-/// The bytes of an argument as they cross; those of padding are whatever they are.
+/// Returns the bytes of an argument as they cross to the device: a number, or a `repr(C)` struct by value. Padding
+/// bytes have any value.
 pub fn bytes_of<T: Copy>(value: &T) -> Vec<u8> {
     // SAFETY: a value of this size.
     unsafe { copied(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// A copy of an argument.
+/// Copies the bytes of an argument.
 ///
 /// # Safety
 /// - `size` bytes can be read from `from`, though not all need be initialised.

@@ -1,7 +1,14 @@
-//! A machine that runs PTX on the CPU, slowly: as much of the language as the committed kernels use.
+//! A machine that runs PTX on the CPU, slowly, with checks: as much of the language as rustc writes for kernels.
 //!
-//! The executor tests the kernels' source; this machine tests the compiler's output, and the way from the host's argument
-//! structs to the entries' parameters. Lanes run one by one, each until it comes to a barrier or collective, which is done
+//! | step | |
+//! |---|---|
+//! | [`Program::new`] | reads a PTX text; [`Program::parameters`] are the sizes that an entry expects |
+//! | [`Memory`] | global memory: [`put`](Memory::put) arrays, [`get`](Memory::get) them back |
+//! | [`bytes_of`] | arguments by value: numbers, addresses, `repr(C)` structs |
+//! | [`Program::launch`] | runs an entry to its end, and returns [`Counts`] of each block |
+//!
+//! The executor of `simt` tests a kernel's source; this machine tests the compiler's output, and the way from the host's
+//! argument structs to the entries' parameters. Lanes run one by one, each until it comes to a barrier or collective, which is done
 //! when all lanes of its mask wait there with the same mask. Anything that hardware leaves undefined, and any access outside
 //! an allocation or not aligned to its size, is a panic that quotes the line.
 //!
@@ -29,7 +36,7 @@ use parse::{Instruction, Kind, Operand, Shuffle, Space, Special};
 /// Instructions that a lane may need from one collective to the next.
 const MAX_STEPS: u32 = 50_000_000;
 
-/// Entry points of a PTX text.
+/// Entry points of a PTX text. Several threads may launch from one, each with its own [`Memory`].
 #[expect(missing_debug_implementations, reason = "pages of instructions")]
 pub struct Program {
     entries: HashMap<String, Entry>,
@@ -45,33 +52,36 @@ struct Entry {
     issued: Mutex<Vec<u64>>,
 }
 
-/// Shape of a launch.
+/// Shape of a launch, and what to do besides running it.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
-    /// Blocks.
+    /// Number of blocks.
     pub grid: u32,
-    /// Threads of a block, x and y.
+    /// Threads of a block, x and y; their product is a multiple of 32, at most 1024.
     pub block: (u32, u32),
     /// Bytes of dynamic shared memory of a block.
     pub shared_bytes: u32,
-    /// Turns the order in which blocks and lanes run.
+    /// Rotates the order in which blocks and lanes run: the first is the one with this index.
     pub turn: u32,
     /// Counts instructions.
     pub counts: bool,
 }
 
 impl Program {
-    /// The entry points of `text`. Panics at the first line that it cannot read.
+    /// Reads the entry points of `text`.
+    ///
+    /// # Panics
+    /// At the first instruction that the machine does not know; the message has its line.
     pub fn new(text: &str) -> Self {
         Self { entries: parse::entries(text) }
     }
 
-    /// Sizes of the parameters of an entry; `None`: there is no such entry.
+    /// Returns the sizes of the parameters of an entry in bytes; `None` if there is no such entry.
     pub fn parameters(&self, name: &str) -> Option<&[usize]> {
         self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
 
-    /// The instructions of an entry, and how often warps issued each in all launches in which that was counted.
+    /// Returns the instructions of an entry, and how often warps issued each in all launches in which that was counted.
     pub fn issued(&self, name: &str) -> Vec<(&str, u64)> {
         let Some(entry) = self.entries.get(name) else { return Vec::new() };
         let issued = entry.issued.lock().expect("no thread panicked");
@@ -80,6 +90,9 @@ impl Program {
 
     /// Runs an entry to its end; `arguments` are the bytes of each parameter. Returns the counts of each block, in the order
     /// in which the blocks ran: of barriers alone unless the launch counts.
+    ///
+    /// # Panics
+    /// If the kernel does anything that hardware leaves undefined, or if the arguments or the shape do not fit it.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
         self.launch_rows(memory, name, launch, launch.grid, arguments)
     }
@@ -468,3 +481,8 @@ impl Block<'_> {
 fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
+
+/// The README's program runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -62,7 +62,7 @@ impl Memory {
         Address { address: self.place(bytes.to_vec(), writable), len: data.len() }
     }
 
-    /// Memory that a kernel may write; says where it is.
+    /// Reserves memory that a kernel may write, full of `0xA5`, and returns its address.
     pub fn allocate(&mut self, bytes: usize) -> u64 {
         self.place(vec![0xA5u8; bytes], true)
     }
@@ -159,7 +159,12 @@ impl Memory {
 }
 
 impl Address {
-    /// Views of it, as arguments of a launch. The host never follows them.
+    /// Returns the address on the machine, as the argument of a kernel that takes a pointer.
+    pub const fn address(self) -> u64 {
+        self.address
+    }
+
+    /// Returns a view, as the argument of a kernel that takes one. The host never follows it.
     pub fn global<T: Plain>(self) -> Global<'static, T> {
         // SAFETY:
         // - The address is one of this machine's memory, aligned to 256; only `Program` follows it, with checks.
@@ -167,7 +172,7 @@ impl Address {
         unsafe { Global::new(self.address as usize as *const T, self.len as u32) }
     }
 
-    /// A view to write through.
+    /// Returns a view to write through.
     pub fn global_mut<T: Plain>(self) -> GlobalMut<'static, T> {
         // SAFETY: the address is one of this machine's memory, aligned to 256; only `Program` follows it, with checks,
         // and all accesses of a launch go through it.
