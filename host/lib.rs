@@ -60,8 +60,6 @@
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use ut_bench as bench;
-#[doc(hidden)]
-pub use ut_data::memory;
 #[cfg(not(feature = "files"))]
 #[doc(inline)]
 pub use ut_data::output;
@@ -70,9 +68,9 @@ pub use ut_data::output;
 pub use ut_data::synth;
 #[doc(inline)]
 pub use ut_data::{detector, error, input, pipeline};
-pub use ut_decoders as decoder;
 #[doc(hidden)]
-pub use ut_decoders::job;
+pub use ut_data::{job, memory};
+pub use ut_decoders as decoder;
 #[cfg(feature = "files")]
 pub use ut_files as output;
 #[cfg(feature = "report")]

@@ -5,11 +5,11 @@ use std::io;
 
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use ut_decoding::cli::report::{GatherError, SumsError};
 use ut_decoding::decoder::CapacityError;
 use ut_decoding::error::{WorkError, with_causes};
 use ut_decoding::input::Stranger;
 use ut_decoding::memory::TooMuchMemory;
+use ut_decoding::views::SumsError;
 use ut_decoding::{BuildError, DecodeError, InputError, OutputError, TablesError};
 
 #[derive(Debug, thiserror::Error)]
@@ -43,15 +43,6 @@ macro_rules! of_work {
 }
 
 of_work!(InputError, DecodeError, CapacityError, BuildError, OutputError);
-
-impl From<GatherError> for Failure {
-    fn from(error: GatherError) -> Self {
-        match error {
-            GatherError::Memory(error) => error.into(),
-            GatherError::Decode(error) => error.into(),
-        }
-    }
-}
 
 impl Failure {
     /// Returns true if a file is to blame, so that the next one can be read all the same.

@@ -8,6 +8,7 @@ mod array;
 mod arrow;
 mod failure;
 mod job;
+mod made_by;
 mod pages;
 mod parquet;
 mod piece;

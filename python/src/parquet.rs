@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ut_decoding::cli::decode::{Story, story};
 use ut_decoding::decoder::{Count, EventReport};
 use ut_decoding::input::{Damage, Place, Seen};
 use ut_decoding::job::{Done, LARGE_BATCH_SIZE};
-use ut_decoding::output::{Columns, HitFormat, HitStyle};
+use ut_decoding::output::{Columns, HitFormat, HitStyle, Provenance};
+use ut_decoding::views::{Detector, SYNTHETIC, facts};
 
 use crate::failure::Failure;
 use crate::job::{Made, give_back, run};
+use crate::made_by::{COMMIT, VERSION};
 use crate::piece::damages;
 use crate::request::{Request, Task, check};
 use crate::wait::wait_for;
@@ -27,7 +28,23 @@ struct Written {
     failures: Vec<Failure>,
 }
 
-fn write(task: &Task, path: PathBuf, story: &Story, stop: &AtomicBool) -> Result<Written, Failure> {
+/// Returns how the hits were made, as the tool writes it into its files; `measured` says if there are measured events.
+fn provenance(task: &Task, detector: &Detector, measured: bool) -> Provenance {
+    let inputs: Vec<String> = task.names.iter().map(|file| file.display().to_string()).collect();
+    let mut entries = vec![
+        ("version", VERSION.to_owned()),
+        ("commit", COMMIT.unwrap_or_default().to_owned()),
+        ("backend", task.backend.name().to_owned()),
+        ("layout", "as read".to_owned()),
+    ];
+    entries.extend(facts(task.options, detector, None));
+    entries.push(("inputs", inputs.join("\n")));
+    entries.extend((measured && detector.is_embedded()).then(|| ("warning", SYNTHETIC.to_owned())));
+    let entries = entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    Provenance { entries, incomplete: None }
+}
+
+fn write(task: &Task, path: PathBuf, detector: &Detector, stop: &AtomicBool) -> Result<Written, Failure> {
     let columns = Columns { detector: task.columns.detector().collect(), ..Columns::default() };
     let style = HitStyle::new(path.clone(), HitFormat::Parquet, &task.names, columns)?;
     let style = style.without(task.columns.left_out())?;
@@ -77,7 +94,7 @@ fn write(task: &Task, path: PathBuf, story: &Story, stop: &AtomicBool) -> Result
     }
     all.check(&task.tables)?;
     let incomplete = written.failures.first().map(ToString::to_string);
-    file.finish(&story.provenance(&task.names, all.measured > 0, incomplete))?;
+    file.finish(&Provenance { incomplete, ..provenance(task, detector, all.measured > 0) })?;
     Ok(written)
 }
 
@@ -87,11 +104,10 @@ pub fn to_parquet(py: Python<'_>, mut request: Request, path: PathBuf) -> PyResu
     request.batch.get_or_insert(LARGE_BATCH_SIZE);
     let detector = request.detector(py);
     let task = check(py, request)?;
-    let story = story(task.options, (task.backend, None), &detector, None, task.names.clone().into());
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
     let progress = Arc::clone(&task.progress);
-    let written = wait_for(py, &stop, Some(&progress), move || write(&task, path, &story, &seen))?;
+    let written = wait_for(py, &stop, Some(&progress), move || write(&task, path, &detector, &seen))?;
     let all = PyDict::new(py);
     all.set_item("events", written.events)?;
     all.set_item("hits", written.hits)?;

@@ -9,14 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use ut_decoding::cli::report::{self, Detector, Gatherer, Sums, draw};
+use ut_decoding::CpuDecoder;
 use ut_decoding::error::WorkError;
 use ut_decoding::input::{InputPart, count_readable};
 use ut_decoding::output::NewFile;
-use ut_decoding::views::Against;
+use ut_decoding::views::{self, Against, Detector, Gatherer, Sums, draw};
 
 use crate::array::Array;
 use crate::failure::Failure;
+use crate::made_by;
 use crate::request::{Part, Request, check};
 use crate::wait::wait_for;
 
@@ -53,7 +54,7 @@ impl RunSums {
         let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
         // The page may be a pipe.
         wait_for(py, &AtomicBool::new(false), None, move || {
-            let drawn = draw(&first, second.as_deref(), None)?;
+            let drawn = draw(&first, second.as_deref(), None, &made_by::in_words())?;
             let mut file = NewFile::create(&page)?;
             file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
             file.finish()?;
@@ -125,7 +126,7 @@ impl RunSums {
 #[pyo3(signature = (request, first_place = 0))]
 pub fn run_sums(py: Python<'_>, request: Request, first_place: u64) -> PyResult<RunSums> {
     let first = request.first_file();
-    let against = py.detach(|| report::against_of(first.as_deref()));
+    let against = py.detach(|| Against::of(first.as_deref()));
     let detector = request.detector(py);
     let part = py.detach(|| request.part(first_place));
     let task = check(py, request)?;
@@ -133,18 +134,14 @@ pub fn run_sums(py: Python<'_>, request: Request, first_place: u64) -> PyResult<
     let seen = Arc::clone(&stop);
     let progress = Arc::clone(&task.progress);
     let sums = wait_for(py, &stop, Some(&progress), move || {
-        let gatherer = Gatherer {
-            tables: &detector.tables,
-            options: task.options,
-            threads: task.n_workers,
-            against,
-            check: task.check,
-            keep_going: task.keep_going,
-            mask: None,
-            first_place,
-        };
+        let gatherer = Gatherer::new(&detector.tables, task.options)
+            .with_threads(task.n_workers)
+            .with_against(against)
+            .with_checksums(task.check)
+            .with_keep_going(task.keep_going)
+            .with_first_place(first_place);
         let mut before = 0;
-        let mut gathered = gatherer.gather(&task.parts, &task.select, |events, bytes| {
+        let mut gathered = gatherer.gather(&task.parts, &task.select, CpuDecoder::new, |events, bytes| {
             task.progress.add(events - before, bytes);
             before = events;
             !seen.load(Ordering::Relaxed)
@@ -180,7 +177,7 @@ impl Request {
     }
 
     /// Returns the part of a job that this is. `None` of bytes, which have no name of their own, and of pipes.
-    fn part(&self, first_place: u64) -> Option<report::Part> {
+    fn part(&self, first_place: u64) -> Option<views::Part> {
         let mut section = None;
         let file = |part: &Part| match part {
             Part::File(path) => Some(path.clone()),
@@ -192,7 +189,7 @@ impl Request {
             Part::Memory(..) | Part::Object(..) => None,
         };
         let files: Vec<PathBuf> = self.parts.iter().map(file).collect::<Option<_>>()?;
-        report::Part::of(&files, self.select().ok()?.part(), section)
+        self.part_of(&files, section)
     }
 
     pub fn detector(&self, py: Python<'_>) -> Arc<Detector> {

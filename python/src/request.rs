@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use ut_decoding::cli::decode::SelectArgs;
-use ut_decoding::decoder::Backend;
+use ut_decoding::decoder::{Backend, threads};
 use ut_decoding::input::{InputPart, Places, Section, Select, count_events};
-use ut_decoding::job::{BATCH_SIZE, LARGE_BATCH_SIZE, threads};
+use ut_decoding::job::{BATCH_SIZE, LARGE_BATCH_SIZE};
+use ut_decoding::views;
 use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position};
 
 use crate::failure::Failure;
@@ -153,12 +153,22 @@ pub fn check(py: Python<'_>, request: Request) -> PyResult<Task> {
 }
 
 impl Request {
-    /// Returns the selection of events, as the tool writes it.
-    pub fn select(&self) -> Result<SelectArgs, Failure> {
-        let &Self { run, event_number, shard, skip, limit, .. } = self;
-        let events = self.events.as_ref().map(|places| places.parse()).transpose();
-        let events = events.map_err(|error| Failure::Value(format!("events: {error}")))?;
-        Ok(SelectArgs { events, run, event_number, shard, skip, limit, ..SelectArgs::default() })
+    /// Returns the part of a job of these files, or of this section of the only one.
+    pub fn part_of(&self, files: &[PathBuf], section: Option<[u64; 3]>) -> Option<views::Part> {
+        let select = self.of_job(self.places().ok()?.as_ref()).window(self.skip, self.limit);
+        views::Part::of(files, self.shard.unwrap_or((1, 1)), &select, section)
+    }
+
+    /// Returns the places of `events`.
+    fn places(&self) -> Result<Option<Places>, Failure> {
+        let places = self.events.as_ref().map(|places| places.parse()).transpose();
+        places.map_err(|error| Failure::Value(format!("events: {error}")))
+    }
+
+    /// Returns the selection of the whole job, whatever the shard and the window.
+    fn of_job(&self, places: Option<&Places>) -> Select {
+        let select = Select::default().run(self.run).number(self.event_number).pairs(self.run_events.clone());
+        places.into_iter().fold(select, Select::places)
     }
 
     fn check(self) -> Result<Task, Failure> {
@@ -172,11 +182,7 @@ impl Request {
         {
             return Err(bad(format!("batch: {batch} is not from 1 to {MAX_BATCH}")));
         }
-        let position = match self.position.as_str() {
-            "adc" => Position::Adc,
-            "geometric" => Position::Geometric,
-            other => return Err(bad(format!("position: {other:?} is neither adc nor geometric"))),
-        };
+        let position: Position = self.position.parse().map_err(|error| bad(format!("position: {error}")))?;
         let flip = match self.flip {
             511 => Flip::From511,
             512 => Flip::From512,
@@ -193,17 +199,16 @@ impl Request {
         if self.parts.iter().filter(|part| matches!(part, Part::File(path) if path.as_os_str() == "-")).count() > 1 {
             return Err(bad("standard input can be read only once".to_owned()));
         }
-        let places = self.select()?.events;
+        let places = self.places()?;
+        let mut select = self.of_job(places.as_ref());
         let bytes: u64 = self.parts.iter().map(Part::bytes).sum();
         let total = self.parts.iter().all(Part::is_kept).then_some(bytes);
         let mut most_events = self.limit.unwrap_or(u64::MAX);
         let once = self.parts.iter().position(|part| !part.is_kept());
         let parts: Vec<InputPart> = self.parts.into_iter().map(Into::into).collect();
         let names: Vec<PathBuf> = parts.iter().map(|part| part.name().to_path_buf()).collect();
-        let mut select = Select::default().run(self.run).number(self.event_number).pairs(self.run_events);
         if let Some(places) = &places {
             most_events = most_events.min(places.count());
-            select = select.places(places);
         }
         if let Some((i, n)) = self.shard {
             if i < 1 || i > n {

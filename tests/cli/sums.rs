@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, EventHeader, InputPart, MdfWriter, Select};
-use ut_decoding::views::{Against, Detector, Gathered, Sums};
-use ut_decoding::{DecodeOptions, DetectorTables, Grouping, synth};
-use ut_tool::report::Gatherer;
+use ut_decoding::views::{Detector, Gathered, Gatherer, Sums};
+use ut_decoding::{CpuDecoder, DecodeOptions, DetectorTables, Grouping, synth};
 
 fn tables() -> DetectorTables {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
@@ -26,18 +25,9 @@ fn mdf(numbers: &[u64], source_id: u32, version: u8, payload: &[u8]) -> Vec<u8> 
 }
 
 fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)]) -> Gathered {
-    let gatherer = Gatherer {
-        tables,
-        options: DecodeOptions::default(),
-        threads: 1,
-        against: Against::Number,
-        check: false,
-        keep_going: true,
-        first_place: 0,
-        mask: None,
-    };
+    let gatherer = Gatherer::new(tables, DecodeOptions::default()).with_checksums(false).with_keep_going(true);
     let parts: Vec<InputPart> = files.iter().map(|(name, bytes)| InputPart::memory(name, bytes.clone())).collect();
-    gatherer.gather(&parts, &Select::default(), |_, _| true).unwrap()
+    gatherer.gather(&parts, &Select::default(), CpuDecoder::new, |_, _| true).unwrap()
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! The backends by name, the one place where a decoder is chosen.
 
-use super::cpu::CpuDecoder;
+use super::cpu::{CpuDecoder, memory_of_threads};
 #[cfg(feature = "cuda")]
 use super::cuda::{CudaConfig, CudaDecoder, choose};
 #[cfg(feature = "emulated")]
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
-use super::parameters::Parameters;
+use super::parameters::{Parameters, cores};
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
 use ut_data::detector::DetectorTables;
-use ut_data::named;
+use ut_data::job::CHUNK_MEMORY;
+use ut_data::{memory, named};
 
 /// Implementation of the decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -78,4 +79,18 @@ impl Backend {
 #[cfg(not(all(feature = "cuda", feature = "emulated")))]
 fn left_out(backend: &'static str) -> DecodeError {
     DecodeError::Device { backend, message: format!("this program was built without the feature `{backend}`") }
+}
+
+/// Returns the number of threads, each with a decoder on `backend`, if `asked` were asked for; 0: one per core.
+pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchMemory> {
+    let n = match (backend, asked) {
+        (Backend::Emulated, _) => 1,
+        // One reads while the device works for the other.
+        (Backend::Cuda, _) => 2,
+        (_, 0) => cores(),
+        (_, n) => n,
+    };
+    let needed = memory_of_threads(n) + 2 * n as u64 * CHUNK_MEMORY;
+    memory::check(format!("decoding with {n} threads"), needed)?;
+    Ok(n)
 }

@@ -1,6 +1,4 @@
 //! Decoders: several backends of the trait [`Decoder`], the same bits from each of them.
-//!
-//! [`job`] decodes files on several threads, whatever is made of the hits.
 
 pub mod cpu;
 #[cfg(feature = "cuda")]
@@ -9,7 +7,6 @@ pub mod cuda;
 pub mod emulated;
 #[cfg(feature = "device")]
 pub mod hit_records;
-pub mod job;
 #[cfg(feature = "device")]
 mod kind;
 #[cfg(feature = "device")]
@@ -31,7 +28,7 @@ pub mod rank_tables;
 pub mod reference;
 
 #[cfg(feature = "device")]
-pub use kind::Backend;
+pub use kind::{Backend, threads};
 #[cfg(feature = "device")]
 pub use parameters::{ParameterError, Parameters};
 #[cfg(feature = "device")]

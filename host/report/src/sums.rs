@@ -12,11 +12,12 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::about::hash;
 use crate::page::names::count;
 use crate::run::{RunView, pairs};
 use ut_data::detector::{Boards, Geometry};
 use ut_data::error::{ErrorKind, WorkError, with_causes};
-use ut_data::input::{FileVersions, Seen};
+use ut_data::input::{FileVersions, Seen, Select};
 use ut_data::{DecodeOptions, DetectorTables, Grouping};
 
 /// First line of a file of sums, unpacked, in any format.
@@ -90,10 +91,10 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes shard `i` of `n` of the events that `selection` chooses of some files, or of a section of the only file:
-    /// its first byte, the byte behind its last one, and the events of the run before it. `None` if a file is not
-    /// regular: another pipe may have the same name.
-    pub fn of(files: &[PathBuf], (shard, selection): ((u64, u64), String), section: Option<[u64; 3]>) -> Option<Self> {
+    /// Makes shard `i` of `n` of the events that `select` takes of some files, or of a section of the only file: its
+    /// first byte, the byte behind its last one, and the events of the run before it. `None` if a file is not regular:
+    /// another pipe may have the same name.
+    pub fn of(files: &[PathBuf], shard: (u64, u64), select: &Select, section: Option<[u64; 3]>) -> Option<Self> {
         // A folder may have another name on another machine.
         let name = |file: &'_ PathBuf| file.file_name().unwrap_or(file.as_os_str()).to_owned();
         let input = |file: &PathBuf| Some((name(file), file.metadata().ok().filter(Metadata::is_file)?.len()));
@@ -105,7 +106,7 @@ impl Part {
         if let Some([start, end, _]) = section {
             inputs = format!("bytes {start} to {end} of {inputs}");
         }
-        let job = format!("{all:?} {selection} {section:?}");
+        let job = format!("{all:?} {} {section:?}", hash(format!("{select:?}").as_bytes()));
         Some(Self { job, inputs, shard, events: 0, hits: 0, numbers: None })
     }
 

@@ -65,7 +65,7 @@ pub struct ClusterArgs {
     #[arg(long)]
     pub no_clustering: bool,
     /// Position of a cluster: mean of the strips weighted by ADC counts, or plain mean.
-    #[arg(long, default_value = "adc", value_parser = one_of!([Position::Adc, Position::Geometric], position_name))]
+    #[arg(long, default_value = "adc", value_parser = one_of!(Position::ALL, Position::name))]
     pub position: Position,
     /// Drop clusters of more strips than this (at least 1).
     #[arg(long, value_name = "N", default_value = "128", value_parser = cluster_size)]
@@ -74,7 +74,7 @@ pub struct ClusterArgs {
     #[arg(long)]
     pub save_above_max: bool,
     /// Strips of flipped sectors count from 511 (Allen since v7r9) or 512 (before) [default: 511].
-    #[arg(long, value_parser = one_of!([Flip::From511, Flip::From512], flip_name))]
+    #[arg(long, value_parser = one_of!(Flip::ALL, Flip::name))]
     flip: Option<Flip>,
 }
 
@@ -228,28 +228,6 @@ fn cluster_size(text: &str) -> Result<NonZeroU32, String> {
 
 pub fn bank_format() -> impl TypedValueParser<Value = BankVersion> {
     one_of!([BankVersion::V4, BankVersion::V5], BankVersion::name)
-}
-
-pub const fn position_name(position: Position) -> &'static str {
-    match position {
-        Position::Adc => "adc",
-        Position::Geometric => "geometric",
-    }
-}
-
-pub const fn flip_name(flip: Flip) -> &'static str {
-    match flip {
-        Flip::From511 => "511",
-        Flip::From512 => "512",
-    }
-}
-
-/// Returns the flip convention of hits from banks of `version`: v4 banks are never flipped.
-pub const fn flip_of(version: BankVersion, flip: Flip) -> &'static str {
-    match version {
-        BankVersion::V4 => "none",
-        BankVersion::V5 => flip_name(flip),
-    }
 }
 
 pub const fn layout_name(layout: Layout) -> &'static str {

@@ -2,20 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use twox_hash::XxHash64;
 use ut_data::DetectorTables;
 use ut_data::detector::{BankVersion, Boards, Geometry};
-use ut_data::input::{Bank, Events, Seen, kind, shape_of, version_in_words};
+use ut_data::input::{Bank, Events, Seen, kind, shape_of};
 use ut_report::Detector;
 
 use crate::Failure;
 use crate::args::DetectorArgs;
 use crate::config;
 use crate::output::detail;
-
-/// Warning about hits of the embedded detector that may not belong to it.
-pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
-name your detector with --boards and --geometry, or in ut-decode.toml";
 
 const NAME_TABLES: &str = "name the tables in ut-decode.toml, which every command reads, or with --boards and --geometry; for \
 events that ut-decode generate made, --synthetic-detector";
@@ -61,23 +56,6 @@ impl DetectorArgs {
         }
         Detector { tables, boards: None, geometry: None }
     }
-}
-
-/// Facts that tell a detector from others, for metadata. Names prove nothing, so tables have their hashes too.
-pub fn facts(detector: &Detector) -> Vec<(&'static str, String)> {
-    let name = |path: &Option<PathBuf>| {
-        path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
-    };
-    let (boards, geometry) = (detector.tables.boards(), detector.tables.geometry());
-    vec![
-        ("boards", name(&detector.boards)),
-        ("boards_hash", hash(&boards.to_bytes())),
-        ("geometry", name(&detector.geometry)),
-        ("geometry_hash", hash(&geometry.to_bytes())),
-        ("grouping", detector.tables.grouping().name().to_owned()),
-        ("bank_version", version_in_words(boards.version.byte())),
-        ("geometry_version", geometry.version.to_string()),
-    ]
 }
 
 /// Checks that events come from a maker that fits this detector; versions of banks are not checked.
@@ -132,11 +110,6 @@ impl Maker {
         }
         Self::Unknown
     }
-}
-
-/// Returns the hash of a file's bytes, as `xxhsum -H64` prints it.
-pub fn hash(bytes: &[u8]) -> String {
-    format!("xxh64:{:016x}", XxHash64::oneshot(0, bytes))
 }
 
 fn is_pipe(file: &Path) -> bool {

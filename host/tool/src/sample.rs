@@ -12,11 +12,11 @@ use ut_data::synth::{Generator, Profile};
 use ut_data::{DecodeOptions, Layout, memory};
 use ut_decoders::cpu::memory_of_threads;
 use ut_decoders::{Backend, Parameters};
-use ut_report::Detector;
+use ut_report::{Detector, SYNTHETIC};
 
 use crate::Failure;
 use crate::args::DetectorArgs;
-use crate::detector::{SYNTHETIC, check_makers, check_versions};
+use crate::detector::{check_makers, check_versions};
 use crate::output::{number, say};
 use tuner::fnv::Fnv;
 

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::args::flip_of;
 use serde_json::{Map, Value, json};
 
 use crate::output::{decimal, number};
@@ -87,7 +86,7 @@ impl Totals {
             hits_of_layer: [0; 4],
             masked: has_mask.then_some(0),
             decoding,
-            flip: flip_of(tables.boards().version, flip),
+            flip: flip.name_for(tables.boards().version),
             counts: Default::default(),
             layer_of_group: tables.layers().into(),
         }

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::args::{DetectorArgs, flip_name, flip_of};
+use crate::args::DetectorArgs;
 use crate::config;
-use crate::detector::hash;
 use crate::output::{count, print_beside, write_json};
 use crate::summary::LAYERS;
 use crate::table::table;
 use serde_json::json;
 use ut_data::DetectorTables;
 use ut_data::detector::{BankVersion, Connection, LANES_PER_BOARD, N_SECTORS, sectors_of_layer};
+use ut_report::hash;
 
 /// Lanes of a sector: 904 sectors of format v5 have one, 144 have two; all of format v4 have one.
 const MOST_LANES: usize = 2;
@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "geometry_version": geometry.version,
         "grouping": tables.grouping().name(),
         "groups": tables.n_groups(),
-        "flip": flip_of(boards.version, config::flip()),
+        "flip": config::flip().name_for(boards.version),
         "layers": layers,
         "odd": odd,
     });
@@ -150,7 +150,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         tables.grouping().name(),
         match boards.version {
             BankVersion::V4 => "none: hits of v4 banks are never flipped".to_owned(),
-            BankVersion::V5 => format!("strips of flipped sectors count from {}", flip_name(config::flip())),
+            BankVersion::V5 => format!("strips of flipped sectors count from {}", config::flip().name()),
         },
     );
     let head = ["layer", "sectors", "lanes", "flipped", "pitch/mm", "x/mm", "y/mm", "z/mm", "dx/dy"];

@@ -2,6 +2,9 @@
 
 use std::num::NonZeroU32;
 
+use crate::detector::BankVersion;
+use crate::named;
+
 /// Rule for a cluster's position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -13,6 +16,8 @@ pub enum Position {
     /// Plain mean of the strips.
     Geometric,
 }
+
+named!("rule for a position" Position: Adc "adc", Geometric "geometric");
 
 /// Number from which the strips of a flipped sector are counted down. Only v5 banks have flipped sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +32,17 @@ pub enum Flip {
     From512,
 }
 
+named!("flip" Flip: From511 "511", From512 "512");
+
 impl Flip {
+    /// Returns the name of the convention for hits of banks of `version`: v4 banks are never flipped.
+    pub const fn name_for(self, version: BankVersion) -> &'static str {
+        match version {
+            BankVersion::V4 => "none",
+            BankVersion::V5 => self.name(),
+        }
+    }
+
     /// The number that the mean strip is subtracted from.
     pub const fn origin(self) -> f32 {
         match self {

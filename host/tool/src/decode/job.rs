@@ -12,8 +12,8 @@ use super::Args;
 use super::outputs::{Outputs, Story, Written};
 use super::work::Batch;
 use crate::Failure;
-use crate::args::{flip_of, layout_name, position_name};
-use crate::detector::{self, SYNTHETIC, check_makers, check_versions, hash};
+use crate::args::layout_name;
+use crate::detector::{check_makers, check_versions};
 use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::signals;
@@ -22,14 +22,12 @@ use ut_bench::Machine;
 use ut_data::detector::Mask;
 use ut_data::error::{WorkError, with_causes};
 use ut_data::input::{Seen, kind};
+use ut_data::job::{Done, LISTED_FAILURES, Reached};
 use ut_data::pipeline::Flow;
 use ut_data::{DecodeOptions, Layout};
 use ut_decoders::Backend;
-use ut_decoders::job::{Done, Reached};
 use ut_files::EventTable;
-use ut_report::Detector;
-
-pub const LISTED_FAILURES: usize = 100;
+use ut_report::{Detector, SYNTHETIC, facts};
 
 const LISTED_RUNS: usize = 100;
 
@@ -393,21 +391,4 @@ pub fn made_by() -> Vec<(&'static str, String)> {
 
 pub fn in_words() -> String {
     format!("{}, commit {}", env!("CARGO_PKG_VERSION"), Machine::COMMIT.unwrap_or("unknown"))
-}
-
-/// Returns the options, tables and mask on which hits depend beside their banks.
-pub fn facts(options: DecodeOptions, detector: &Detector, mask: Option<(&Path, &Mask)>) -> Vec<(&'static str, String)> {
-    let mut facts = vec![
-        ("clustering", options.clustering().to_string()),
-        ("position", position_name(options.position()).to_owned()),
-        ("max_cluster_size", options.max_cluster_size().to_string()),
-        ("save_above_max", options.save_above_max().to_string()),
-        ("flip", flip_of(detector.tables.boards().version, options.flip()).to_owned()),
-    ];
-    facts.extend(detector::facts(detector));
-    if let Some((file, mask)) = mask {
-        facts.push(("mask", file.display().to_string()));
-        facts.push(("mask_hash", hash(&mask.to_bytes())));
-    }
-    facts
 }

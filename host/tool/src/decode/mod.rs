@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use self::job::Taker;
-pub use self::job::{LISTED_FAILURES, facts, in_words, is_broken_pipe, made_by, story};
-pub use self::outputs::Story;
+use self::job::story;
+pub use self::job::{in_words, is_broken_pipe, made_by};
 use self::outputs::{Outputs, Wanted};
 use self::resume::made_with;
 pub use self::select::SelectArgs;
@@ -29,9 +29,9 @@ use clap::builder::PossibleValuesParser;
 use ut_bench::tunable::Subject;
 use ut_data::detector::Mask;
 use ut_data::input::{InputPart, Select};
+use ut_data::job::{BATCH_SIZE, Job, LARGE_BATCH_SIZE};
 use ut_data::pipeline::Flow;
-use ut_decoders::job::{BATCH_SIZE, Job, LARGE_BATCH_SIZE, threads};
-use ut_decoders::{Backend, DecodeError, Parameters};
+use ut_decoders::{Backend, DecodeError, Parameters, threads};
 use ut_files::{Columns, EventTable, HitFormat};
 use ut_report::Detector;
 

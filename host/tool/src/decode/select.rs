@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::Failure;
 use crate::args::one_of;
 use ut_data::input::{Crossing, InputPart, Places, Select, count_events, count_readable, from_utc};
+use ut_report::Part;
 
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Events (counted over all inputs from 0)")]
@@ -58,12 +59,16 @@ fn time(text: &str) -> Result<Range<u64>, String> {
 }
 
 impl SelectArgs {
-    /// Returns the shard, 1 of 1 if none is named, and the other options in words.
-    pub fn part(&self) -> ((u64, u64), String) {
-        let Self { events, run, event_number, time, crossing, shard, skip, limit } = self;
-        let odin = (time, crossing);
-        let others = format!("{:?}", (events, run, event_number, skip, limit));
-        (shard.unwrap_or((1, 1)), if odin == (&None, &None) { others } else { format!("{others} {odin:?}") })
+    /// Returns the selection of the whole job, whatever the shard and the window.
+    fn of_job(&self) -> Select {
+        let select = Select::default().run(self.run).number(self.event_number);
+        let select = select.time(self.time.clone()).crossings(self.crossing.clone());
+        self.events.iter().fold(select, Select::places)
+    }
+
+    /// Returns the part of a job of these files.
+    pub fn part(&self, files: &[PathBuf]) -> Option<Part> {
+        Part::of(files, self.shard.unwrap_or((1, 1)), &self.of_job().window(self.skip, self.limit), None)
     }
 
     /// Returns a warning if only `n` of the events of `--events` were found, unless other options hide their number.
@@ -82,11 +87,7 @@ impl SelectArgs {
 
     /// Returns the selection of the events of `files`; with `keep_going`, none counts behind an unreadable place.
     pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
-        let mut select = Select::default().run(self.run).number(self.event_number);
-        select = select.time(self.time.clone()).crossings(self.crossing.clone());
-        if let Some(places) = &self.events {
-            select = select.places(places);
-        }
+        let mut select = self.of_job();
         if let Some((i, n)) = self.shard {
             let is_pipe = |file: &&PathBuf| file.as_os_str() == "-" || file.exists() && !file.is_file();
             if let Some(pipe) = files.iter().find(is_pipe) {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::summary::Part;
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
+use ut_data::job::{Decoded, Work};
 use ut_data::output::EventRow;
 use ut_data::{BatchReport, BatchView, DetectorTables, UtHits};
-use ut_decoders::job::{Decoded, Work};
 use ut_decoders::{DecodeError, Decoder};
 use ut_files::{Encoded, Encoder, Rows};
 

@@ -1,15 +1,12 @@
 //! `ut-decode report`: a run, or two, on one page.
 
-mod gather;
-
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use self::gather::{GatherError, Gatherer};
 use crate::args::{ClusterArgs, DetectorArgs};
-use crate::decode::{SelectArgs, facts, in_words};
-use crate::detector::{SYNTHETIC, check_makers};
+use crate::decode::{SelectArgs, in_words};
+use crate::detector::check_makers;
 use crate::inputs::{InputArgs, check_standard_input, expand};
 use crate::output::{count, is_quiet, number, on_stdout, print_beside, say, write_file, write_json};
 use crate::paths::Protected;
@@ -17,9 +14,9 @@ use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
 use ut_data::detector::Mask;
 use ut_data::input::{Events, InputPart, Select};
+use ut_decoders::cpu::CpuDecoder;
 use ut_files::NewFile;
-use ut_report::{About, Against};
-pub use ut_report::{Detector, Drawn, Gathered, Part, Sums, SumsError};
+use ut_report::{Against, Gathered, Gatherer, SYNTHETIC, Sums, draw};
 
 /// Draw how the detector behaved during a run, on one page.
 ///
@@ -72,25 +69,6 @@ pub struct Args {
     clustering: ClusterArgs,
 }
 
-/// Draws a run, alone or beside a reference of the same detector and options, whose hits lack those on `mask`.
-pub fn draw(run: &Sums, reference: Option<&Sums>, mask: Option<(&Path, &Mask)>) -> Result<Drawn, SumsError> {
-    let provenance = facts(run.options, &run.detector, mask);
-    let made_by = ("made by", format!("ut-decode {}", in_words()));
-    let of_page = provenance.iter().cloned().chain([made_by]).map(|(name, fact)| (name.to_owned(), fact)).collect();
-    let is_synthetic = std::iter::once(run).chain(reference).any(is_synthetic);
-    let warnings = is_synthetic.then(|| SYNTHETIC.to_owned()).into_iter().collect();
-    let about = About { facts: of_page, warnings, mask: mask.map(|(_, mask)| mask.clone()) };
-    let mut drawn = ut_report::draw(run, reference, &about)?;
-    let provenance = provenance.into_iter().map(|(key, value)| (key.to_owned(), value.into()));
-    drawn.json["provenance"] = provenance.collect::<serde_json::Map<_, _>>().into();
-    Ok(drawn)
-}
-
-/// Returns true if events of another detector were decoded with the synthetic tables.
-fn is_synthetic(sums: &Sums) -> bool {
-    sums.detector.is_embedded() && sums.measured > 0
-}
-
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
     let others = expand(&args.reference)?;
@@ -141,7 +119,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let [events, hits] = [(first.view.events, "event"), (first.view.hits, "hit")].map(|(n, of)| count(n as usize, of));
     let mut text = format!("{events}, {hits} in {:.2} s\n", start.elapsed().as_secs_f64());
     if args.sums.is_none() || args.json.is_some() {
-        let drawn = draw(&first, second.as_ref(), args.mask.as_deref().zip(mask.as_ref()))?;
+        let drawn = draw(
+            &first,
+            second.as_ref(),
+            args.mask.as_deref().zip(mask.as_ref()),
+            &format!("ut-decode {}", in_words()),
+        )?;
         args.output.iter().try_for_each(|output| write_file(output, &drawn.html))?;
         args.json.iter().try_for_each(|path| write_json(path, &drawn.json))?;
         args.mask_out.iter().try_for_each(|path| write_file(path, &drawn.mask))?;
@@ -203,24 +186,20 @@ fn gather(
         n => usize::from(n),
     };
     let mask = args.mask.as_ref().map(|path| Mask::read(path, &detector.tables)).transpose()?;
-    let gatherer = Gatherer {
-        tables: &detector.tables,
-        mask: mask.as_ref(),
-        options: args.clustering.options(),
-        threads,
-        against: against_of(files.first().map(PathBuf::as_path)),
-        check: true,
-        keep_going: args.keep_going,
-        first_place: 0,
-    };
+    let options = args.clustering.options();
+    let gatherer = Gatherer::new(&detector.tables, options)
+        .with_threads(threads)
+        .with_against(Against::of(files.first().map(PathBuf::as_path)))
+        .with_keep_going(args.keep_going)
+        .with_mask(mask.as_ref());
     let output = written(args);
     let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
         check_makers(&detector, &gathered.seen)?;
-        Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
+        Ok(Sums::new(files, Arc::clone(&detector), options, gathered))
     };
     let first = sums(files, &args.select.select(files, args.keep_going)?)?;
-    let first = first.of_part(Part::of(files, args.select.part(), None));
+    let first = first.of_part(args.select.part(files));
     // The places that were chosen are those of the first run.
     let second = if others.is_empty() { reference } else { Some(sums(others, &Select::default())?) };
     Ok((first, second, mask))
@@ -239,7 +218,7 @@ fn with_progress(
     let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
     let (start, mut n) = (Instant::now(), 0);
     signals::end_gently();
-    let gathered = gatherer.gather(&parts, select, |events, read| {
+    let gathered = gatherer.gather(&parts, select, CpuDecoder::new, |events, read| {
         n = events;
         if let Some(progress) = &mut progress {
             let rate = events as f64 / start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
@@ -257,18 +236,10 @@ fn with_progress(
 }
 
 fn warn(sums: &Sums) {
-    for warning in sums.warnings.iter().map(String::as_str).chain(is_synthetic(sums).then_some(SYNTHETIC)) {
+    for warning in sums.warnings.iter().map(String::as_str).chain(sums.is_synthetic().then_some(SYNTHETIC)) {
         say(&format!("warning: {warning}"));
     }
     if sums.view.events == 0 && sums.troubles().is_empty() {
         say("warning: there is no event in the input, or none was selected");
     }
-}
-
-/// Returns the axis of time: the event number if the first event of the first file has one.
-pub fn against_of(first: Option<&Path>) -> Against {
-    let first = first.filter(|file| file.is_file());
-    let numbered =
-        first.is_some_and(|file| matches!(Events::new([file]).next_event(), Ok(Some(event)) if event.number.is_some()));
-    if numbered { Against::Number } else { Against::Place }
 }

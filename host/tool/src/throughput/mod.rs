@@ -18,7 +18,6 @@ use ut_decoders::{Backend, Parameters};
 use ut_report::Detector;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of, seconds};
-use crate::detector::facts;
 use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
@@ -152,7 +151,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("sample".to_owned(), source.clone().into());
             map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
             map.insert("layout".to_owned(), layout_name(layout).into());
-            map.extend(facts(&detector).into_iter().map(|(key, value)| (format!("detector_{key}"), value.into())));
+            map.extend(detector.facts().into_iter().map(|(key, value)| (format!("detector_{key}"), value.into())));
             map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
             map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
             map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());

@@ -9,17 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use self::waiting::Waiting;
-#[cfg(feature = "device")]
-use crate::{Backend, cpu::memory_of_threads, parameters::cores};
-use ut_data::CapacityError;
-use ut_data::error::WorkError;
-use ut_data::input::{
+use crate::CapacityError;
+use crate::error::WorkError;
+use crate::input::{
     Chunk, Chunks, InputError, InputPart, Origin, Parser, Part, RawEvent, Seen, Select, to_allen, to_mep,
 };
-#[cfg(feature = "device")]
-use ut_data::memory;
-use ut_data::pipeline::{Flow, ordered};
-use ut_data::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHits};
+use crate::pipeline::{Flow, ordered};
+use crate::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHits};
 
 /// Mean bytes of a piece of the inputs, with its hits in every form.
 pub const CHUNK_MEMORY: u64 = 48 << 20;
@@ -34,20 +30,8 @@ pub const BATCH_SIZE: usize = 64;
 /// Events of a device's batch, and of a row group of Parquet.
 pub const LARGE_BATCH_SIZE: usize = 256;
 
-/// Returns the number of threads, each with a decoder on `backend`, if `asked` were asked for; 0: one a core.
-#[cfg(feature = "device")]
-pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchMemory> {
-    let n = match (backend, asked) {
-        (Backend::Emulated, _) => 1,
-        // One reads while the device works for the other.
-        (Backend::Cuda, _) => 2,
-        (_, 0) => cores(),
-        (_, n) => n,
-    };
-    let needed = memory_of_threads(n) + 2 * n as u64 * CHUNK_MEMORY;
-    memory::check(format!("decoding with {n} threads"), needed)?;
-    Ok(n)
-}
+/// Most failures of files that a job lists.
+pub const LISTED_FAILURES: usize = 100;
 
 /// A decoded batch.
 #[expect(missing_docs, reason = "the names say it")]

@@ -1,0 +1,237 @@
+//! Sums up files: every thread decodes its share, and the shares are merged at the end.
+
+use std::path::Path;
+
+use super::{Against, Gathered, RunFiller, RunView, troubles};
+use ut_data::detector::Mask;
+use ut_data::error::WorkError;
+use ut_data::input::{Bank, Events, InputPart, Origin, RawEvent, Seen, Select, banks_of};
+use ut_data::job::{BATCH_SIZE, CHUNK_MEMORY, Decoded, Job, LISTED_FAILURES, Work};
+use ut_data::memory::{TooMuchMemory, check};
+use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
+
+/// Bytes of a thread's decoder, stack and view, with its work buffers.
+const THREAD_MEMORY: u64 = 28 << 20;
+
+impl Against {
+    /// Returns the axis of time of some inputs: the event number if the first event of `first`, the first file, has one.
+    pub fn of(first: Option<&Path>) -> Self {
+        let number = |file| Events::new([file]).next_event().ok().flatten().and_then(|event| event.number);
+        first.filter(|file| file.is_file()).and_then(number).map_or(Self::Place, |_| Self::Number)
+    }
+}
+
+/// Decodes files and sums up their hits and troubles.
+///
+/// A page about a run, in a program without the command-line tool:
+///
+/// ```
+/// # use std::{error::Error, path::{Path, PathBuf}, sync::Arc};
+/// use ut_data::input::{InputPart, Select};
+/// use ut_data::{DecodeOptions, Decoder, DetectorTables};
+/// use ut_report::{Against, Detector, Gatherer, Sums, draw};
+///
+/// /// `decoder` is `CpuDecoder::new`.
+/// fn page<D: Decoder>(
+///     files: &[PathBuf],
+///     detector: Arc<Detector>,
+///     decoder: impl Fn(&DetectorTables, DecodeOptions) -> D,
+/// ) -> Result<String, Box<dyn Error>> {
+///     let (options, against) = (DecodeOptions::default(), Against::of(files.first().map(PathBuf::as_path)));
+///     let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
+///     let gatherer = Gatherer::new(&detector.tables, options).with_against(against).with_threads(4);
+///     let gathered = gatherer.gather(&parts, &Select::default(), decoder, |_events, _bytes| true)?;
+///     gathered.seen.check_makers(&detector.tables)?;
+///     let sums = Sums::new(files, detector, options, gathered);
+///     assert!(sums.troubles().is_empty(), "files that cannot be read, or of another version");
+///     Ok(draw(&sums, None, None, "my program 1.0")?.html)
+/// }
+/// ```
+///
+/// Sums of parts of a run, made at different places, are [added](super::Sums::add) and drawn as one.
+#[derive(Clone, Debug)]
+pub struct Gatherer<'a> {
+    tables: &'a DetectorTables,
+    options: DecodeOptions,
+    threads: usize,
+    against: Against,
+    check: bool,
+    keep_going: bool,
+    first_place: u64,
+    mask: Option<&'a Mask>,
+}
+
+struct Worker<'a, D> {
+    decoder: D,
+    tables: &'a DetectorTables,
+    against: Against,
+    mask: Option<&'a Mask>,
+    filler: &'a mut RunFiller,
+}
+
+impl<D> Worker<'_, D> {
+    /// Returns the number of an event that pictures against time are over.
+    fn key(&self, number: Option<u64>, origin: Origin) -> Option<u64> {
+        match self.against {
+            Against::Number => number,
+            Against::Place => Some(origin.place),
+        }
+    }
+}
+
+impl<D: Decoder> Work for Worker<'_, D> {
+    type Made = ();
+
+    const LOOKS: bool = true;
+
+    fn look(&mut self, event: &RawEvent<'_>, origin: Origin) {
+        self.filler.add_banks(event, self.key(event.number, origin));
+    }
+
+    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        self.decoder.decode(batch, hits, report)
+    }
+
+    fn make(&mut self, decoded: Decoded<'_>) -> Result<(), WorkError> {
+        let Decoded { batch, origins, hits, report, .. } = decoded;
+        let keys: Vec<Option<u64>> =
+            (0..batch.n_events).map(|e| self.key(batch.meta_of(e).event, origins[e])).collect();
+        self.mask.map(|mask| hits.retain(|id| !mask.contains(id)));
+        self.filler.add(hits, report, |e| keys[e]);
+        add_troubles(self.filler, self.tables, batch, report, origins);
+        Ok(())
+    }
+}
+
+fn add_troubles(
+    filler: &mut RunFiller,
+    tables: &DetectorTables,
+    batch: BatchView<'_>,
+    report: &BatchReport,
+    origins: &[Origin],
+) {
+    let mut banks: Vec<Bank<'_>> = Vec::new();
+    for (e, event) in report.events.iter().enumerate().filter(|(_, event)| event.has_trouble()) {
+        let place = origins[e].place;
+        if event.get(Count::BrokenEvent) > 0 {
+            filler.add_trouble(Count::BrokenEvent, 1, None, place);
+        }
+        banks_of(batch, e, &mut banks);
+        troubles(tables.boards(), banks.iter().copied(), |trouble| {
+            filler.add_trouble(trouble.count, trouble.n, trouble.board, place);
+        });
+    }
+}
+
+impl<'a> Gatherer<'a> {
+    /// Prepares sums over hits that are decoded with these tables and options.
+    pub fn new(tables: &'a DetectorTables, options: DecodeOptions) -> Self {
+        Self {
+            tables,
+            options,
+            threads: 1,
+            against: Against::default(),
+            check: true,
+            keep_going: false,
+            first_place: 0,
+            mask: None,
+        }
+    }
+
+    /// Sets the number of threads, at least 1, each with a decoder. Default: 1.
+    #[must_use]
+    pub const fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets the axis of the charts against time. Default: the event number.
+    #[must_use]
+    pub const fn with_against(mut self, against: Against) -> Self {
+        self.against = against;
+        self
+    }
+
+    /// Compares the checksums of events, or not. Default: true.
+    #[must_use]
+    pub const fn with_checksums(mut self, check: bool) -> Self {
+        self.check = check;
+        self
+    }
+
+    /// Goes on with the next file after one that cannot be read to its end. Default: false.
+    #[must_use]
+    pub const fn with_keep_going(mut self, keep_going: bool) -> Self {
+        self.keep_going = keep_going;
+        self
+    }
+
+    /// Counts the first event as number `place` of the run: the number of events in the parts before. Default: 0.
+    #[must_use]
+    pub const fn with_first_place(mut self, place: u64) -> Self {
+        self.first_place = place;
+        self
+    }
+
+    /// Leaves out the hits on a mask. Default: none.
+    #[must_use]
+    pub const fn with_mask(mut self, mask: Option<&'a Mask>) -> Self {
+        self.mask = mask;
+        self
+    }
+
+    /// Sums up the events of `parts` that `select` takes. `decoder` makes the decoder of each thread (`CpuDecoder::new`);
+    /// `go_on` gets the number of events and of bytes of the files so far, and returns false to end early. Failures of
+    /// files are in [`Gathered`].
+    ///
+    /// # Errors
+    /// If the threads would take more memory than there is.
+    pub fn gather<D: Decoder>(
+        &self,
+        parts: &[InputPart],
+        select: &Select,
+        decoder: impl Fn(&DetectorTables, DecodeOptions) -> D,
+        mut go_on: impl FnMut(u64, u64) -> bool,
+    ) -> Result<Gathered, TooMuchMemory> {
+        let (tables, against, mask, n) = (self.tables, self.against, self.mask, self.threads.max(1));
+        check(format!("a report with {n} threads"), (n as u64).saturating_mul(2 * CHUNK_MEMORY + THREAD_MEMORY))?;
+        let mut fillers: Vec<RunFiller> = (0..n).map(|_| RunFiller::new(tables, against)).collect();
+        let worker = |filler| Worker { decoder: decoder(tables, self.options), tables, against, mask, filler };
+        let workers = fillers.iter_mut().map(worker).collect();
+        let job = Job {
+            parts: parts.to_vec(),
+            select: select.clone(),
+            check: self.check,
+            by_file: false,
+            layout: None,
+            together: false,
+            keep_going: self.keep_going,
+            first_place: self.first_place,
+            clusters: true,
+            tables,
+        };
+        let (mut seen, mut failures) = (Seen::default(), Vec::new());
+        job.run(
+            workers,
+            || Some(BATCH_SIZE),
+            |reached, _, done| {
+                let mut more = true;
+                match done {
+                    Ok(done) => seen.merge(done.seen),
+                    Err(error) => {
+                        more = self.keep_going && error.is_of_input();
+                        if failures.len() < LISTED_FAILURES {
+                            failures.push(error);
+                        }
+                    }
+                }
+                go_on(seen.events, reached.bytes) && more
+            },
+        );
+        let mut view = RunView::new(tables, against);
+        for filler in fillers {
+            view.merge(&filler.finish());
+        }
+        Ok(Gathered { view, seen, failures })
+    }
+}
