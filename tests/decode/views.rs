@@ -1,5 +1,7 @@
 //! Views for people: troubles bank by bank, and the sums over the hits of a run.
 
+use std::sync::Arc;
+
 use crate::suite::backends::decode;
 use crate::suite::events::{Event, VERSIONS, allen_batch, borrowed, changed, generated, tables, v4_payload};
 use crate::suite::nasty;
@@ -7,8 +9,10 @@ use proptest::test_runner::TestRunner;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Cluster, Count, EventReport, Kind};
 use ut_decoding::detector::{BankVersion, Lane, Slot, layer_of};
-use ut_decoding::input::{BankEntry, Format, RawEvent};
-use ut_decoding::views::{self, Against, BankTrouble, MOST_BINS, Neighbours, RunFiller, RunView};
+use ut_decoding::input::{BankEntry, EventHeader, Format, InputPart, MdfWriter, RawEvent, Select};
+use ut_decoding::views::{
+    self, Against, BankTrouble, Detector, Gatherer, MOST_BINS, Neighbours, RunFiller, RunView, Sums,
+};
 use ut_decoding::{Bank, BatchReport, CpuDecoder, DecodeOptions, Decoder, DetectorTables, LhcbId, UtHits};
 
 #[test]
@@ -43,6 +47,25 @@ fn troubles_by_bank_add_up_to_what_the_reference_counts() {
             assert_eq!(seen.get(count) > 0, possible, "{count:?} in {version:?}");
         }
     }
+}
+
+#[test]
+fn a_run_is_summed_up_and_drawn_by_the_library_alone() {
+    let detector = Arc::new(Detector { tables: tables(BankVersion::V5), boards: None, geometry: None });
+    let (options, events) = (DecodeOptions::default(), generated(BankVersion::V5, 5));
+    let part = |events: &[Event]| {
+        let (mut writer, header) = (MdfWriter::new(Vec::new()), EventHeader::default());
+        events.iter().for_each(|event| writer.write(&header, borrowed(event)).unwrap());
+        let parts = [InputPart::memory("run.mdf", writer.finish().unwrap())];
+        let gatherer = Gatherer::new(&detector.tables, options).with_threads(2);
+        let gathered = gatherer.gather(&parts, &Select::default(), CpuDecoder::new, |_, _| true).unwrap();
+        Sums::new(&["run.mdf".into()], Arc::clone(&detector), options, gathered)
+    };
+    let (whole, mut first) = (part(&events), part(&events[..2]));
+    first.add(&part(&events[2..])).unwrap();
+    assert_eq!((first.view.events, &first.view), (5, &whole.view));
+    let drawn = views::draw(&whole, None, None, "a program").unwrap();
+    assert!(drawn.html.contains("a program") && drawn.json["provenance"]["grouping"] == "y-rows");
 }
 
 #[test]
