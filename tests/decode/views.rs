@@ -55,7 +55,9 @@ fn a_run_is_summed_up_and_drawn_by_the_library_alone() {
     let (options, events) = (DecodeOptions::default(), generated(BankVersion::V5, 5));
     let part = |events: &[Event]| {
         let (mut writer, header) = (MdfWriter::new(Vec::new()), EventHeader::default());
-        events.iter().for_each(|event| writer.write(&header, borrowed(event)).unwrap());
+        for event in events {
+            writer.write(&header, borrowed(event)).unwrap();
+        }
         let parts = [InputPart::memory("run.mdf", writer.finish().unwrap())];
         let gatherer = Gatherer::new(&detector.tables, options).with_threads(2);
         let gathered = gatherer.gather(&parts, &Select::default(), CpuDecoder::new, |_, _| true).unwrap();
