@@ -1,16 +1,14 @@
 //! Finds good launch parameters, and keeps them.
 //!
 //! A kernel, a program or a replayed recording can be tuned: it needs a [`Space`] of parameters and a [`Device`] that
-//! measures one configuration. [`tune()`] is a whole tuning, [`online`] tunes during real work, [`store`] keeps
-//! results.
+//! measures one configuration. [`tuned()`] tunes an operation when a machine first uses it, [`tune()`] is a whole tuning,
+//! [`online`] tunes during real work, [`store`] keeps results.
 
 #[cfg(feature = "cli")]
 pub mod cli;
 mod decide;
 mod device;
 pub mod expression;
-#[cfg(feature = "store")]
-mod first_use;
 pub mod fnv;
 #[cfg(feature = "store")]
 pub mod interchange;
@@ -25,6 +23,8 @@ pub mod space;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod strategy;
+#[cfg(feature = "store")]
+mod tuned;
 pub mod watch;
 
 use std::fmt;
@@ -34,8 +34,6 @@ pub use decide::{chain, compare, cost, drift, statistics, verdict, workloads};
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay};
 #[cfg(feature = "store")]
-pub use first_use::first_use;
-#[cfg(feature = "store")]
 pub use search::{
     budget, racing, session,
     tune::{tune, tune_watched},
@@ -43,6 +41,8 @@ pub use search::{
 pub use space::builder::SpaceBuilder;
 pub use space::file::{parse_toml, read_space};
 pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};
+#[cfg(feature = "store")]
+pub use tuned::{Operation, Source, Tuned, forced, stub, tuned};
 
 /// Value of one parameter.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]

@@ -127,7 +127,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         display(&args.a),
         display(&args.b),
         evidence(&comparison.judgement),
-        trouble(&mut *watch, &comparison.judgement)
+        trouble(&comparison)
     );
     print_beside(args.json.as_deref(), &text)?;
     Ok(match verdict {

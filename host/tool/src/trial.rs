@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use tuner::compare::Plan;
+use tuner::compare::{Comparison, Plan};
 use tuner::report::words::percent;
-use tuner::verdict::{Judgement, Method, Rules};
+use tuner::verdict::{Judgement, Method, Rules, Verdict};
 use tuner::watch::{Limits, Watch};
 use ut_bench::decoding::DecodeDevice;
 use ut_bench::environment::watch;
@@ -143,13 +143,12 @@ impl RuleArgs {
     }
 }
 
-/// Returns the state of the machine if it is in trouble, the usual cause of discarded samples.
-pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
-    let state = watch.look();
-    if judgement.discarded == 0 || !state.is_disturbed(&watch.limits()) {
-        return String::new();
+/// Returns the state of the machine and the remedy as a line, if samples were discarded for it and nothing was decided.
+pub fn trouble(comparison: &Comparison) -> String {
+    match (&comparison.trouble, comparison.judgement.verdict) {
+        (Some(trouble), Verdict::CannotTell(_)) => format!("note                {trouble}\n"),
+        _ => String::new(),
     }
-    format!("note                {}\n", state.in_words())
 }
 
 /// Returns the evidence of a judgement, a line each.

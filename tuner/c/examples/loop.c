@@ -30,11 +30,14 @@ int main(void)
 {
     const int64_t sizes[] = {1, 4, 16, 64, 256};
     const tuner_parameter parameters[] = {{sizes, 5, 1}, {sizes, 5, 1}};
-    tuner_kernel *kernel = tuner_new(parameters, 2, valid, 300.0);
+    tuner_kernel *kernel = tuner_new(parameters, 2, valid, NULL);
     static double times[100000];
     int launches = 0;
 
-    if (!kernel) return EXIT_FAILURE;
+    if (!kernel) {
+        fprintf(stderr, "%s\n", tuner_error());
+        return EXIT_FAILURE;
+    }
     for (; launches < 100000 && !tuner_is_complete(kernel); launches++) {
         tuner_begin(kernel);
         clock_t begin = clock();

@@ -4,7 +4,7 @@
 //! temperature, other load) and the position affect all alike. [`verdict`](super::verdict) judges the blocks.
 
 use crate::objective::is_cost;
-use crate::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
+use crate::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use crate::watch::{State, Watch};
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 use chacha20::ChaCha8Rng;
@@ -66,19 +66,8 @@ pub(crate) struct Measured {
     times: Vec<Vec<f64>>,
     discarded: usize,
     states: Vec<State>,
-}
-
-impl From<Measured> for Block {
-    /// Takes the first two configurations.
-    fn from(measured: Measured) -> Self {
-        let mut times = measured.times.into_iter();
-        Self {
-            a: times.next().unwrap_or_default(),
-            b: times.next().unwrap_or_default(),
-            discarded: measured.discarded,
-            states: measured.states,
-        }
-    }
+    /// State of the machine, and the remedy, after the last round that was discarded.
+    trouble: Option<String>,
 }
 
 pub(crate) fn measure_block(
@@ -89,7 +78,8 @@ pub(crate) fn measure_block(
     lot: &mut ChaCha8Rng,
 ) -> Result<Measured, Dropped> {
     let limits = watch.limits();
-    let mut measured = Measured { times: vec![Vec::new(); configs.len()], discarded: 0, states: Vec::new() };
+    let mut measured =
+        Measured { times: vec![Vec::new(); configs.len()], discarded: 0, states: Vec::new(), trouble: None };
     watch.look();
     // Pairs of rounds are kept or discarded whole: the verdict relies on the order drawn for the pair.
     for pair in turns(configs.len(), plan.rounds.max(1), lot).chunks(2) {
@@ -101,6 +91,7 @@ pub(crate) fn measure_block(
         let state = watch.look();
         if state.is_disturbed(&limits) {
             measured.discarded += pair.len() * configs.len();
+            measured.trouble = Some(state.trouble(&limits));
             continue;
         }
         for (times, fresh) in measured.times.iter_mut().zip(fresh) {
@@ -135,9 +126,13 @@ pub(crate) fn warm_up(device: &mut dyn Device, config: &Config, launches: usize)
 pub struct Comparison {
     pub judgement: Judgement,
     pub blocks: Vec<Block>,
+    /// State of the machine when samples were last discarded, and the remedy.
+    #[serde(default)]
+    pub trouble: Option<String>,
 }
 
-/// Measures `a` against `b` in blocks until a look decides or the horizon is reached.
+/// Measures `a` against `b` in blocks until a look decides, or finds that the machine is too busy for a decision, or the
+/// horizon is reached.
 ///
 /// # Errors
 /// If a measurement fails; `side` is 0 for `a`, 1 for `b`.
@@ -148,33 +143,13 @@ pub fn compare(
     plan: &Plan,
     watch: &mut dyn Watch,
 ) -> Result<Comparison, Dropped> {
-    let mut lot = ChaCha8Rng::seed_from_u64(plan.seed);
-    for (side, config) in [a, b].into_iter().enumerate() {
-        warm_up(device, config, plan.warm_up).map_err(|failure| Dropped { side, failure })?;
+    let candidate = std::slice::from_ref(b);
+    let contest = contest(device, a, candidate, &plan.rules, plan, watch);
+    let Contest { mut fates, mut blocks, trouble } = contest.map_err(|failure| Dropped { side: 0, failure })?;
+    match fates.remove(0) {
+        Fate::Judged(judgement) => Ok(Comparison { judgement, blocks: blocks.remove(0), trouble }),
+        Fate::Failed(failure) => Err(Dropped { side: 1, failure }),
     }
-    let mut blocks = Vec::new();
-    let mut judgement = judge(&blocks, &plan.rules);
-    // Blocks without a sample do not count towards a look, but towards the end.
-    for _ in 0..2 * plan.rules.horizon() {
-        let measured = measure_block(device, &[a, b], plan, watch, &mut lot)?;
-        blocks.push(Block::from(measured));
-        if blocks.len() >= SPOILT && blocks.iter().all(|block| block.a.is_empty()) {
-            break;
-        }
-        let good = blocks.iter().filter(|block| !block.a.is_empty()).count();
-        if plan.rules.looks.contains(&good) {
-            judgement = judge(&blocks, &plan.rules);
-            if good >= plan.rules.horizon() || !matches!(judgement.verdict, Verdict::CannotTell(_)) {
-                return Ok(Comparison { judgement, blocks });
-            }
-        }
-    }
-    // The horizon was not reached: the discarded samples decide the reason.
-    let seen = judge(&blocks, &plan.rules);
-    if matches!(seen.verdict, Verdict::CannotTell(_)) {
-        judgement = seen;
-    }
-    Ok(Comparison { judgement, blocks })
 }
 
 /// Fate of a candidate.
@@ -252,8 +227,9 @@ pub fn decide(
         winner: None,
         confirmation: None,
     };
-    let fates = match screen(device, default, candidates, plan, watch) {
-        Ok(fates) => fates,
+    let rules = plan.rules.of_family(candidates.len());
+    let fates = match contest(device, default, candidates, &rules, plan, watch) {
+        Ok(contest) => contest.fates,
         Err(failure) => {
             decision.ruling = Ruling::NoDefault(failure);
             return decision;
@@ -292,24 +268,40 @@ pub fn decide(
     decision
 }
 
-/// Holds the first round; returns a fate for each candidate, or the failure of the default.
-fn screen(
+/// Candidates' fates, and the blocks in which each was measured against the default.
+struct Contest {
+    fates: Vec<Fate>,
+    blocks: Vec<Vec<Block>>,
+    /// State of the machine when samples were last discarded, and the remedy.
+    trouble: Option<String>,
+}
+
+/// Measures all candidates against the default in shared blocks until looks have settled all, or found the machine too
+/// busy, or the horizon is reached.
+///
+/// # Errors
+/// If the default fails.
+fn contest(
     device: &mut dyn Device,
     default: &Config,
     candidates: &[Config],
+    rules: &Rules,
     plan: &Plan,
     watch: &mut dyn Watch,
-) -> Result<Vec<Fate>, Failure> {
-    let rules = plan.rules.of_family(candidates.len());
+) -> Result<Contest, Failure> {
     let mut lot = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut fates: Vec<Option<Fate>> = vec![None; candidates.len()];
     let mut blocks: Vec<Vec<Block>> = vec![Vec::new(); candidates.len()];
+    // At the last look.
+    let mut judged = vec![judge(&[], rules); candidates.len()];
+    let mut trouble = None;
     warm_up(device, default, plan.warm_up)?;
     for (fate, config) in fates.iter_mut().zip(candidates) {
         *fate = warm_up(device, config, plan.warm_up).err().map(Fate::Failed);
     }
+    // Blocks without a sample do not count towards a look, but towards the end.
     let (mut good, mut tries) = (0, 0);
-    while good < rules.horizon() && tries < 2 * rules.horizon() {
+    while good < rules.horizon() && tries < 2 * rules.horizon() && !(good == 0 && tries >= SPOILT) {
         let live: Vec<usize> = (0..candidates.len()).filter(|i| fates[*i].is_none()).collect();
         if live.is_empty() {
             break;
@@ -325,6 +317,7 @@ fn screen(
             }
         };
         tries += 1;
+        trouble = measured.trouble.or(trouble);
         let (of_default, of_live) = measured.times.split_at(1);
         for (i, times) in live.iter().zip(of_live) {
             blocks[*i].push(Block {
@@ -339,34 +332,42 @@ fn screen(
         }
         good += 1;
         if rules.looks.contains(&good) {
-            close_cases(&live, &blocks, &rules, good, &mut fates);
+            for &i in &live {
+                judged[i] = judge(&blocks[i], rules);
+            }
+            close_cases(&live, &judged, rules, good, &mut fates);
         }
     }
-    let rest =
-        |(fate, blocks): (Option<Fate>, Vec<Block>)| fate.unwrap_or_else(|| Fate::Judged(judge(&blocks, &rules)));
-    Ok(fates.into_iter().zip(blocks).map(rest).collect())
+    let rest = |((fate, blocks), judged): ((Option<Fate>, &Vec<Block>), Judgement)| {
+        fate.unwrap_or_else(|| {
+            // Only a look decides; behind the last one, the discarded samples tell the reason.
+            let seen = judge(blocks, rules);
+            Fate::Judged(if matches!(seen.verdict, Verdict::CannotTell(_)) { seen } else { judged })
+        })
+    };
+    let fates = fates.into_iter().zip(&blocks).zip(judged).map(rest).collect();
+    Ok(Contest { fates, blocks, trouble })
 }
 
 /// Settles, at a look, the candidates for which more blocks cannot change the choice.
-fn close_cases(live: &[usize], blocks: &[Vec<Block>], rules: &Rules, good: usize, fates: &mut [Option<Fate>]) {
-    let judged: Vec<(usize, Judgement)> = live.iter().map(|i| (*i, judge(&blocks[*i], rules))).collect();
-    let leader = judged
-        .iter()
+fn close_cases(live: &[usize], judged: &[Judgement], rules: &Rules, good: usize, fates: &mut [Option<Fate>]) {
+    let of_live = || live.iter().map(|&i| (i, &judged[i]));
+    let leader = of_live()
         .filter(|(_, judgement)| judgement.verdict == Verdict::Better(Side::B))
         .map(|(_, judgement)| judgement.high)
         .fold(f64::INFINITY, f64::min);
     // More blocks for the better candidates matter only while others may still catch up.
-    let undecided =
-        judged.iter().filter(|(_, j)| matches!(j.verdict, Verdict::CannotTell(_)) && j.low <= leader).count();
-    for (i, judgement) in judged {
+    let may_catch_up = |j: &Judgement| matches!(j.verdict, Verdict::CannotTell(_)) && j.low <= leader;
+    let undecided = of_live().any(|(_, judgement)| may_catch_up(judgement));
+    for (i, judgement) in of_live() {
         let beaten = judgement.low > leader + rules.indifference;
         let settled = match judgement.verdict {
-            Verdict::Better(Side::A) | Verdict::Same => true,
-            Verdict::Better(Side::B) => undecided == 0,
+            Verdict::Better(Side::A) | Verdict::Same | Verdict::CannotTell(Reason::Throttled) => true,
+            Verdict::Better(Side::B) => !undecided,
             Verdict::CannotTell(_) => good >= rules.horizon(),
         };
         if settled || beaten {
-            fates[i] = Some(Fate::Judged(judgement));
+            fates[i] = Some(Fate::Judged(judgement.clone()));
         }
     }
 }

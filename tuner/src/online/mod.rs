@@ -18,7 +18,8 @@
 //! ```
 //!
 //! A launch waits neither for another worker's lock nor for an event: a worker that finds the tuner busy launches the
-//! best known configuration, untimed.
+//! best known configuration, untimed. Once the best is locked, one launch in four is timed, to notice a change of the
+//! workload; the others cost a counter.
 
 mod scan;
 mod worker;
@@ -28,7 +29,7 @@ pub use worker::{Elapsed, Event, Progress, Worker};
 use super::{Config, Failure, Value};
 use scan::Scan;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,35 +43,80 @@ enum Cause {
     Period,
 }
 
-/// Settings of an on-line tuner.
+/// Statistic that represents the samples of a configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Statistic {
+    /// The median, which a slow launch now and then does not move.
+    #[default]
+    Median,
+    /// The mean: the time of all launches together.
+    Mean,
+    /// The maximum: for work that waits for its slowest launch. There is no run-off, because the maximum of more samples
+    /// is larger.
+    Maximum,
+}
+
+/// Time after which every configuration is sampled again, one sample of each replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Again {
+    /// Five minutes; later if the launches since the last scan do not yet pay for the next: a scan loses at most 0.2 %
+    /// of them.
+    #[default]
+    Usual,
+    /// This time, whatever a scan costs.
+    After(Duration),
+    /// This number of launches, whatever a scan costs.
+    AfterLaunches(u64),
+    /// Never.
+    Never,
+}
+
+/// Settings of an on-line tuner, all at their defaults unless a method changes one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Samples of each configuration (M), of which the median counts. Default 5.
-    pub samples: usize,
-    /// Samples of a round of the run-off between the most promising configurations; 0 for none, as in HOOMD-blue.
-    /// Default 10.
-    pub run_off: usize,
-    /// Share of launches, and of their time, that may explore after the first tuning, except after drift. Default
-    /// 0.002.
-    pub explore_share: f64,
-    /// Launches after which every configuration is sampled again; `None` for never. Default one million.
-    pub rescan_after: Option<u64>,
-    /// Time after which every configuration is sampled again; `None` for never. Default five minutes.
-    pub rescan_every: Option<Duration>,
-    /// Seed of the orders.
-    pub seed: u64,
+    samples: usize,
+    statistic: Statistic,
+    run_off: usize,
+    again: Again,
+    seed: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            samples: 5,
-            run_off: 10,
-            explore_share: 0.002,
-            rescan_after: Some(1_000_000),
-            rescan_every: Some(Duration::from_mins(5)),
-            seed: 1,
-        }
+        Self { samples: 5, statistic: Statistic::Median, run_off: 10, again: Again::Usual, seed: 1 }
+    }
+}
+
+impl Options {
+    /// Takes `samples` of each configuration (M), at least 1, which the statistic sums up. Default 5.
+    #[must_use]
+    pub fn with_samples(self, samples: usize) -> Self {
+        Self { samples: samples.max(1), ..self }
+    }
+
+    /// Compares configurations by this statistic of their samples. Default the median.
+    #[must_use]
+    pub fn with_statistic(self, statistic: Statistic) -> Self {
+        Self { statistic, ..self }
+    }
+
+    /// Takes `samples` in the first round of the run-off between the most promising configurations; 0 for no run-off,
+    /// as in HOOMD-blue. Default 10.
+    #[must_use]
+    pub fn with_run_off(self, samples: usize) -> Self {
+        Self { run_off: samples, ..self }
+    }
+
+    /// Samples every configuration again after this period. Default [`Again::Usual`].
+    #[must_use]
+    pub fn with_again(self, again: Again) -> Self {
+        Self { again, ..self }
+    }
+
+    /// Draws the orders of the sweeps from this seed. Default 1.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 }
 
@@ -148,13 +194,26 @@ struct Shared {
     default: usize,
     begun: Instant,
     scan: Mutex<Scan>,
-    /// Configuration in use, for workers that find the tuner busy.
+    /// Configuration in use, for workers that find the tuner busy or have nothing to ask it.
     current: AtomicUsize,
+    /// True while no scan is going on.
+    locked: AtomicBool,
+    /// True once all configurations failed.
+    failed: AtomicBool,
+    /// Number of launches so far.
+    launches: AtomicU64,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Scan> {
         self.scan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the workers the state of the scan.
+    fn publish(&self, scan: &Scan) {
+        self.current.store(scan.current(), Relaxed);
+        self.locked.store(!scan.is_scanning(), Relaxed);
+        self.failed.store(scan.last_failure().is_some(), Relaxed);
     }
 }
 
@@ -179,8 +238,17 @@ impl Tuner {
             _ => {}
         }
         let scan = Mutex::new(Scan::new(configs.len(), default, options));
-        let (begun, current) = (Instant::now(), AtomicUsize::new(default));
-        Ok(Self { shared: Arc::new(Shared { configs, default, begun, scan, current }) })
+        let shared = Shared {
+            configs,
+            default,
+            begun: Instant::now(),
+            scan,
+            current: AtomicUsize::new(default),
+            locked: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            launches: AtomicU64::new(0),
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Returns the configuration in use.
@@ -194,9 +262,21 @@ impl Tuner {
         &self.shared.configs[self.shared.default]
     }
 
-    /// Returns true once the first tuning is complete.
+    /// Returns true once the first tuning is complete; false if all configurations failed.
     pub fn is_complete(&self) -> bool {
         self.shared.lock().is_complete()
+    }
+
+    /// Returns the last failure if all configurations failed: then the default stays, and nothing is timed any more.
+    pub fn failure(&self) -> Option<Failure> {
+        self.shared.failed.load(Relaxed).then(|| self.shared.lock().last_failure().cloned()).flatten()
+    }
+
+    /// Samples every configuration again, as after a period. Does nothing during a scan.
+    pub fn scan_again(&self) {
+        let mut scan = self.shared.lock();
+        scan.scan_again();
+        self.shared.publish(&scan);
     }
 
     /// Returns true if a scan is going on.
@@ -206,7 +286,7 @@ impl Tuner {
 
     /// Returns the counters.
     pub fn counters(&self) -> Counters {
-        self.shared.lock().counters
+        Counters { launches: self.shared.launches.load(Relaxed), ..self.shared.lock().counters }
     }
 
     /// Uses `config` as if the first tuning had found it.
@@ -227,6 +307,7 @@ impl Tuner {
 
     /// Returns the result; `None` before the first tuning is complete.
     pub fn report(&self) -> Option<Report> {
+        let counters = self.counters();
         let scan = self.shared.lock();
         let current = scan.current();
         let configs = &self.shared.configs;
@@ -239,7 +320,7 @@ impl Tuner {
                 .filter(|(_, samples)| !samples.is_empty())
                 .collect(),
             failed: (0..configs.len()).filter_map(|i| Some((configs[i].clone(), scan.failure(i)?.clone()))).collect(),
-            counters: scan.counters,
+            counters,
         })
     }
 
@@ -251,7 +332,7 @@ impl Tuner {
             return Err(OnlineError(format!("{config:?} failed before: {}", failure.message)));
         }
         change(&mut scan, index);
-        self.shared.current.store(scan.current(), Relaxed);
+        self.shared.publish(&scan);
         Ok(())
     }
 }

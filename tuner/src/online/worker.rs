@@ -39,12 +39,17 @@ const IN_FLIGHT: usize = 64;
 /// Number of later launches of the same worker after which an unfinished launch counts as lost.
 const FORGOTTEN: u64 = 100_000;
 
+/// Launches of a locked tuner for each one that is timed.
+const UNTIMED: u64 = 3;
+
 /// Worker of one thread: `begin`, launch with `param`, `end`. Never waits for a launch or another worker.
 pub struct Worker<E: Event> {
     shared: Arc<Shared>,
     config: usize,
     ticket: Option<Ticket>,
     launches: u64,
+    /// Number of the launch from which on a locked tuner is asked again.
+    asks_at: u64,
     pending: VecDeque<(Ticket, E, f64, u64)>,
     /// Results that arrived while another worker held the tuner.
     held_back: Vec<(Ticket, Returned)>,
@@ -67,6 +72,7 @@ impl Tuner {
             config: self.shared.current.load(Relaxed),
             ticket: None,
             launches: 0,
+            asks_at: 0,
             pending: VecDeque::new(),
             held_back: Vec::new(),
         }
@@ -77,7 +83,12 @@ impl<E: Event> Worker<E> {
     /// Collects the times of finished launches, and chooses the configuration of the next one. Call before a launch.
     pub fn begin(&mut self) -> &Config {
         self.launches += 1;
+        let all = self.shared.launches.fetch_add(1, Relaxed) + 1;
         self.poll();
+        if self.ticket.is_none() && self.launches < self.asks_at && self.shared.locked.load(Relaxed) {
+            self.config = self.shared.current.load(Relaxed);
+            return self.param();
+        }
         if let Some(ticket) = self.ticket.take() {
             // The last launch was not ended.
             self.held_back.push((ticket, Returned::Unused));
@@ -86,8 +97,9 @@ impl<E: Event> Worker<E> {
         match try_lock(&self.shared) {
             Some(mut scan) if !full => {
                 deliver(&mut self.held_back, &mut scan);
-                (self.config, self.ticket) = scan.assign(self.shared.begun.elapsed());
-                self.shared.current.store(scan.current(), Relaxed);
+                (self.config, self.ticket) = scan.assign(self.shared.begun.elapsed(), all);
+                self.asks_at = self.launches + UNTIMED + 1;
+                self.shared.publish(&scan);
             }
             _ => self.config = self.shared.current.load(Relaxed),
         }
@@ -125,7 +137,7 @@ impl<E: Event> Worker<E> {
         let mut scan = self.shared.lock();
         deliver(&mut self.held_back, &mut scan);
         scan.fail(self.config, ticket, failure);
-        self.shared.current.store(scan.current(), Relaxed);
+        self.shared.publish(&scan);
     }
 
     /// Collects the times of finished launches, as `begin` does.
@@ -148,7 +160,7 @@ impl<E: Event> Worker<E> {
             && let Some(mut scan) = try_lock(&self.shared)
         {
             deliver(&mut self.held_back, &mut scan);
-            self.shared.current.store(scan.current(), Relaxed);
+            self.shared.publish(&scan);
         }
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct Bench<'s, 'a> {
     watch: &'s mut dyn Watch,
     /// Time waited for a quiet machine.
     waited: Duration,
+    /// State of a machine that others use, and the remedy, at the last look.
+    trouble: Option<String>,
     /// State of a machine that stayed busy for too long: nothing can be decided.
     pub disturbed: Option<String>,
 }
@@ -72,6 +74,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             most: usize::MAX,
             watch,
             waited: Duration::ZERO,
+            trouble: None,
             disturbed: None,
         }
     }
@@ -86,20 +89,21 @@ impl<'s, 'a> Bench<'s, 'a> {
         let limits = self.watch.limits();
         loop {
             let begun = Instant::now();
-            let mut state = None;
+            let mut trouble = None;
             let mut quiet = || {
                 let now = self.watch.look();
-                let quiet = !now.is_disturbed(&limits);
-                state = Some(now);
-                quiet
+                trouble = now.is_disturbed(&limits).then(|| now.trouble(&limits));
+                trouble.is_none()
             };
             if let Some(outcome) = self.recorder.measure_if(config, launches, &mut quiet) {
+                self.trouble = None;
                 return self.take(outcome).map(Some);
             }
             if self.waited >= self.session.patience {
-                self.disturbed = state.map(|state| state.in_words());
+                self.disturbed = trouble;
                 return Ok(None);
             }
+            self.trouble = trouble;
             self.tell(Phase::Waiting, tell)?;
             std::thread::sleep(PAUSE.min(self.session.patience));
             while self.watch.look().is_disturbed(&limits) && self.waited + begun.elapsed() < self.session.patience {
@@ -132,6 +136,9 @@ impl<'s, 'a> Bench<'s, 'a> {
         let outcome = self.measure(&self.session.task.space.config(index), self.session.launches)?;
         self.measured.insert(index);
         self.spent.evaluations += 1;
+        // The search goes on, but who waits for it is told at once that the final rounds will not.
+        let (state, limits) = (self.watch.look(), self.watch.limits());
+        self.trouble = state.is_disturbed(&limits).then(|| state.trouble(&limits));
         match (&outcome, search_time(&outcome)) {
             (Outcome::Times(times), Some(time_ms)) => {
                 self.seen.push(Seen { index, time_ms, samples: times.len() });
@@ -221,6 +228,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             best: best.as_ref().map(|(config, time)| (config, *time)),
             left_ms: left_ms.filter(|_| phase == Phase::Searching),
             phase,
+            trouble: self.trouble.as_deref(),
             replayed: !self.recorder.is_live(),
             run: self.recorder.run(),
         };

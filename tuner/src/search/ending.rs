@@ -3,11 +3,11 @@
 use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::race as run_race;
 use super::session::{Phase, Progress, Session, TuneError};
-use crate::compare::{self, Decision, Ruling};
+use crate::compare::{self, Candidate, Decision, Fate, Ruling};
 use crate::report::words::{gain as gain_in_words, objective_for, rival, ruling};
 use crate::space::ConfigIndex;
 use crate::store::{Contender, RaceDetails};
-use crate::verdict::Rules;
+use crate::verdict::{Reason, Rules, Verdict};
 use crate::watch::NoWatch;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
@@ -81,6 +81,8 @@ pub(super) struct Ending {
     pub default: Option<Contender>,
     pub runner_up: Option<Contender>,
     pub verdict: String,
+    /// False if the evidence could not tell.
+    pub decided: bool,
 }
 
 /// Holds the final rounds. The first of `finalists` stays unless another is shown to be better.
@@ -123,13 +125,28 @@ pub(super) fn end(
     let runner_up = others.map(&contender).min_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
     Ok(Ending {
         chosen: contender(chosen),
-        default: session.default.as_ref().filter(|default| finalists.contains(default)).map(&contender),
+        default: default_of(bench).and(session.default.as_ref()).map(&contender),
         runner_up,
+        decided: disturbed.is_none() && decision.as_ref().is_none_or(tells),
         verdict: match disturbed {
             Some(state) => format!("{} stays: cannot tell, {state}", rival(session.default.as_ref(), stays)),
             None => words(session, stays, decision.as_ref(), wanted && fitting.is_none(), used_up),
         },
     })
+}
+
+/// Returns true if a decision rests on evidence that tells: candidates were shown to be better, the same or worse, or
+/// were measured to the end without a sign that they are better.
+fn tells(decision: &Decision) -> bool {
+    let open = |candidate: &Candidate| match &candidate.fate {
+        Fate::Judged(judgement) => matches!(judgement.verdict, Verdict::CannotTell(why) if why != Reason::TooNoisy),
+        Fate::Failed(_) => false,
+    };
+    match &decision.ruling {
+        Ruling::Promoted | Ruling::NoDefault(_) => true,
+        Ruling::NotConfirmed(verdict) => !matches!(verdict, Verdict::CannotTell(_)),
+        Ruling::NoneBetter => !decision.candidates.iter().any(open),
+    }
 }
 
 /// Describes the decision.

@@ -102,6 +102,9 @@ pub struct Progress<'a> {
     /// Most time left in ms, race and final rounds included, if known; only during the search.
     pub left_ms: Option<f64>,
     pub phase: Phase,
+    /// State of the machine and the remedy, if others used it during the last measurement: the search goes on, the final
+    /// rounds wait.
+    pub trouble: Option<&'a str>,
     /// True if an earlier process made the measurement.
     pub replayed: bool,
     /// Number of the run in the store.
@@ -113,8 +116,11 @@ pub struct Progress<'a> {
 pub struct Tuning {
     /// Number of the run in the store.
     pub run: i64,
-    /// Decision.
+    /// Decision, which the store keeps if there is one.
     pub evidence: Evidence,
+    /// False if others used the machine, or the evidence could not tell: then the default stays for now, and the store
+    /// keeps only the measurements.
+    pub decided: bool,
     /// Number of measurements that an earlier process made.
     pub resumed: usize,
 }

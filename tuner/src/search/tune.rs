@@ -85,8 +85,9 @@ pub fn tune_watched(
             decisions,
         })),
     };
-    let run = bench.recorder.finish(Some(&evidence))?;
-    Ok(Tuning { run, evidence, resumed })
+    let decided = ending.decided;
+    let run = bench.recorder.finish(decided.then_some(&evidence))?;
+    Ok(Tuning { run, evidence, decided, resumed })
 }
 
 /// Searches: default, seeds, and the strategy's proposals. Returns the reason of the end.

@@ -308,13 +308,18 @@ pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), 
 pub struct Named(Vec<(String, Value)>);
 
 impl Named {
+    /// Returns the value of a parameter; `None` if there is no such parameter.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
     /// Returns the whole number that a parameter has.
     ///
     /// # Panics
     /// If there is no such parameter, or its value is no whole number.
     pub fn int(&self, name: &str) -> i64 {
-        match self.0.iter().find(|(known, _)| known == name) {
-            Some((_, Value::Int(value))) => *value,
+        match self.get(name) {
+            Some(Value::Int(value)) => *value,
             other => panic!("parameter {name:?} is {other:?}, not a whole number"),
         }
     }

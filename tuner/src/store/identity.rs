@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::Location;
 
 use super::StoreError;
 use crate::Value;
@@ -110,21 +109,11 @@ impl Workload {
         }
     }
 
-    /// Names the place of the call.
+    /// Names the place of the call, so that a kernel called from two places is tuned twice.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = place.into();
         self
-    }
-
-    /// Takes the caller's file, line and column as the place, so that a kernel called from two places is tuned twice.
-    /// An edit that moves the call makes a new place; [`at`](Self::at) gives it a name that stays.
-    #[must_use]
-    #[track_caller]
-    pub fn at_caller(self) -> Self {
-        let place = Location::caller();
-        // The compiler writes the path separator of the build machine.
-        self.at(format!("{}:{}:{}", place.file().replace('\\', "/"), place.line(), place.column()))
     }
 
     /// Returns the keys, by name.

@@ -1,4 +1,4 @@
-//! Location of the user's store.
+//! Settings of the environment: location of the user's store, and the match that its results must have.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,36 @@ use super::{Found, Store, StoreError, Task};
 
 /// Returns the environment variable that names the store of a program: `MY_TOOL_TUNE_DB` for `my-tool`.
 pub fn variable(program: &str) -> String {
+    named(program, "_TUNE_DB")
+}
+
+fn named(program: &str, setting: &str) -> String {
     let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    program.chars().map(upper).chain("_TUNE_DB".chars()).collect()
+    program.chars().map(upper).chain(setting.chars()).collect()
+}
+
+/// Match that a stored result must have with what was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Matching {
+    /// Same device, platform and driver.
+    #[default]
+    Exact,
+    /// Nearest result: another driver, else another platform, else another device. It is used without a measurement.
+    Nearest,
+    /// Nearest result that works here and is not slower than the default, by a measurement of both.
+    NearestChecked,
+}
+
+impl Matching {
+    /// Takes the matching that a program's variable asks for: `MY_TOOL_TUNE_MATCH=nearest` or `nearest-checked` for
+    /// `my-tool`. Any other value means exact.
+    pub fn choose(program: &str) -> Self {
+        match std::env::var(named(program, "_TUNE_MATCH")).as_deref() {
+            Ok("nearest") => Self::Nearest,
+            Ok("nearest-checked") => Self::NearestChecked,
+            _ => Self::Exact,
+        }
+    }
 }
 
 /// Location of the store.

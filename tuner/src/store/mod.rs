@@ -22,7 +22,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub use error::StoreError;
 pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
-pub use locations::{Locations, variable};
+pub use locations::{Locations, Matching, variable};
 pub use lookup::Found;
 pub use recorder::Recorder;
 pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, RunLock, Task};

@@ -7,14 +7,19 @@
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::{ErrorCode, Transaction, params};
 
 use super::contents::{RunRecord, SpaceRecord, json};
 use super::{DeviceIdentity, NOW, Store, StoreError, TunableIdentity, Workload, json_of};
 use crate::compare::Decision;
+use crate::fnv::Fnv;
 use crate::space::Space;
 use crate::{Config, Outcome, Value, statistics};
+
+/// Pause between looks at a lock that another process holds.
+const TURN: Duration = Duration::from_millis(20);
 
 /// Subject of a tuning.
 #[derive(Clone, Copy, Debug)]
@@ -170,18 +175,14 @@ impl Drop for RunLock {
     }
 }
 
-fn lock_path(store: &Path, run: Option<i64>) -> PathBuf {
-    let mut path = store.as_os_str().to_owned();
-    path.push(run.map_or_else(|| "-measuring.lock".to_owned(), |run| format!("-run-{run}.lock")));
-    PathBuf::from(path)
-}
-
-/// Takes the lock of a run, or of measuring; `Ok(None)` if the file system has no locks.
+/// Takes the lock of this name; `Ok(None)` if the file system has no locks.
 ///
 /// # Errors
-/// If a living process holds it, or if that cannot be found out.
-fn lock(store: &Path, run: Option<i64>) -> Result<Option<RunLock>, StoreError> {
-    let path = lock_path(store, run);
+/// `taken` if a living process holds it; if that cannot be found out.
+fn lock(store: &Path, name: &str, taken: impl FnOnce(PathBuf) -> StoreError) -> Result<Option<RunLock>, StoreError> {
+    let mut path = store.as_os_str().to_owned();
+    path.push(format!("-{name}.lock"));
+    let path = PathBuf::from(path);
     // Without locks no process can hold one. Other errors, such as too many open files, say nothing about other
     // processes.
     let without = |error: std::io::Error| match error.kind() {
@@ -197,10 +198,7 @@ fn lock(store: &Path, run: Option<i64>) -> Result<Option<RunLock>, StoreError> {
             Ok(()) if is_at(&file, &path) => return Ok(Some(RunLock { file, path })),
             // The last holder removed the file after this process had opened it: lock the new file of that name.
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let file = store.to_owned();
-                return Err(run.map_or(StoreError::Measuring, |run| StoreError::RunTaken { file, run }));
-            }
+            Err(TryLockError::WouldBlock) => return Err(taken(store.to_owned())),
             Err(TryLockError::Error(error)) => return without(error),
         }
     }
@@ -219,10 +217,29 @@ fn is_at(_: &File, _: &Path) -> bool {
     true
 }
 
+/// Locks a run, so that no other process continues it.
+fn lock_run(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
+    lock(store, &format!("run-{run}"), |file| StoreError::RunTaken { file, run })
+}
+
 impl Store {
     /// Locks a run, so that no other process continues it.
     pub(super) fn lock_run(&self, run: i64) -> Result<Option<RunLock>, StoreError> {
-        lock(&self.file, Some(run))
+        lock_run(&self.file, run)
+    }
+
+    /// Waits while other processes tune the same task, and lets later ones wait until the result is dropped.
+    pub(crate) fn wait_for_turn(&self, task: &Task<'_>) -> Result<Option<RunLock>, StoreError> {
+        let mut hash = Fnv::default();
+        for part in [json_of(task.device)?, json_of(task.tunable)?, json_of(task.workload)?] {
+            hash.take(part.as_bytes());
+        }
+        loop {
+            match lock(&self.file, &format!("task-{hash}"), |_| StoreError::Measuring) {
+                Err(StoreError::Measuring) => std::thread::sleep(TURN),
+                lock => return lock,
+            }
+        }
     }
 
     /// Reserves measuring among the processes that use this store, until the result is dropped.
@@ -230,7 +247,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Measuring`] if another process measures.
     pub fn measure_alone(&self) -> Result<Option<RunLock>, StoreError> {
-        lock(&self.file, None)
+        lock(&self.file, "measuring", |_| StoreError::Measuring)
     }
 
     /// Begins a run.
@@ -242,7 +259,7 @@ impl Store {
         let (id, lock) = self.write(|transaction| {
             let id = insert_run(transaction, task, plan)?;
             // Locked before another process can see the run and continue it.
-            Ok((id, lock(&file, Some(id))?))
+            Ok((id, lock_run(&file, id)?))
         })?;
         Ok(Run { id, next: 0, plan: plan.clone(), _lock: lock })
     }

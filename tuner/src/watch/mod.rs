@@ -43,6 +43,19 @@ impl State {
         others.into_iter().chain(self.throttled.iter().cloned()).collect::<Vec<_>>().join("; ")
     }
 
+    /// Describes a disturbed state, and what helps against it.
+    pub fn trouble(&self, limits: &Limits) -> String {
+        let remedy = match self.others {
+            Some(share) if share > limits.others => format!(
+                " and {:.0} % are allowed: wait until it is quiet, or allow more, as with --others {:.0}",
+                100.0 * limits.others,
+                (10.0 * share + 1.0).ceil().min(10.0) * 10.0
+            ),
+            _ => ": wait until its clock is free".to_owned(),
+        };
+        self.in_words() + &remedy
+    }
+
     /// Returns true if the clock is throttled, or others take too much. Unknown values spoil nothing.
     pub fn is_disturbed(&self, limits: &Limits) -> bool {
         !self.throttled.is_empty() || self.others.is_some_and(|share| share > limits.others)

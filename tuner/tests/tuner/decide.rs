@@ -163,6 +163,12 @@ fn samples_of_a_bad_state_are_discarded_counted_and_stop_the_verdict_when_many()
     let all = run(|_| true);
     assert_eq!(all.judgement.verdict, Verdict::CannotTell(Reason::Throttled));
     assert_eq!(all.blocks.len(), 4, "nothing will come of it: it stops early");
+    assert_eq!((some.trouble.is_some(), all.trouble.as_deref()), (true, Some("heat: wait until its clock is free")));
+    // With more looks to come, the first one ends it.
+    let half =
+        compare(&mut quiet(0.001), &slower(0.0), &slower(0.01), &Plan::default(), &mut hot(|look| look % 2 == 0));
+    let half = half.unwrap();
+    assert_eq!((half.judgement.verdict, half.blocks.len()), (Verdict::CannotTell(Reason::Throttled), 10));
 }
 
 #[test]

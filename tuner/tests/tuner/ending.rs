@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tuner::session::{Phase, Session, TuneError};
+use tuner::session::{Phase, Session, TuneError, Tuning};
 use tuner::strategy::StrategyKind;
 use tuner::watch::State;
 use tuner::{Failure, FailureKind, Outcome, Value};
@@ -89,25 +89,34 @@ fn what_decides_is_measured_again_while_others_use_the_machine() {
     let alone = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap().evidence;
     assert_ne!(Some(&alone.chosen.config), session.default.as_ref());
     let waiting = Duration::from_millis(20);
+    let mut told = Vec::new();
     let mut decide = |session: &Session<'_>, busy: fn(usize) -> bool| {
         let (mut watch, mut waits) = (disturbed(State { others: Some(0.53), ..State::default() }, busy), 0);
+        told.clear();
         let tuning = tune_watched(session, &mut place.synthetic.clone(), &mut store, &mut watch, &mut |step| {
             waits += usize::from(step.phase == Phase::Waiting);
+            told.extend(step.trouble.map(|trouble| (step.spent.evaluations, trouble.to_owned())));
             true
         });
         let tuning = tuning.unwrap();
-        (store.observations(tuning.run).unwrap().len(), tuning.evidence, waits)
+        let record = store.run_record(tuning.run).unwrap();
+        assert_eq!(record.decision.is_some(), tuning.decided, "what could not be told is not kept as a decision");
+        (record.measurements.len(), tuning, waits, told.first().cloned())
     };
     // Disturbed now and then: no disturbed sample is kept, and the same is decided.
     let session = Session { fresh: true, patience: Duration::from_mins(1), ..session };
-    let (_, evidence, waits) = decide(&session, |look| look % 50 == 7);
+    let (_, Tuning { evidence, decided, .. }, waits, _) = decide(&session, |look| look % 50 == 27);
     assert_eq!((evidence.chosen.config, evidence.launches), (alone.chosen.config, alone.launches));
-    assert!(waits > 0);
-    // All the time: nothing is decided, and it says why.
-    let (measured, evidence, _) = decide(&Session { patience: waiting, ..session.clone() }, |_| true);
+    assert!(waits > 0 && decided);
+    // All the time: nothing is decided, and it says why, and what to do, with the first measurement.
+    let (measured, Tuning { evidence, decided, .. }, _, told) =
+        decide(&Session { patience: waiting, ..session.clone() }, |_| true);
+    let busy = "others take 53 % of this machine and 25 % are allowed: wait until it is quiet, or allow more, as with \
+                --others 70";
+    assert_eq!((decided, told), (false, Some((1, busy.to_owned()))));
     assert_eq!(measured, 20 + evidence.details.unwrap().race.unwrap().launches, "the final rounds kept nothing");
     assert_eq!(Some(evidence.chosen.config), session.default);
-    assert_eq!(evidence.verdict, "the default stays: cannot tell, others take 53 % of this machine");
+    assert_eq!(evidence.verdict, format!("the default stays: cannot tell, {busy}"));
 }
 
 #[test]

@@ -1,17 +1,23 @@
 //! The tuner from outside: spaces, strategies, races, decisions, whole sessions, the store, the forms of other programs.
 
+mod budget;
 mod chain;
+mod cpu;
 mod decide;
+mod drift;
 mod ending;
 mod interchange;
+mod objective;
 mod online;
 mod programs;
+mod promises;
 mod racing;
 mod replay;
 mod report;
 mod search;
 mod session;
 mod spaces;
+mod statistics;
 mod store;
 mod strategies;
 mod verdicts;

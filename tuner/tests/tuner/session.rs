@@ -1,12 +1,12 @@
-//! Whole tunings: what is found, what is kept, what an interruption changes (nothing), and asking for a configuration.
+//! Whole tunings: what is found, what is kept, and what an interruption changes (nothing).
 
 use std::time::Duration;
 
 use tuner::budget::Budget;
 use tuner::session::{Session, TuneError, Tuning};
-use tuner::store::{DeviceIdentity, Locations, Store, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::{Config, Device, Failure, FailureKind, Outcome, first_use, tune};
+use tuner::{Config, Device, Failure, FailureKind, Outcome, tune};
 use tuner_score::synthetic::Synthetic;
 
 use crate::made;
@@ -177,30 +177,6 @@ fn a_space_without_a_configuration_is_an_error() {
         warnings[0].starts_with("combinations for which constraint \"x % 0 == 1\" cannot be evaluated are left out: "),
         "{warnings:?}"
     );
-}
-
-#[test]
-fn a_first_use_begins_with_what_was_found_for_something_alike_and_an_exact_match_costs_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let stores = Locations { user: folder.path().join("tune.sqlite") };
-    let space = tuner::SpaceBuilder::new().range("x", 0, 9999, 1).build().unwrap();
-    let used = || {
-        let mut measured = Vec::new();
-        let best = first_use(&stores, "kernel", 1, &space, |config| {
-            measured.push(config.int("x"));
-            Ok(1.0 + (config.int("x") - 7777).abs() as f64)
-        });
-        (best.unwrap().int("x"), measured)
-    };
-    let (first, measured) = used();
-    assert!(measured.len() > 100 && measured[0] == 0, "{measured:?}");
-    assert_eq!(used(), (first, Vec::new()));
-    // A result of another driver is measured again, right after the default.
-    let connection = rusqlite::Connection::open(&stores.user).unwrap();
-    let changed = "UPDATE runs SET device = replace(device, '\"driver\":\"\"', '\"driver\":\"2\"')";
-    assert_eq!(connection.execute(changed, []).unwrap(), 1);
-    let (again, measured) = used();
-    assert!(measured[..2] == [0, first] && (again - 7777).abs() <= (first - 7777).abs(), "{measured:?}");
 }
 
 #[test]

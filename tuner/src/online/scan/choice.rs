@@ -1,10 +1,10 @@
 //! Choices by the samples of a scan: configurations that may be the fastest, and the one that is.
 
-use super::{FINALISTS, INDIFFERENCE, Scan};
-use crate::statistics::{median, quantile};
+use super::{FINALISTS, INDIFFERENCE, Scan, Statistic};
+use crate::statistics::{mean, median, quantile, variance};
 
 /// Relative gain that is not worth more samples in a run-off.
-const TOLERANCE: f64 = 0.005;
+const TOLERANCE: f64 = 0.002;
 /// Chance, over all configurations together, that bad luck alone keeps one out of the run-off.
 const UNLUCKY: f64 = 0.01;
 
@@ -22,7 +22,7 @@ impl Scan {
             self.samples[*config].iter().map(move |time| time / least).collect::<Vec<f64>>()
         };
         let luck: Vec<f64> = known.iter().flat_map(of_best).collect();
-        let most = self.options.samples.max(1) + self.options.run_off;
+        let most = self.options.samples + self.options.run_off;
         let mut bounds: Vec<Option<f64>> = vec![None; most];
         let chance = UNLUCKY / known.len() as f64;
         let may_be_fastest = |(config, least): &(usize, f64)| {
@@ -41,14 +41,15 @@ impl Scan {
         self.samples[config].iter().copied().reduce(f64::min)
     }
 
-    /// Returns the finalists, ranked by their best sample: slow modes and disturbances can spoil the median of a few
-    /// samples, but nothing makes a launch too fast.
+    /// Returns the finalists. Medians rank them by their best sample: slow modes and disturbances can spoil the median
+    /// of a few samples, but nothing makes a launch too fast.
     pub(super) fn promising(&self) -> Vec<usize> {
-        if self.options.run_off == 0 {
-            return Vec::new();
-        }
+        let rank = |config: usize| match self.options.statistic {
+            Statistic::Median => self.least(config),
+            _ => self.estimate(config),
+        };
         let mut ranked: Vec<(usize, f64)> =
-            self.valid().into_iter().filter_map(|config| Some((config, self.least(config)?))).collect();
+            self.valid().into_iter().filter_map(|config| Some((config, rank(config)?))).collect();
         ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
         ranked.truncate(FINALISTS);
         ranked.into_iter().map(|(config, _)| config).collect()
@@ -56,7 +57,8 @@ impl Scan {
 
     /// Returns the finalists between which more samples could decide: the leader, and those that may be faster by more
     /// than [`TOLERANCE`]. A median is taken to lie between the order statistics two standard deviations of the
-    /// binomial to either side of the middle, which span both modes of a kernel with two.
+    /// binomial to either side of the middle, which span both modes of a kernel with two; a mean, within two standard
+    /// errors.
     pub(super) fn undecided(&self) -> Vec<usize> {
         let known: Vec<(usize, f64)> =
             self.finalists.iter().filter_map(|config| Some((*config, self.estimate(*config)?))).collect();
@@ -65,6 +67,9 @@ impl Scan {
         };
         let bound = |config: usize, side: f64| {
             let mut samples: Vec<f64> = self.samples[config].iter().copied().collect();
+            if self.options.statistic == Statistic::Mean {
+                return mean(&samples) + 2.0 * side * (variance(&samples) / samples.len() as f64).sqrt();
+            }
             samples.sort_by(f64::total_cmp);
             let last = samples.len() as f64 - 1.0;
             let place = last * 0.5 + side * (last + 1.0).sqrt();
@@ -77,10 +82,15 @@ impl Scan {
         known.into_iter().map(|(config, _)| config).filter(|config| open(*config)).collect()
     }
 
-    /// Returns the median of a configuration's samples in ms.
+    /// Returns the statistic of a configuration's samples in ms.
     pub(super) fn estimate(&self, config: usize) -> Option<f64> {
         let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
-        (!samples.is_empty()).then(|| median(&samples))
+        let statistic = || match self.options.statistic {
+            Statistic::Median => median(&samples),
+            Statistic::Mean => mean(&samples),
+            Statistic::Maximum => samples.iter().copied().fold(0.0, f64::max),
+        };
+        (!samples.is_empty()).then(statistic)
     }
 
     /// Returns the configuration in use, else the default, if it is within the zone of indifference of the fastest;
@@ -97,8 +107,11 @@ impl Scan {
                 valid.first().copied().unwrap_or(self.default)
             };
         };
+        // Few lucky samples are not enough here either.
+        let least = self.samples[best].len() / 2;
         let good_enough = |config: &usize| {
             self.banned[*config].is_none()
+                && self.samples[*config].len() >= least
                 && self.estimate(*config).is_some_and(|e| e <= fastest * (1.0 + INDIFFERENCE))
         };
         [self.current, self.default].into_iter().find(good_enough).unwrap_or(best)

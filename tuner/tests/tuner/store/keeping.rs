@@ -27,7 +27,7 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
             (config(64, "b"), vec![5.0]),
         ],
         failed: Vec::new(),
-        comparison: Some(Comparison { judgement, blocks }),
+        comparison: Some(Comparison { judgement, blocks, trouble: None }),
         launches: 23,
         stopped: "the work ended".to_owned(),
     };
@@ -65,7 +65,7 @@ fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with
     };
     let compared = |time: f64| {
         let blocks = vec![Block { a: vec![2.0], b: vec![time], ..Block::default() }; 10];
-        Some(Comparison { judgement: judge(&blocks, &Rules::default().fixed(10)), blocks })
+        Some(Comparison { judgement: judge(&blocks, &Rules::default().fixed(10)), blocks, trouble: None })
     };
     // The samples that chose the best one show nothing.
     let kept = keep(None);

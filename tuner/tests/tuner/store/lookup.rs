@@ -125,8 +125,6 @@ fn keys_are_numbers_strings_and_the_place_of_the_call() {
         base().with("layout", 1).unwrap(),
         base().with("layout", true).unwrap(),
         base().at("first kernel"),
-        base().at_caller(),
-        base().at_caller(),
         base().with("n", 5.0).unwrap(),
     ];
     for (at, workload) in workloads.iter().enumerate() {
@@ -140,7 +138,7 @@ fn keys_are_numbers_strings_and_the_place_of_the_call() {
     // Keys are compared as texts, and 0 has two.
     with(Workload::new().with("zero", -0.0).unwrap()).decided(&mut store, 32);
     assert!(with(Workload::new().with("zero", 0.0).unwrap()).found(&store).is_some());
-    assert!(workloads[6].to_string().contains(" at tuner/tests/tuner/store/lookup.rs:"), "{}", workloads[6]);
+    assert!(workloads[5].to_string().ends_with(" at first kernel"), "{}", workloads[5]);
     assert!(Workload::new().with("x", f64::NAN).is_err());
 }
 

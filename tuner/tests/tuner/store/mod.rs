@@ -4,7 +4,7 @@
 mod files;
 mod keeping;
 mod lookup;
-mod processes;
+pub mod processes;
 
 use std::path::PathBuf;
 

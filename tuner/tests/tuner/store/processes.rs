@@ -13,7 +13,7 @@ use super::{Folder, Key, config, evidence, place, plan, times};
 use crate::made;
 
 /// This test program again, as another process that runs one of the helpers below.
-fn helper(name: &str, file: &Path, change: impl FnOnce(&mut Command)) -> Child {
+pub fn helper(name: &str, file: &Path, change: impl FnOnce(&mut Command)) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
