@@ -343,8 +343,11 @@ fn decode_tunes_on_first_use_where_the_settings_say_so() {
     let (said, untuned) = decode("tables.toml");
     assert!(!said.contains("tun"), "{said}");
     let (said, tuned) = decode("first.toml");
-    assert!(said.contains("nothing was tuned for") && said.contains("tuned values: "), "{said}");
+    assert!(said.contains("nothing was tuned for"), "{said}");
+    // On a busy machine nothing is decided, and the next run tunes again.
+    let busy = said.contains("cannot tell");
+    assert!(said.contains("tuned values: ") != busy, "{said}");
     let (said, again) = decode("first.toml");
-    assert!(!said.contains("nothing was tuned") && said.contains("tuned values: "), "{said}");
+    assert!(said.contains("nothing was tuned") == busy && (busy || said.contains("tuned values: ")), "{said}");
     assert!(tuned == untuned && again == untuned);
 }

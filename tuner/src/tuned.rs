@@ -48,12 +48,13 @@ pub fn forced<T>(work: impl FnOnce() -> T) -> T {
 /// Operation, and the way in which its configuration is found.
 #[derive(Clone, Debug)]
 pub struct Operation<'a> {
-    /// Program that asks. Its name gives the environment variables: `MY_TOOL_TUNE_DB` names the store of `my-tool`,
-    /// `MY_TOOL_TUNE_MATCH` the [`Matching`].
+    /// Program that asks. Its name gives the environment variables: `MY_TOOL_TUNE_DB` names the
+    /// store of `my-tool`, `MY_TOOL_TUNE_MATCH` the [`Matching`].
     pub program: &'a str,
     /// Name of the operation, under which the store keeps its results.
     pub name: &'a str,
-    /// Version of the operation. Results of other versions stay in the store and are used again on going back.
+    /// Version of the operation. Results of other versions stay in the store and are used again on
+    /// going back.
     pub version: u32,
     /// Device, platform and driver. Results belong to these three.
     pub device: &'a DeviceIdentity,
@@ -63,11 +64,13 @@ pub struct Operation<'a> {
     pub space: &'a Space,
     /// Configuration that the user asked for. It is the answer, whatever a store knows.
     pub given: Option<Config>,
-    /// Configuration that stays unless another is shown to be faster. Without one the fastest is taken.
+    /// Configuration that stays unless another is shown to be faster. Without one the fastest is
+    /// taken.
     pub default: Option<Config>,
-    /// Answer in a [stubbed](stub) process; `None`: the default, or the space's first configuration.
+    /// Answer in a [stubbed](stub) process; `None`: the default, or the space's first
+    /// configuration.
     pub test: Option<Config>,
-    /// Store; `None`: the one that the environment names, else the user's.
+    /// Store; `None`: the store that the environment names, else the user's.
     pub stores: Option<Locations>,
     /// Match that a stored result must have.
     pub matching: Matching,
@@ -106,7 +109,8 @@ pub enum Source {
     Found(Box<Found>),
     /// It was tuned now, and is in the store unless the tuning was [forced].
     Tuned,
-    /// It was tuned now, but could not be told from the others, for the reason in words. The store keeps no decision.
+    /// It was tuned now, but could not be told from the others, for the reason in words. The store
+    /// keeps no decision.
     Undecided(String),
 }
 
@@ -133,14 +137,14 @@ impl fmt::Display for Tuned {
 
 /// Returns the configuration to use for an operation, and tunes it if nothing is known.
 ///
-/// The first of these answers: the user's configuration; in a [stubbed](stub) process, the test value; the store's
-/// result for the same name, version, arguments, device, platform and driver; the nearest result, if the
-/// [`Matching`] allows it; a tuning, whose result the store keeps. Two processes that ask for the same at once tune
-/// once: the second waits for the first.
+/// The first of these answers: the user's configuration; in a [stubbed](stub) process, the test
+/// value; the store's result for the same name, version, arguments, device, platform and driver;
+/// the nearest result, if the [`Matching`] allows it; a tuning, whose result the store keeps. Two
+/// processes that ask for the same at once tune once: the second waits for the first.
 ///
-/// `measure` returns the time of one launch in ms (on a GPU by its events), `None` to skip a combination, or an error
-/// if it fails; it is called several times for each. Combinations that fail are skipped, the first and the default
-/// included.
+/// `measure` returns the time of one launch in ms (on a GPU by its events), `None` to skip a
+/// combination, or an error if it fails; it is called several times for each. Combinations that
+/// fail are skipped, the first and the default included.
 ///
 /// ```
 /// use tuner::store::{DeviceIdentity, Locations};
@@ -163,8 +167,9 @@ impl fmt::Display for Tuned {
 /// ```
 ///
 /// # Errors
-/// If the store cannot be read or written, the space is empty, the given configuration has another number of values
-/// than the space has parameters, or no combination works; then the error says what the last one failed of.
+/// If the store cannot be read or written, the space is empty, the given configuration has another
+/// number of values than the space has parameters, or no combination works; then the error says
+/// what the last one failed of.
 pub fn tuned<E: ToString>(
     operation: &Operation<'_>,
     mut measure: impl FnMut(&Named) -> Result<Option<f64>, E>,

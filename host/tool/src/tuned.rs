@@ -86,10 +86,13 @@ impl TunedArgs {
             decoder.expect(Layout::Allen).map_err(|failure| failure.message)?;
             let mut watch = watch(what.backend, Limits::default());
             let mut watcher = Watcher::new(Objective::Time);
-            tune_watched(&session, &mut decoder, &mut store, &mut *watch, &mut |step| {
+            let tuning = tune_watched(&session, &mut decoder, &mut store, &mut *watch, &mut |step| {
                 watcher.step(step, |config| space.named(config).to_string());
                 true
             })?;
+            if !tuning.decided {
+                say(&format!("{} (of `ut-decode tune run`); the next run tunes again", tuning.evidence.verdict));
+            }
             Ok(())
         };
         if let Err(error) = tune() {

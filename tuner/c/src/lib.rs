@@ -292,7 +292,8 @@ pub unsafe extern "C" fn tuner_read_counters(kernel: *const TunerKernel, counter
     told(ERROR, read)
 }
 
-/// Returns the last error on this thread, in words; empty if there was none. Valid until the next error.
+/// Returns the last error on this thread, in words; empty if there was none. Valid until the next
+/// error.
 #[unsafe(no_mangle)]
 pub extern "C" fn tuner_error() -> *const c_char {
     LAST.with_borrow(|last| last.as_ptr())

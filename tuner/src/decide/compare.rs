@@ -1,7 +1,8 @@
 //! Measures configurations against each other: interleaved, in blocks, and the winner once more.
 //!
-//! Inside a block the configurations take turns in a random order, so that slow changes of the machine (clock,
-//! temperature, other load) and the position affect all alike. [`verdict`](super::verdict) judges the blocks.
+//! Inside a block the configurations take turns in a random order, so that slow changes of the
+//! machine (clock, temperature, other load) and the position affect all alike.
+//! [`verdict`](super::verdict) judges the blocks.
 
 use crate::objective::is_cost;
 use crate::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
@@ -35,8 +36,8 @@ impl Default for Plan {
 
 /// Returns the turns of one block: in each of `rounds` rounds, each of `sides` indices once.
 ///
-/// Each pair of rounds has a random order, and its second round runs backwards (A B B A), which cancels a linear drift
-/// inside the pair.
+/// Each pair of rounds has a random order, and its second round runs backwards (A B B A), which
+/// cancels a linear drift inside the pair.
 pub fn turns(sides: usize, rounds: usize, lot: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::with_capacity(rounds);
     for round in 0..rounds {
@@ -81,7 +82,8 @@ pub(crate) fn measure_block(
     let mut measured =
         Measured { times: vec![Vec::new(); configs.len()], discarded: 0, states: Vec::new(), trouble: None };
     watch.look();
-    // Pairs of rounds are kept or discarded whole: the verdict relies on the order drawn for the pair.
+    // Pairs of rounds are kept or discarded whole: the verdict relies on the order drawn for the
+    // pair.
     for pair in turns(configs.len(), plan.rounds.max(1), lot).chunks(2) {
         let mut fresh = vec![Vec::with_capacity(2); configs.len()];
         for side in pair.iter().flatten() {
@@ -131,8 +133,8 @@ pub struct Comparison {
     pub trouble: Option<String>,
 }
 
-/// Measures `a` against `b` in blocks until a look decides, or finds that the machine is too busy for a decision, or the
-/// horizon is reached.
+/// Measures `a` against `b` in blocks until a look decides, or finds that the machine is too busy
+/// for a decision, or the horizon is reached.
 ///
 /// # Errors
 /// If a measurement fails; `side` is 0 for `a`, 1 for `b`.
@@ -206,12 +208,13 @@ fn departures(default: &Config, config: &Config) -> usize {
     default.0.iter().zip(&config.0).filter(|(a, b)| a != b).count()
 }
 
-/// Measures all `candidates` against `default`, and promotes the best one if fresh samples confirm it.
-///
-/// The first round shares the error among all candidates. At each look, candidates that are worse, the same, or slower
-/// than the leader drop out. The simplest candidate within the zone of indifference of the fastest wins. The second
-/// round compares the winner with the default again, with the full error: the luck that chose the winner has no part in
+/// Measures all `candidates` against `default`, and promotes the best one if fresh samples confirm
 /// it.
+///
+/// The first round shares the error among all candidates. At each look, candidates that are worse,
+/// the same, or slower than the leader drop out. The simplest candidate within the zone of
+/// indifference of the fastest wins. The second round compares the winner with the default again,
+/// with the full error: the luck that chose the winner has no part in it.
 pub fn decide(
     device: &mut dyn Device,
     default: &Config,
@@ -276,8 +279,8 @@ struct Contest {
     trouble: Option<String>,
 }
 
-/// Measures all candidates against the default in shared blocks until looks have settled all, or found the machine too
-/// busy, or the horizon is reached.
+/// Measures all candidates against the default in shared blocks until looks have settled all, or
+/// found the machine too busy, or the horizon is reached.
 ///
 /// # Errors
 /// If the default fails.
@@ -372,7 +375,8 @@ fn close_cases(live: &[usize], judged: &[Judgement], rules: &Rules, good: usize,
     }
 }
 
-/// Returns the simplest of the better candidates within the zone of indifference of the fastest; of equals the faster.
+/// Returns the simplest of the better candidates within the zone of indifference of the fastest; of
+/// equals the faster.
 fn simplest_of_the_best(candidates: &[Candidate], default: &Config, zone: f64) -> Option<usize> {
     let better: Vec<(usize, f64)> = candidates
         .iter()

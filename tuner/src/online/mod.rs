@@ -17,9 +17,9 @@
 //! # Ok::<(), tuner::online::OnlineError>(())
 //! ```
 //!
-//! A launch waits neither for another worker's lock nor for an event: a worker that finds the tuner busy launches the
-//! best known configuration, untimed. Once the best is locked, one launch in four is timed, to notice a change of the
-//! workload; the others cost a counter.
+//! A launch waits neither for another worker's lock nor for an event: a worker that finds the tuner
+//! busy launches the best known configuration, untimed. Once the best is locked, one launch in four
+//! is timed, to notice a change of the workload; the others cost a counter.
 
 mod scan;
 mod worker;
@@ -51,16 +51,16 @@ pub enum Statistic {
     Median,
     /// The mean: the time of all launches together.
     Mean,
-    /// The maximum: for work that waits for its slowest launch. There is no run-off, because the maximum of more samples
-    /// is larger.
+    /// The maximum: for work that waits for its slowest launch. There is no run-off, because the
+    /// maximum of more samples is larger.
     Maximum,
 }
 
 /// Time after which every configuration is sampled again, one sample of each replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Again {
-    /// Five minutes; later if the launches since the last scan do not yet pay for the next: a scan loses at most 0.2 %
-    /// of them.
+    /// Five minutes; later if the launches since the last scan do not yet pay for the next: a scan
+    /// loses at most 0.2 % of their time.
     #[default]
     Usual,
     /// This time, whatever a scan costs.
@@ -88,7 +88,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Takes `samples` of each configuration (M), at least 1, which the statistic sums up. Default 5.
+    /// Takes `samples` of each configuration (M), at least 1, which the statistic sums up. Default
+    /// 5.
     #[must_use]
     pub fn with_samples(self, samples: usize) -> Self {
         Self { samples: samples.max(1), ..self }
@@ -100,8 +101,8 @@ impl Options {
         Self { statistic, ..self }
     }
 
-    /// Takes `samples` in the first round of the run-off between the most promising configurations; 0 for no run-off,
-    /// as in HOOMD-blue. Default 10.
+    /// Takes `samples` in the first round of the run-off between the most promising configurations;
+    /// 0 for no run-off, as in HOOMD-blue. Default 10.
     #[must_use]
     pub fn with_run_off(self, samples: usize) -> Self {
         Self { run_off: samples, ..self }
@@ -267,7 +268,8 @@ impl Tuner {
         self.shared.lock().is_complete()
     }
 
-    /// Returns the last failure if all configurations failed: then the default stays, and nothing is timed any more.
+    /// Returns the last failure if all configurations failed: then the default stays, and nothing
+    /// is timed any more.
     pub fn failure(&self) -> Option<Failure> {
         self.shared.failed.load(Relaxed).then(|| self.shared.lock().last_failure().cloned()).flatten()
     }

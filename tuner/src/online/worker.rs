@@ -42,7 +42,8 @@ const FORGOTTEN: u64 = 100_000;
 /// Launches of a locked tuner for each one that is timed.
 const UNTIMED: u64 = 3;
 
-/// Worker of one thread: `begin`, launch with `param`, `end`. Never waits for a launch or another worker.
+/// Worker of one thread: `begin`, launch with `param`, `end`. Never waits for a launch or another
+/// worker.
 pub struct Worker<E: Event> {
     shared: Arc<Shared>,
     config: usize,
@@ -80,7 +81,8 @@ impl Tuner {
 }
 
 impl<E: Event> Worker<E> {
-    /// Collects the times of finished launches, and chooses the configuration of the next one. Call before a launch.
+    /// Collects the times of finished launches, and chooses the configuration of the next one. Call
+    /// before a launch.
     pub fn begin(&mut self) -> &Config {
         self.launches += 1;
         let all = self.shared.launches.fetch_add(1, Relaxed) + 1;
@@ -121,8 +123,8 @@ impl<E: Event> Worker<E> {
         self.end_of(event, 1.0);
     }
 
-    /// Takes the event of a launch that did `work` units of work (events, hits): the time for a unit is compared. The
-    /// time is not used if the work is not positive.
+    /// Takes the event of a launch that did `work` units of work (events, hits): the time for a
+    /// unit is compared. The time is not used if the work is not positive.
     pub fn end_of(&mut self, event: E, work: f64) {
         if let Some(ticket) = self.ticket.take() {
             self.pending.push_back((ticket, event, work, self.launches));
@@ -188,7 +190,8 @@ impl<E: Event> Drop for Worker<E> {
 fn try_lock(shared: &Shared) -> Option<MutexGuard<'_, Scan>> {
     match shared.scan.try_lock() {
         Ok(scan) => Some(scan),
-        // The state is counters and samples, which are valid between any two statements that can panic.
+        // The state is counters and samples, which are valid between any two statements that can
+        // panic.
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     }

@@ -24,8 +24,8 @@ pub(super) const LEAST_BLOCKS: usize = 4;
 /// Pause between looks at a busy machine.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Returns the most launches of a decision between the default and `candidates`, with a horizon of `blocks`: the first
-/// round, and the winner once more.
+/// Returns the most launches of a decision between the default and `candidates`, with a horizon of
+/// `blocks`: the first round, and the winner once more.
 pub(super) fn decide_launches(plan: &compare::Plan, candidates: usize, blocks: usize) -> usize {
     let of = |sides: usize| sides * (plan.warm_up + blocks * plan.rounds);
     of(candidates + 1) + of(2)
@@ -164,7 +164,8 @@ impl<'s, 'a> Bench<'s, 'a> {
         Contender { config: config.clone(), time_ms, interval_ms: None, samples }
     }
 
-    /// Returns the number of configurations that would be raced if the search ended now; 0 if no place is contested.
+    /// Returns the number of configurations that would be raced if the search ended now; 0 if no
+    /// place is contested.
     pub fn racers(&self) -> usize {
         let session = self.session;
         let allowed = self.most_of_race() / OF_A_RACER;
@@ -188,7 +189,8 @@ impl<'s, 'a> Bench<'s, 'a> {
         left.min(self.most.saturating_sub(self.spent.launches))
     }
 
-    /// Limits the final rounds to as many launches as the search took, but not to fewer than can decide.
+    /// Limits the final rounds to as many launches as the search took, but not to fewer than can
+    /// decide.
     pub fn begin_final_rounds(&mut self) {
         let least = decide_launches(&self.session.rounds, 1, LEAST_BLOCKS);
         self.most = self.spent.launches + self.searched.max(least);

@@ -1,4 +1,5 @@
-//! End of a session: a race between the best of the search, then final rounds between its best and the default.
+//! End of a session: a race between the best of the search, then final rounds between its best and
+//! the default.
 
 use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::race as run_race;
@@ -27,8 +28,8 @@ fn default_of(bench: &Bench<'_, '_>) -> Option<ConfigIndex> {
     default.filter(|&default| bench.seen.iter().any(|seen| seen.index == default))
 }
 
-/// Races the best of the search, if a place in the final rounds is contested. Returns the finalists: the default first
-/// if it worked, else the fastest; then the fastest others.
+/// Races the best of the search, if a place in the final rounds is contested. Returns the
+/// finalists: the default first if it worked, else the fastest; then the fastest others.
 pub(super) fn race(
     bench: &mut Bench<'_, '_>,
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
@@ -51,8 +52,8 @@ pub(super) fn race(
         details = Some(RaceDetails { racers, launches: bench.spent.launches - before, quiet: result.quiet });
         // If all fail now, the search's order stands.
         if !result.ranked.is_empty() {
-            // More finalists may be requested than are raced to the end: others follow in the search's order, without
-            // failures.
+            // More finalists may be requested than are raced to the end: others follow in the
+            // search's order, without failures.
             let out = |at: &usize| result.ranked.contains(at) || result.failures.iter().any(|(failed, _)| failed == at);
             let rest = (0..order.len()).filter(|at| !out(at));
             order = result.ranked.iter().copied().chain(rest).map(|at| order[at]).collect();
@@ -62,8 +63,8 @@ pub(super) fn race(
     Ok((details, finalists.map(|index| space.config(index)).collect()))
 }
 
-/// Returns the number of candidates and the looks that fit the budget: all candidates at the plan's looks, else at
-/// fewer looks, else fewer candidates. `None` if none fits.
+/// Returns the number of candidates and the looks that fit the budget: all candidates at the plan's
+/// looks, else at fewer looks, else fewer candidates. `None` if none fits.
 fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize>)> {
     let plan = &bench.session.rounds;
     let left = bench.left();
@@ -113,7 +114,8 @@ pub(super) fn end(
     let disturbed = bench.disturbed.clone();
     let no_default = decision.as_ref().is_some_and(|decision| matches!(decision.ruling, Ruling::NoDefault(_)));
     if no_default && !used_up && disturbed.is_none() {
-        // The first finalist worked in the search and fails now: the others decide among themselves.
+        // The first finalist worked in the search and fails now: the others decide among
+        // themselves.
         return end(bench, candidates, decisions, tell);
     }
     let contender = |config: &Config| match times.iter().find(|(other, _)| other == config) {
@@ -135,8 +137,8 @@ pub(super) fn end(
     })
 }
 
-/// Returns true if a decision rests on evidence that tells: candidates were shown to be better, the same or worse, or
-/// were measured to the end without a sign that they are better.
+/// Returns true if a decision rests on evidence that tells: candidates were shown to be better, the
+/// same or worse, or were measured to the end without a sign that they are better.
 fn tells(decision: &Decision) -> bool {
     let open = |candidate: &Candidate| match &candidate.fate {
         Fate::Judged(judgement) => matches!(judgement.verdict, Verdict::CannotTell(why) if why != Reason::TooNoisy),
@@ -197,7 +199,8 @@ impl Device for Collector<'_, '_, '_, '_> {
         if self.error.is_some() {
             return declined("the session has ended");
         }
-        // A winner that fails is replaced by the next best, which takes more launches than were planned.
+        // A winner that fails is replaced by the next best, which takes more launches than were
+        // planned.
         if self.bench.left() < launches {
             self.used_up = true;
             return declined("the budget was used up");

@@ -22,19 +22,21 @@ pub struct Session<'a> {
     /// Launches of a configuration in the search.
     pub launches: usize,
     pub default: Option<Config>,
-    /// Measured sample, where the workload does not name it. A run of another sample is not continued; lookups ignore
-    /// it.
+    /// Measured sample, where the workload does not name it. A run of another sample is not
+    /// continued; lookups ignore it.
     pub sample: String,
-    /// Configurations that are tried first, as the best of other devices. A continued run keeps the ones that it began
-    /// with.
+    /// Configurations that are tried first, as the best of other devices. A continued run keeps the
+    /// ones that it began with.
     pub seeds: Vec<Config>,
-    /// Most configurations that race for the places in the final rounds, if that is more than there are places.
+    /// Most configurations that race for the places in the final rounds, if that is more than there
+    /// are places.
     pub racers: usize,
     /// Number of configurations in the final rounds; 0: the search alone decides.
     pub finalists: usize,
     /// Plan of the final rounds; its seed is not used.
     pub rounds: compare::Plan,
-    /// Time in all that the final rounds wait while others use the machine, before nothing is decided.
+    /// Time in all that the final rounds wait while others use the machine, before nothing is
+    /// decided.
     pub patience: Duration,
     /// Begins a run even if an unfinished one could be continued.
     pub fresh: bool,
@@ -102,8 +104,8 @@ pub struct Progress<'a> {
     /// Most time left in ms, race and final rounds included, if known; only during the search.
     pub left_ms: Option<f64>,
     pub phase: Phase,
-    /// State of the machine and the remedy, if others used it during the last measurement: the search goes on, the final
-    /// rounds wait.
+    /// State of the machine and the remedy, if others used it during the last measurement: the
+    /// search goes on, the final rounds wait.
     pub trouble: Option<&'a str>,
     /// True if an earlier process made the measurement.
     pub replayed: bool,
@@ -118,8 +120,8 @@ pub struct Tuning {
     pub run: i64,
     /// Decision, which the store keeps if there is one.
     pub evidence: Evidence,
-    /// False if others used the machine, or the evidence could not tell: then the default stays for now, and the store
-    /// keeps only the measurements.
+    /// False if others used the machine, or the evidence could not tell: then the default stays for
+    /// now, and the store keeps only the measurements.
     pub decided: bool,
     /// Number of measurements that an earlier process made.
     pub resumed: usize,

@@ -1,12 +1,15 @@
-//! A tuning from beginning to end: search, race, final rounds, decision. The store keeps every measurement at once.
+//! A tuning from beginning to end: search, race, final rounds, decision. The store keeps every
+//! measurement at once.
 //!
-//! The search measures the default, then seeds (configurations that were good elsewhere), then the strategy's
-//! proposals, until the budget ends. Its winner of few samples may be lucky: the best configurations are raced on fresh
-//! samples ([`racing`](super::racing)), the fastest of the race and the default are measured once more, and only these
-//! last samples decide ([`decide`](crate::compare::decide)).
+//! The search measures the default, then seeds (configurations that were good elsewhere), then the
+//! strategy's proposals, until the budget ends. Its winner of few samples may be lucky: the best
+//! configurations are raced on fresh samples ([`racing`](super::racing)), the fastest of the race
+//! and the default are measured once more, and only these last samples decide
+//! ([`decide`](crate::compare::decide)).
 //!
-//! A budget of launches or time includes race and final rounds. If too little is left for them, the default stays. All
-//! steps are a function of the kept samples, so a killed session repeats itself from the store and goes on.
+//! A budget of launches or time includes race and final rounds. If too little is left for them, the
+//! default stays. All steps are a function of the kept samples, so a killed session repeats itself
+//! from the store and goes on.
 
 use super::bench::Bench;
 use super::ending;
@@ -29,8 +32,8 @@ pub fn tune(
     tune_watched(session, device, store, &mut NoWatch, tell)
 }
 
-/// Tunes like [`tune`], and decides on samples that `watch` finds undisturbed: while others use the machine, the final
-/// rounds wait, and after [`Session::patience`] nothing is decided.
+/// Tunes like [`tune`], and decides on samples that `watch` finds undisturbed: while others use the
+/// machine, the final rounds wait, and after [`Session::patience`] nothing is decided.
 ///
 /// # Errors
 /// Same errors as [`tune`].

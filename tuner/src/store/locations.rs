@@ -1,4 +1,5 @@
-//! Settings of the environment: location of the user's store, and the match that its results must have.
+//! Settings of the environment: location of the user's store, and the match that its results must
+//! have.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,8 @@ use etcetera::BaseStrategy;
 
 use super::{Found, Store, StoreError, Task};
 
-/// Returns the environment variable that names the store of a program: `MY_TOOL_TUNE_DB` for `my-tool`.
+/// Returns the environment variable that names the store of a program: `MY_TOOL_TUNE_DB` for
+/// `my-tool`.
 pub fn variable(program: &str) -> String {
     named(program, "_TUNE_DB")
 }
@@ -22,15 +24,16 @@ pub enum Matching {
     /// Same device, platform and driver.
     #[default]
     Exact,
-    /// Nearest result: another driver, else another platform, else another device. It is used without a measurement.
+    /// Nearest result: another driver, else another platform, else another device. It is used
+    /// without a measurement.
     Nearest,
     /// Nearest result that works here and is not slower than the default, by a measurement of both.
     NearestChecked,
 }
 
 impl Matching {
-    /// Takes the matching that a program's variable asks for: `MY_TOOL_TUNE_MATCH=nearest` or `nearest-checked` for
-    /// `my-tool`. Any other value means exact.
+    /// Takes the matching that a program's variable asks for: `MY_TOOL_TUNE_MATCH=nearest` or
+    /// `nearest-checked` for `my-tool`. Any other value means exact.
     pub fn choose(program: &str) -> Self {
         match std::env::var(named(program, "_TUNE_MATCH")).as_deref() {
             Ok("nearest") => Self::Nearest,
@@ -48,7 +51,8 @@ pub struct Locations {
 }
 
 impl Locations {
-    /// Takes the file that the [`variable`] names, else `tune.sqlite` in the program's folder in the user's cache.
+    /// Takes the file that the [`variable`] names, else `tune.sqlite` in the program's folder in
+    /// the user's cache.
     ///
     /// # Errors
     /// If no file is named, and the user has no home folder.

@@ -1,6 +1,7 @@
 //! State of the machine during measurements, and the states that spoil them.
 //!
-//! Samples taken under throttled clocks or other load are discarded and counted; the state is kept with the others.
+//! Samples taken under throttled clocks or other load are discarded and counted; the state is kept
+//! with the others.
 
 pub mod cpu;
 
@@ -56,7 +57,8 @@ impl State {
         self.in_words() + &remedy
     }
 
-    /// Returns true if the clock is throttled, or others take too much. Unknown values spoil nothing.
+    /// Returns true if the clock is throttled, or others take too much. Unknown values spoil
+    /// nothing.
     pub fn is_disturbed(&self, limits: &Limits) -> bool {
         !self.throttled.is_empty() || self.others.is_some_and(|share| share > limits.others)
     }

@@ -1,4 +1,4 @@
-//! Choices by the samples of a scan: configurations that may be the fastest, and the one that is.
+//! Choices by the samples of a scan: configurations that may be the fastest, and the winner.
 
 use super::{FINALISTS, INDIFFERENCE, Scan, Statistic};
 use crate::statistics::{mean, median, quantile, variance};
@@ -9,11 +9,13 @@ const TOLERANCE: f64 = 0.002;
 const UNLUCKY: f64 = 0.01;
 
 impl Scan {
-    /// Returns the configurations that may be faster than the fastest, although all their samples were slower.
+    /// Returns the configurations that may be faster than the fastest, although all their samples
+    /// were slower.
     ///
-    /// The ratios of all samples to the best sample of their configuration tell how slow a sample may be. All of `n`
-    /// samples are among the slowest share `s` with the chance s^n, which may be [`UNLUCKY`] for all configurations
-    /// together. Configurations with a run-off's samples beyond the M of the scan are left out.
+    /// The ratios of all samples to the best sample of their configuration tell how slow a sample
+    /// may be. All of `n` samples are among the slowest share `s` with the chance s^n, which may be
+    /// [`UNLUCKY`] for all configurations together. Configurations with a run-off's samples beyond
+    /// the M of the scan are left out.
     pub(super) fn unlucky(&self) -> Vec<usize> {
         let known: Vec<(usize, f64)> = self.valid().into_iter().filter_map(|c| Some((c, self.least(c)?))).collect();
         let Some(fastest) = known.iter().map(|(_, least)| *least).reduce(f64::min) else { return Vec::new() };
@@ -41,8 +43,8 @@ impl Scan {
         self.samples[config].iter().copied().reduce(f64::min)
     }
 
-    /// Returns the finalists. Medians rank them by their best sample: slow modes and disturbances can spoil the median
-    /// of a few samples, but nothing makes a launch too fast.
+    /// Returns the finalists. Medians rank them by their best sample: slow modes and disturbances
+    /// can spoil the median of a few samples, but nothing makes a launch too fast.
     pub(super) fn promising(&self) -> Vec<usize> {
         let rank = |config: usize| match self.options.statistic {
             Statistic::Median => self.least(config),
@@ -55,10 +57,10 @@ impl Scan {
         ranked.into_iter().map(|(config, _)| config).collect()
     }
 
-    /// Returns the finalists between which more samples could decide: the leader, and those that may be faster by more
-    /// than [`TOLERANCE`]. A median is taken to lie between the order statistics two standard deviations of the
-    /// binomial to either side of the middle, which span both modes of a kernel with two; a mean, within two standard
-    /// errors.
+    /// Returns the finalists between which more samples could decide: the leader, and those that
+    /// may be faster by more than [`TOLERANCE`]. A median is taken to lie between the order
+    /// statistics two standard deviations of the binomial to either side of the middle, which span
+    /// both modes of a kernel with two; a mean, within two standard errors.
     pub(super) fn undecided(&self) -> Vec<usize> {
         let known: Vec<(usize, f64)> =
             self.finalists.iter().filter_map(|config| Some((*config, self.estimate(*config)?))).collect();
@@ -93,8 +95,8 @@ impl Scan {
         (!samples.is_empty()).then(statistic)
     }
 
-    /// Returns the configuration in use, else the default, if it is within the zone of indifference of the fastest;
-    /// else the fastest.
+    /// Returns the configuration in use, else the default, if it is within the zone of indifference
+    /// of the fastest; else the fastest.
     pub(super) fn best(&self) -> usize {
         let valid = self.valid();
         // After a run-off only its finalists count: few lucky samples must not beat many.

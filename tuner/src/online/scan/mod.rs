@@ -1,11 +1,13 @@
 //! State of an on-line tuner: chooses the configuration of each launch, and learns from its time.
 //!
-//! A scan takes sweeps, each one sample of every configuration, so that slow changes of the machine affect all alike.
-//! The first tuning takes M sweeps. Then a screening samples again what may only have been unlucky: of a kernel with
-//! two modes, all M samples of the best configuration may lie in the slow mode. Then a run-off gives the most promising
-//! more samples, because five cannot tell near-equals apart; then the best is locked. A periodic scan is one sweep, in
-//! which each sample replaces the oldest of its configuration, with a run-off behind it. After drift, M sweeps follow.
-//! The launches of a scan follow each other: a scan is short, and none of its samples is old when it ends.
+//! A scan takes sweeps, each one sample of every configuration, so that slow changes of the machine
+//! affect all alike. The first tuning takes M sweeps. Then a screening samples again what may only
+//! have been unlucky: of a kernel with two modes, all M samples of the best configuration may lie
+//! in the slow mode. Then a run-off gives the most promising more samples, because five cannot tell
+//! near-equals apart; then the best is locked. A periodic scan is one sweep, in which each sample
+//! replaces the oldest of its configuration, with a run-off behind it. After drift, M sweeps
+//! follow. The launches of a scan follow each other: a scan is short, and none of its samples is
+//! old when it ends.
 //!
 //! Nothing here waits, locks, or reads a clock: the time comes with each launch.
 
@@ -42,7 +44,8 @@ enum Phase {
 /// Lost times of a configuration in one scan after which it counts as failed.
 const PATIENCE: u32 = 8;
 
-/// Largest share of the launches since the last scan that the next one may cost, if the user chose no period.
+/// Largest share of the launches since the last scan that the next one may cost, if the user chose
+/// no period.
 const MOST_LOST: f64 = 0.002;
 
 /// Shortest time between scans, if the user chose no period.
@@ -51,8 +54,9 @@ const USUAL_PERIOD: Duration = Duration::from_mins(5);
 /// Number of finalists in the run-off.
 const FINALISTS: usize = 8;
 
-/// Most samples of a finalist, in rounds of the run-off, which ends earlier if the winner is clear. At 3 % noise a
-/// hundred rounds of ten tell 0.3 %, and cost little, because the finalists are nearly as fast as the best.
+/// Most samples of a finalist, in rounds of the run-off, which ends earlier if the winner is clear.
+/// At 3 % noise a hundred rounds of ten tell 0.3 %, and cost little, because the finalists are
+/// nearly as fast as the best.
 const RUN_OFF_ROUNDS: usize = 100;
 
 /// Zone of indifference: the share of the time by which a change must win.
@@ -119,7 +123,8 @@ impl Scan {
         scan
     }
 
-    /// Returns the configuration of the next launch, which is number `launches`, and a ticket if its time is needed.
+    /// Returns the configuration of the next launch, which is number `launches`, and a ticket if
+    /// its time is needed.
     pub(super) fn assign(&mut self, now: Duration, launches: u64) -> (usize, Option<Ticket>) {
         self.counters.launches = self.counters.launches.max(launches);
         self.now = now;
@@ -149,7 +154,8 @@ impl Scan {
         }
     }
 
-    /// Returns the time that a sweep loses against the configuration in use, in launches of that configuration.
+    /// Returns the time that a sweep loses against the configuration in use, in launches of that
+    /// configuration.
     fn cost_of_sweep(&self) -> f64 {
         let Some(current) = self.estimate(self.current) else { return 0.0 };
         let lost = |config: usize| self.estimate(config).map_or(0.0, |time| (time / current - 1.0).max(0.0));
@@ -260,9 +266,10 @@ impl Scan {
         }
     }
 
-    /// Queues one more sample of all configurations that may only have been unlucky, or begins the run-off.
+    /// Queues one more sample of all configurations that may only have been unlucky, or begins the
+    /// run-off.
     ///
-    /// A maximum grows with the number of samples, so that all configurations need the same number of them.
+    /// A maximum grows with the number of samples, so that all configurations need the same number.
     fn screen(&mut self, cause: Cause) {
         if self.options.run_off == 0 || self.options.statistic == Statistic::Maximum {
             return self.lock(cause);
@@ -277,8 +284,8 @@ impl Scan {
         }
     }
 
-    /// Queues a round of the run-off, or locks the best if more samples cannot decide. Finalists of an earlier run-off
-    /// still have their samples; new ones catch up.
+    /// Queues a round of the run-off, or locks the best if more samples cannot decide. Finalists of
+    /// an earlier run-off still have their samples; new ones catch up.
     fn run_off(&mut self, cause: Cause) {
         self.phase = Phase::RunOff(cause);
         self.finalists = self.undecided();
@@ -286,7 +293,8 @@ impl Scan {
             let count = |config: &usize| self.samples[*config].len();
             let most = self.options.samples + self.options.run_off * RUN_OFF_ROUNDS;
             let fewest = self.finalists.iter().map(count).min().unwrap_or(most);
-            // Each round is half as long as all before it: the closer the race, the less a decision is worth.
+            // Each round is half as long as all before it: the closer the race, the less a decision
+            // is worth.
             let target = most.min(fewest + self.options.run_off.max(fewest / 2));
             let rows: Vec<Vec<usize>> = (fewest..target)
                 .map(|have| self.finalists.iter().copied().filter(|config| count(config) <= have).collect())
@@ -321,7 +329,8 @@ impl Scan {
         } else if cause == Cause::First {
             self.watch_anew();
         } else if cause == Cause::Drift {
-            // A false alarm: the detector learns from it, and the next one has to wait, longer each time.
+            // A false alarm: the detector learns from it, and the next one has to wait, longer each
+            // time.
             self.detector.was_harmless();
             self.watch_anew();
             let cost = self.counters.explored - self.explored_before;
@@ -330,8 +339,9 @@ impl Scan {
         }
     }
 
-    /// Watches the configuration in use from now on. The usual deviations are learned from all configurations together:
-    /// two spikes among the few samples of one look like a second mode, which would hide a drift.
+    /// Watches the configuration in use from now on. The usual deviations are learned from all
+    /// configurations together: two spikes among the few samples of one look like a second mode,
+    /// which would hide a drift.
     fn watch_anew(&mut self) {
         let mut strays = Vec::new();
         for samples in self.samples.iter().filter(|samples| samples.len() > 2) {

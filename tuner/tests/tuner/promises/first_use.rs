@@ -53,7 +53,8 @@ fn tile(operation: &Operation<'_>, best: i64) -> (i64, bool) {
 
 #[test]
 fn k1_the_first_use_tunes_and_the_next_process_finds_the_result() {
-    // Transparent: constructing an operation tunes it the first time; the result is in SQLite, for the next process.
+    // Transparent: constructing an operation tunes it the first time; the result is in SQLite, for
+    // the next process.
     let machine = Machine::new();
     let file = machine.folder.path("tune.sqlite");
     let process = || said(helper(ASKED, &file, |_| ()));
@@ -66,7 +67,8 @@ fn k1_the_first_use_tunes_and_the_next_process_finds_the_result() {
 
 #[test]
 fn k2_another_driver_platform_or_device_is_tuned_anew() {
-    // Results belong to device, platform and driver version: another one is tuned anew, never silently reused.
+    // Results belong to device, platform and driver version: another one is tuned anew, never
+    // silently reused.
     let mut machine = Machine::new();
     assert_eq!(tile(&machine.operation(), 16), (16, true));
     let known = machine.device.clone();
@@ -125,7 +127,8 @@ fn k4_a_configuration_given_by_the_user_overrides_everything() {
 
 #[test]
 fn k5_tests_get_a_given_value_and_can_force_a_tuning_without_the_store() {
-    // In tests the tuner answers with a given value at once; a test can force it to run, without the store.
+    // In tests the tuner answers with a given value at once; a test can force it to run, without
+    // the store.
     let machine = Machine::new();
     let file = machine.folder.path("tune.sqlite");
     let stubbed = |how: &str| said(helper(ASKED, &file, |command| _ = command.env("PROMISES_STUB", how)));
@@ -142,8 +145,8 @@ fn k5_tests_get_a_given_value_and_can_force_a_tuning_without_the_store() {
 
 #[test]
 fn k6_combinations_that_fail_or_are_skipped_cost_nothing_and_the_last_error_is_told() {
-    // A combination can be skipped; one that fails is skipped, including the first; if all fail, the last error is
-    // reported.
+    // A combination can be skipped; one that fails is skipped, including the first; if all fail,
+    // the last error is reported.
     let machine = Machine::new();
     let first_fails = |config: &Named| match config.int("tile") {
         8 => Err("8 is too small".to_owned()),
@@ -182,12 +185,13 @@ fn k7_results_of_another_version_stay_and_are_used_again_on_going_back() {
 
 #[test]
 fn k8_the_environment_asks_for_the_nearest_match_and_names_the_store() {
-    // An environment variable asks for the nearest match (ignoring driver, then platform, then device), returned
-    // without tuning; optionally it is first measured against the default. Any other value means exact. Another
-    // variable names the store.
+    // An environment variable asks for the nearest match (ignoring driver, then platform, then
+    // device), returned without tuning; optionally it is first measured against the default. Any
+    // other value means exact. Another variable names the store.
     let mut machine = Machine::new();
     let file = machine.folder.path("tune.sqlite");
-    // What is asked for is driver 580.1; nearer results come later, so that not the newest is taken.
+    // The operation asks for driver 580.1; nearer results come later, so that not the newest is
+    // taken.
     let here = machine.device.clone();
     for (tile_here, device) in [
         (8, DeviceIdentity { name: "NVIDIA H100".to_owned(), ..here.clone() }),
@@ -200,7 +204,8 @@ fn k8_the_environment_asks_for_the_nearest_match_and_names_the_store() {
         assert!(nearest.starts_with(&format!("tile={tile_here} after 0: ")), "{nearest}");
         assert!(nearest.contains(" instead of "), "it admits what differs: {nearest}");
     }
-    // The helper's default is 8: 64 takes 49 ms, 8 takes 9 ms. It is slower, as 32 is; 8 is no slower than itself.
+    // The helper's default is 8: 64 takes 49 ms, 8 takes 9 ms. It is slower, as 32 is; 8 is no
+    // slower than itself.
     let checked = said(helper(ASKED, &file, |command| _ = command.env("PROMISES_TUNE_MATCH", "nearest-checked")));
     assert!(checked.starts_with("tile=8 after ") && checked.contains("H100 instead of"), "{checked}");
     for value in ["exact", "", "Nearest", "closest"] {
@@ -209,15 +214,16 @@ fn k8_the_environment_asks_for_the_nearest_match_and_names_the_store() {
         let exact = said(helper(ASKED, &copy, |command| _ = command.env("PROMISES_TUNE_MATCH", value)));
         assert!(exact.starts_with("tile=16 after ") && exact.ends_with(": tuned now"), "{value}: {exact}");
     }
-    // No test may set a variable of its own process: the operation can say it as well.
+    // The operation can say it as well.
     let near = Operation { matching: Matching::Nearest, version: 2, ..machine.operation() };
     assert_eq!(tile(&near, 32), (32, true), "nothing is near: it is tuned");
 }
 
 #[test]
 fn k9_each_is_measured_several_times_by_the_time_that_the_caller_takes() {
-    // Each measured several times, by the device's events on a GPU. Here the events are numbers: a launch that takes
-    // long by the clock of the CPU is fast by that of the device, and one slow first launch does not count.
+    // Each measured several times, by the device's events on a GPU. Here the events are numbers: a
+    // launch that takes long by the clock of the CPU is fast by the clock of the device, and one
+    // slow first launch does not count.
     let machine = Machine::new();
     let mut launches = [0_usize; 4];
     let best = tuned(&machine.operation(), |config| {
@@ -261,7 +267,8 @@ fn said(child: Child) -> String {
     line.unwrap_or_else(|| panic!("{text}")).to_owned()
 }
 
-/// Asks for a tile, of which 16 is the fastest, if it is the other process of a test; else does nothing.
+/// Asks for a tile, of which 16 is the fastest, if it is the other process of a test; else does
+/// nothing.
 #[test]
 fn asks_in_another_process() {
     let Some(file) = std::env::var_os("TUNING_STORE_HELPER") else { return };

@@ -1,4 +1,5 @@
-//! Capabilities that the tuner's sources describe, one test each, named for the sentence that it covers.
+//! Capabilities that the tuner's sources describe, one test each, named for the sentence that it
+//! covers.
 
 mod first_use;
 mod online;

@@ -82,15 +82,16 @@ fn h2_parameters_have_several_dimensions() {
     }
 }
 
-/// Times of three configurations by the number of their launch: the first has the smallest median, the second the
-/// smallest mean, the third the smallest maximum.
+/// Times of three configurations by the number of their launch: the first has the smallest median,
+/// the second the smallest mean, the third the smallest maximum.
 fn samples(config: i64, launch: usize) -> f64 {
     [[1.0, 1.0, 9.0, 1.0, 9.0], [1.5, 1.5, 1.5, 1.5, 5.5], [4.0; 5]][config as usize][launch % 5]
 }
 
 #[test]
 fn h3_m_samples_of_each_and_their_median_mean_or_maximum() {
-    // M samples of each (M chosen by the user, 5 by default), then median, mean or maximum, chosen by the user.
+    // M samples of each (M chosen by the user, 5 by default), then median, mean or maximum, chosen
+    // by the user.
     assert_eq!(Options::default(), Options::default().with_samples(5).with_statistic(Statistic::Median));
     for (number_in_c, statistic) in [Statistic::Median, Statistic::Mean, Statistic::Maximum].into_iter().enumerate() {
         for m in [5, 10] {
@@ -137,8 +138,8 @@ impl Event for Polled {
 
 #[test]
 fn h4_then_the_best_is_locked_and_a_launch_costs_next_to_nothing() {
-    // Then locked to the best; begin and end cost next to nothing: three of four launches need no event, take no lock, and
-    // read no clock.
+    // Then locked to the best; begin and end cost next to nothing: three of four launches need no
+    // event, take no lock, and read no clock.
     let tuner = Tuner::new(three(), 1, Options::default().with_again(Again::Never)).unwrap();
     finish(&tuner, |config| 1.0 + config as f64);
     let (mut worker, polled) = (tuner.worker(), Rc::new(Cell::new(0)));
@@ -155,8 +156,8 @@ fn h4_then_the_best_is_locked_and_a_launch_costs_next_to_nothing() {
 
 #[test]
 fn h5_after_a_period_one_sample_of_each_is_replaced_and_a_change_is_followed() {
-    // After a time (five minutes, chosen by the user) sampled again, one sample of each replaced, so that changes of
-    // the workload are followed.
+    // After a time (five minutes, chosen by the user) sampled again, one sample of each replaced,
+    // so that changes of the workload are followed.
     let options = Options::default().with_samples(3).with_run_off(0).with_again(Again::AfterLaunches(100));
     let tuner = Tuner::new(three(), 0, options).unwrap();
     let mut worker = tuner.worker();
@@ -217,8 +218,9 @@ fn h5_after_a_period_one_sample_of_each_is_replaced_and_a_change_is_followed() {
 
 #[test]
 fn h6_little_time_is_lost_over_a_period_and_a_scan_follows_launch_on_launch() {
-    // Over a period the time lost against the best configuration, scans included, is below 0.2 %; a scan of 32 to 192
-    // configurations follows launch on launch (a second or two), not one now and then.
+    // Over a period the time lost against the best configuration, scans included, is below 0.2 %; a
+    // scan of 32 to 192 configurations follows launch on launch (a second or two), not one now and
+    // then.
     for (count, seed) in [(32, 1), (32, 2), (32, 3), (192, 4)] {
         let best = count / 3;
         let truth = |config: i64| 1.0 + 0.008 * (config - best).abs() as f64;
@@ -257,7 +259,8 @@ fn h6_little_time_is_lost_over_a_period_and_a_scan_follows_launch_on_launch() {
         assert!(sweep.into_iter().eq(0..count), "{count}, seed {seed}");
         assert!(away[away.len() - 1] - away[0] < 10_000, "{count}, seed {seed}: {away:?}");
     }
-    // Unless the user chooses a period, a scan waits as well until the launches since the last one have paid for it.
+    // Unless the user chooses a period, a scan waits as well until the launches since the last one
+    // have paid for it.
     assert_eq!(Options::default(), Options::default().with_again(Again::Usual));
 }
 
@@ -271,7 +274,8 @@ unsafe extern "C" fn valid(values: *const i64) -> c_int {
 fn h7_configurations_that_the_kernel_cannot_run_are_never_launched() {
     // Configurations that the kernel cannot run (its attributes, shared memory) are never launched.
     let ints = |all: &[i64]| all.iter().map(|value| Value::Int(*value)).collect::<Vec<_>>();
-    // As cudaFuncGetAttributes says it: at most 768 threads, and 48 kB of shared memory, 64 bytes each.
+    // As cudaFuncGetAttributes says it: at most 768 threads, and 48 kB of shared memory, 64 bytes
+    // each.
     let runs = |block: i64, items: i64| block <= 768 && block * items * 64 <= 49_152;
     let of = |config: &Config| match config.0[..] {
         [Value::Int(block), Value::Int(items)] => (block, items),
@@ -325,8 +329,8 @@ unsafe extern "C" fn poll(event: *mut c_void, ms: *mut f64) -> c_int {
 
 #[test]
 fn h8_the_time_is_that_of_the_devices_own_events() {
-    // Time from the device's own events. Here they are numbers that are ready ten launches later, and the clock of the
-    // CPU tells the contrary.
+    // Time from the device's own events. Here they are numbers that are ready ten launches later,
+    // and the clock of the CPU tells the contrary.
     let mut machine = Machine::new((5, 2), Noise::Normal(0.01), 10, 1);
     let (tuner, ..) = first_tuning(&mut machine, Options::default());
     assert_eq!(tuner.best(), Config(vec![Value::Int(5), Value::Int(2)]));
@@ -364,7 +368,7 @@ fn h9_five_lines_of_cpp_or_c_tune_a_kernel() {
     let calls = |line: &&str| !line.starts_with("//") && line.contains("tuner_") && line.contains('(');
     assert_eq!(source.lines().filter(calls).count(), 5);
     let folder = tempfile::tempdir().unwrap();
-    // Cargo leaves it beside the tests.
+    // Cargo leaves it in the folder of the tests.
     let library = std::env::current_exe().unwrap().with_file_name("libtuner_c.a");
     let run = |compiler: &str, standard: &str, name: &str| {
         let program = folder.path().join(name);
@@ -389,7 +393,8 @@ fn h9_five_lines_of_cpp_or_c_tune_a_kernel() {
 
 #[test]
 fn h10_a_tuner_all_of_whose_configurations_fail_says_so_and_is_not_complete() {
-    // All of it in Rust and in C. A tuner all of whose configurations fail says so and is not "complete".
+    // All of it in Rust and in C. A tuner all of whose configurations fail says so and is not
+    // "complete".
     let tuner = Tuner::new(three(), 1, Options::default()).unwrap();
     let mut worker = tuner.worker::<Elapsed>();
     for _ in 0..20 {

@@ -13,7 +13,8 @@ use crate::store::Folder;
 
 #[test]
 fn l5_the_default_is_left_only_where_the_interval_excludes_it_and_of_several_for_the_smallest_mean() {
-    // The default is left only where the 95 % interval of the difference excludes it; of several, the smallest mean.
+    // The default is left only where the 95 % interval of the difference excludes it; of several,
+    // the smallest mean.
     let rules = Rules { method: Method::Alice, ..Rules::default() };
     let blocks = |by: f64| -> Vec<Block> {
         let noise = |i: u32| f64::from(i * 7 % 5) * 0.01;
@@ -43,7 +44,8 @@ fn l5_the_default_is_left_only_where_the_interval_excludes_it_and_of_several_for
 
 #[test]
 fn l7_grid_random_and_bayesian_search() {
-    // Grid, random and Bayesian search: all find a configuration near the optimum, the grid the optimum itself.
+    // Grid, random and Bayesian search: all find a configuration near the optimum, the grid the
+    // optimum itself.
     let place = Place::new("seed=3,fail=0.1");
     let optimum = place.synthetic.true_ms(place.synthetic.optimum().unwrap()).unwrap();
     for (kind, budget, most) in [
