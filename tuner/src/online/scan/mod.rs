@@ -55,9 +55,9 @@ const USUAL_PERIOD: Duration = Duration::from_mins(5);
 const FINALISTS: usize = 8;
 
 /// Most samples of a finalist, in rounds of the run-off, which ends earlier if the winner is clear.
-/// At 3 % noise a hundred rounds of ten tell 0.3 %, and cost little, because the finalists are
-/// nearly as fast as the best.
-const RUN_OFF_ROUNDS: usize = 100;
+/// At 3 % noise 150 rounds of ten tell 0.3 %, and cost little, because the finalists are nearly as
+/// fast as the best.
+const RUN_OFF_ROUNDS: usize = 150;
 
 /// Zone of indifference: the share of the time by which a change must win.
 const INDIFFERENCE: f64 = 0.001;

@@ -270,6 +270,7 @@ fn said(child: Child) -> String {
 /// Asks for a tile, of which 16 is the fastest, if it is the other process of a test; else does
 /// nothing.
 #[test]
+#[ignore = "started by another test, in a process of its own"]
 fn asks_in_another_process() {
     let Some(file) = std::env::var_os("TUNING_STORE_HELPER") else { return };
     let machine = Machine::new();

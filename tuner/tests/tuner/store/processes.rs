@@ -16,7 +16,7 @@ use crate::made;
 pub fn helper(name: &str, file: &Path, change: impl FnOnce(&mut Command)) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
         .env("TUNING_STORE_HELPER", file)
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
@@ -73,6 +73,7 @@ fn tune(file: &Path, mut said: impl FnMut(usize)) -> Vec<Outcome> {
 }
 
 #[test]
+#[ignore = "started by another test, in a process of its own"]
 fn helper_that_tunes() {
     if let Some(file) = asked() {
         tune(&file, |done| println!("\ndone {done}"));
@@ -136,6 +137,7 @@ fn killed_at_random_moments_no_completed_measurement_is_lost_and_it_goes_on_as_i
 }
 
 #[test]
+#[ignore = "started by another test, in a process of its own"]
 fn helper_that_writes() {
     let Some(file) = asked() else { return };
     let number: i64 = std::env::var("TUNING_STORE_NUMBER").unwrap().parse().unwrap();
