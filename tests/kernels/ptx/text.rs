@@ -168,6 +168,15 @@ fn the_hash_changes_with_every_name_and_byte_of_the_sources_and_with_nothing_els
     write("lib.rs", "pub mod bank;");
     write("bank.rs", "\n");
     assert_eq!(hash(), third);
+    // So do those of a dependency.
+    let shared = tempfile::tempdir().unwrap();
+    let with_shared = || KernelCrate { dependencies: &[("shared", shared.path())], ..kernels }.source_hash();
+    std::fs::create_dir(shared.path().join("src")).unwrap();
+    std::fs::write(shared.path().join("src/lib.rs"), "").unwrap();
+    let fourth = with_shared();
+    assert_ne!(fourth, Ok(hash()));
+    std::fs::write(shared.path().join("src/lib.rs"), "\n").unwrap();
+    assert_ne!(with_shared(), fourth);
 }
 
 #[test]
