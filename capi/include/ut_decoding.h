@@ -345,8 +345,8 @@ void ut_decoder_free(UtDecoder *decoder);
 UtStatus ut_cuda_new(const UtTables *tables, const UtOptions *options, void *context, UtCuda **cuda);
 
 // Writes how many bytes of work space the batch takes, for any contents: only the arrays' lengths matter, and the
-// pointers may be NULL or of the device. In all calls, a list of events is refused with UT_BAD_ARGUMENT if the tables
-// have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
+// pointers may be NULL or of the device. It is three times the raw bytes (v4: four times), some 1100 per event, and in
+// MEP layout 4 per bank: between the calls it holds all clusters, so that nothing is read twice.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed.

@@ -1,6 +1,6 @@
 //! Device code of `ut-decoding`: LHCb Upstream Tracker (UT) raw banks to hits, `no_std`, without allocation.
 //!
-//! [`allen`] and [`fused`] are the pipelines: a file a kernel, and the order of launches in `pipeline.rs`. They share
+//! [`allen`], [`fused`] and [`ranked`] are the pipelines: a file a kernel, and the order of launches in `pipeline.rs`. They share
 //! the rest: [`bank`] reads and checks raw banks, [`clustering`] finds clusters, [`hit`] makes hits. A kernel runs on
 //! an NVIDIA GPU and, in [`simt`]'s executor, on the CPU. [`detector`] and [`report`] are shared with the CPU decoder.
 //!
@@ -17,6 +17,7 @@ pub mod fused;
 pub mod hit;
 #[cfg(feature = "ptx")]
 pub mod ptx;
+pub mod ranked;
 pub mod status;
 pub mod switches;
 pub mod tables;

@@ -113,8 +113,8 @@ pub trait Launcher {
     /// Passes a buffer to the next launch, to write.
     fn write<'a, T: Plain>(&mut self, buffer: &'a mut Self::Buffer<T>) -> GlobalMut<'a, T>;
 
-    /// Sets a buffer to 0, after the launches so far.
-    fn zero(&mut self, buffer: &mut Self::Buffer<u32>) -> Result<(), Self::Error>;
+    /// Sets all bytes of a buffer to 0, after the launches so far. Elements have a multiple of four bytes.
+    fn zero<T: Plain>(&mut self, buffer: &mut Self::Buffer<T>) -> Result<(), Self::Error>;
 
     /// Launches a kernel after the earlier ones. It may still run when this returns.
     fn launch<K: Kernel>(&mut self, kernel: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), Self::Error>;

@@ -96,7 +96,7 @@ impl Part {
     fn of<'a>(&'a self, batch: BatchView<'a>, pipeline: Pipeline) -> BatchView<'a> {
         let (first_event, n_events) = (self.first_event, self.n_events);
         // Allen's kernels take no list.
-        let selected = if pipeline == Pipeline::Fused { self.selected.as_deref() } else { None };
+        let selected = if pipeline != Pipeline::Allen { self.selected.as_deref() } else { None };
         let part = BatchView { first_event, n_events, selected, ..batch };
         if self.has_one_version { BatchView { versions: None, version: self.version, ..part } } else { part }
     }
@@ -208,6 +208,7 @@ fn a_group_with_thousands_of_hits_is_sorted() {
     for (pipeline, parameter, value) in [
         (Pipeline::Fused, "fused.strips", 4096),
         (Pipeline::Fused, "fused.strips", 512),
+        (Pipeline::Ranked, "scan.block_x", 32),
         (Pipeline::Allen, "sort.run", 32),
         (Pipeline::Allen, "sort.run", 4096),
     ] {

@@ -38,6 +38,9 @@ pub fn backends() -> Vec<Backend> {
             emulated(tables, options, EmulatedConfig::default().with_pipeline(Pipeline::Allen))
         }),
         ("emulated, fused", |tables, options| emulated(tables, options, fused(&[]))),
+        ("emulated, ranked", |tables, options| {
+            emulated(tables, options, EmulatedConfig::default().with_pipeline(Pipeline::Ranked))
+        }),
         // Events in windows, and groups that are too large to be sorted in place.
         ("emulated, fused without room", |tables, options| {
             let assignments = ["fused.block_x=64", "fused.strips=256", "fused.count_first=1"];
@@ -53,6 +56,7 @@ pub fn backends() -> Vec<Backend> {
     if *HAS_GPU {
         backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen)));
         backends.push(("cuda, fused", |tables, options| gpu(tables, options, Pipeline::Fused)));
+        backends.push(("cuda, ranked", |tables, options| gpu(tables, options, Pipeline::Ranked)));
     }
     backends.retain(|(name, _)| WITHOUT.as_ref().is_none_or(|without| !name.starts_with(without.as_str())));
     backends

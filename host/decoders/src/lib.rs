@@ -25,6 +25,8 @@ pub mod plan;
 pub mod ptx;
 #[cfg(feature = "device")]
 pub mod rank_tables;
+#[cfg(feature = "device")]
+pub mod ranked_records;
 pub mod reference;
 
 #[cfg(feature = "device")]

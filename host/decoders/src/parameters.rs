@@ -84,7 +84,7 @@ parameters! {
         "threads, each with a decoder of its own; 0: one a core";
     streams "streams", 1, 64, 1, 3, &[1, 2, 3, 4, 6, 8],
         "streams, each with buffers of its own, so that copies and kernels of several batches overlap";
-    pipeline_word "pipeline", 0, 1, 1, 1, &[0, 1], "kernels: fused (two) or allen (seven)";
+    pipeline_word "pipeline", 0, 2, 1, 1, &[0, 1, 2], "kernels: fused (two), allen (seven) or ranked (five)";
 }
 
 const LAYOUTS: [&str; 2] = ["allen", "mep"];

@@ -13,9 +13,11 @@ pub enum Pipeline {
     /// Seven kernels in nine launches, as Allen has them.
     #[default]
     Allen,
+    /// Five kernels: clusters as records, in the order of the hits; then, once their number is known, the hits.
+    Ranked,
 }
 
-named!("pipeline" Pipeline: Fused "fused", Allen "allen");
+named!("pipeline" Pipeline: Fused "fused", Allen "allen", Ranked "ranked");
 
 impl Pipeline {
     /// Default kernels: `fused` on a GPU, `allen` in the executor.

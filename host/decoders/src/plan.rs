@@ -11,6 +11,8 @@ use ut_kernels::detector::{BankVersion, Lane, SectorConstants, Slot};
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks};
 use ut_kernels::fused::pipeline::FusedShapes;
 use ut_kernels::fused::select::{SELECT_THREADS, select_blocks};
+use ut_kernels::ranked;
+use ut_kernels::ranked::pipeline::RankedShapes;
 use ut_kernels::tables::Tables;
 
 use super::parameters::Parameters;
@@ -129,7 +131,7 @@ pub fn check_selected(
 /// its tables, which would place the events that it leaves out.
 pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
     let message = match ranks {
-        Some(ranks) if ranks.has_records() => return Ok(()),
+        Some(ranks) if ranks.takes_lists() => return Ok(()),
         Some(_) => {
             "these tables have too many groups, kinds of sectors or connected lanes for decoding a list of events: decode all \
              of them"
@@ -164,6 +166,17 @@ pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> Decod
     let ends = || offsets.iter().step_by(n_groups.max(1)).skip(1).map(|&end| end as usize);
     let event = ends().position(|end| end > capacity).unwrap_or(0);
     DecodeError::TooManyHits { event, hits: ends().nth(event).unwrap_or(0), capacity }
+}
+
+/// Returns the largest number of hits, and of records with the places between them, of events whose banks have so many
+/// bytes: a v5 bank has at most two hits of each of six lanes in 32 bytes of payload, a v4 bank a hit in two bytes.
+/// Overlapping fragments or events, which no reader makes, can have more: then buffers grow.
+pub const fn most_records(version: BankVersion, bytes: usize, n_events: usize) -> usize {
+    let hits = match version {
+        BankVersion::V4 => bytes / 2,
+        BankVersion::V5 => bytes / 32 * 12,
+    };
+    hits + ranked::PARTS as usize * n_events
 }
 
 /// Most blocks for the groups and events that the fused kernel leaves: several times as many as the largest GPU holds
@@ -235,6 +248,12 @@ impl Plan {
                     if params.fused_block_x() < OTHERS_THREADS { params.fused_block_x() } else { OTHERS_THREADS };
                 (blocks, (threads, 1))
             }
+            Kernel::Cluster | Kernel::MakeHits => (self.events, (ranked::THREADS, 1)),
+            Kernel::ClusterUnusual | Kernel::SortGroups => {
+                let blocks = if self.events < OTHERS_BLOCKS { self.events } else { OTHERS_BLOCKS };
+                (blocks, (OTHERS_THREADS, 1))
+            }
+            Kernel::Scan => (self.event_tiles(), (params.scan_block_x(), 1)),
         };
         self.shape_of(kernel, grid, block)
     }
@@ -269,6 +288,18 @@ impl Plan {
             count_first: if counts { Some(self.shape_over_events(Kernel::PrefixSumTiles)) } else { None },
             fused: self.shape(Kernel::Fused),
             others: self.shape(Kernel::FusedOthers),
+        }
+    }
+
+    /// Shapes of the launches of the ranked pipeline.
+    pub const fn ranked_shapes(&self) -> RankedShapes {
+        RankedShapes {
+            gather_banks: self.shape(Kernel::GatherBanks),
+            cluster: self.shape(Kernel::Cluster),
+            cluster_unusual: self.shape(Kernel::ClusterUnusual),
+            scan: self.shape(Kernel::Scan),
+            sort_groups: self.shape(Kernel::SortGroups),
+            make_hits: self.shape(Kernel::MakeHits),
         }
     }
 

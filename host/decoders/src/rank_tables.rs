@@ -6,12 +6,14 @@ use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
 use ut_kernels::fused::hit_tables::MAX_GROUPS;
 use ut_kernels::fused::pipeline::FusedTables;
 use ut_kernels::fused::tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED};
+use ut_kernels::ranked::pipeline::AllTables;
 
 use super::cpu::lanes::LaneOrder;
 use super::hit_records::HitRecords;
 use super::lane_columns::LaneColumns;
 use super::placer::{InPlace, Placer};
-use super::{DecodeError, DecodeOptions};
+use super::ranked_records::{RankedLane, RankedRecords, is_reversed};
+use super::{DecodeError, DecodeOptions, Pipeline};
 use ut_data::detector::{BankVersion, DetectorTables};
 
 /// Steps of the fused pipeline's design, each on top of the one before. All give the same results; fewer steps measure
@@ -34,6 +36,10 @@ pub struct RankTables {
     pub lanes: LaneColumns,
     /// Records for ordinary events.
     pub records: HitRecords,
+    /// Records of the ranked pipeline.
+    pub ranked: RankedRecords,
+    /// Kernels that the tables are for.
+    pub pipeline: Pipeline,
 }
 
 impl RankTables {
@@ -111,7 +117,18 @@ impl RankTables {
         if step == FusedStep::Lanes {
             records.fits = false;
         }
-        Ok(Self { lanes, records })
+        let of_rank = slots.iter().map(|&slot| RankedLane {
+            slot,
+            is_reversed: is_reversed(lanes.ranks[slot]),
+            is_second_half: tables.slots()[slot].chan_id & 0x100 != 0,
+        });
+        let ranked = RankedRecords::new(&of_rank.collect::<Vec<_>>(), &lanes, version, options.flip().origin());
+        Ok(Self { lanes, records, ranked, pipeline: Pipeline::Fused })
+    }
+
+    /// Returns true if the kernels pass over events that are not selected.
+    pub fn takes_lists(&self) -> bool {
+        self.pipeline == Pipeline::Ranked || self.has_records()
     }
 
     /// Returns true if the fused kernel has room for its records, used or not ([`FusedStep::Lanes`]).
@@ -126,6 +143,10 @@ impl RankTables {
 
     pub(crate) fn placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> FusedTables<'v> {
         FusedTables { lanes: self.lanes.placed(by), records: self.records.placed(by) }
+    }
+
+    pub(crate) fn all_placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> AllTables<'v> {
+        AllTables { lanes: self.lanes.placed(by), ranks: self.ranked.placed(by) }
     }
 }
 

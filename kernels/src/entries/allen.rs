@@ -5,19 +5,19 @@
 //! for 8 size classes beside the one for 16; the rungs of the ladder, `v5_allen__rung0` and on, share one.
 //! Preconditions of a launch: see [`entries`](super).
 
-use crate::bank::layout::Batch;
-use simt::{Global, GlobalMut, Kernel};
 use crate::allen::cluster_and_predecode::{ClusterAndPredecode, ClusterInput, ClusterOutput};
-use crate::clustering::ClusterOptions;
 use crate::allen::compress_and_make_keys::{CompressAndMakeKeys, GroupRanges};
 use crate::allen::count_hits::{CountHits, CountOutput};
 use crate::allen::decode_in_order::{DecodeInOrder, DecodeInput};
 use crate::allen::find_permutation::FindPermutation;
 use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
+use crate::bank::layout::Batch;
+use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
 use crate::hit::HitArrays;
 use crate::switches::{Layout, Switches};
 use crate::tables::Tables;
+use simt::{Global, GlobalMut, Kernel};
 
 macro_rules! count_hits {
     ($variant:literal, $switches:expr) => {

@@ -1,18 +1,18 @@
 //! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format and layout, with the prefix sum that
 //! `fused.count_first` needs. Preconditions of a launch: see [`entries`](super).
 
-use crate::bank::layout::Batch;
-use simt::{Global, GlobalMut, Kernel};
-use crate::detector::BankVersion;
-use crate::fused::tables::LaneTables;
 use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
+use crate::bank::layout::Batch;
+use crate::detector::BankVersion;
 #[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
 use crate::fused::gather::GatherBanks;
 use crate::fused::hit_tables::HitTables;
 use crate::fused::others::{FusedOthers, Left};
 use crate::fused::select::SelectEvents;
+use crate::fused::tables::LaneTables;
 use crate::fused::{Fused, FusedInput, FusedOptions, FusedOutput, Written};
 use crate::switches::{Layout, Switches};
+use simt::{Global, GlobalMut, Kernel};
 
 macro_rules! fused {
     ($variant:literal, $version:ident, $layout:ident) => {

@@ -5,6 +5,7 @@
 //! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
 //! - grid, block and shared memory are as the kernel's module says ("Launch").
 
+#[allow(unused_macros, reason = "not every unit has it")]
 macro_rules! prefix_sum {
     ($variant:expr) => {
         #[unsafe(export_name = concat!("prefix_sum_tiles__", $variant))]
@@ -37,13 +38,30 @@ macro_rules! hardware {
     };
 }
 
-macro_rules! one_of_the_entries {
-    ($($unit:literal)*) => {
-        #[cfg(not(any($(ptx_unit = $unit),*)))]
-        mod allen;
-        #[cfg(any($(ptx_unit = $unit),*))]
-        mod fused;
-    };
-}
 simt::declare_shared_memory!();
-one_of_the_entries!("v4_allen_fused" "v4_mep_fused" "v5_allen_fused" "v5_mep_fused");
+
+#[cfg(not(any(
+    ptx_unit = "v4_allen_fused",
+    ptx_unit = "v4_mep_fused",
+    ptx_unit = "v5_allen_fused",
+    ptx_unit = "v5_mep_fused",
+    ptx_unit = "v4_allen_ranked",
+    ptx_unit = "v4_mep_ranked",
+    ptx_unit = "v5_allen_ranked",
+    ptx_unit = "v5_mep_ranked"
+)))]
+mod allen;
+#[cfg(any(
+    ptx_unit = "v4_allen_fused",
+    ptx_unit = "v4_mep_fused",
+    ptx_unit = "v5_allen_fused",
+    ptx_unit = "v5_mep_fused"
+))]
+mod fused;
+#[cfg(any(
+    ptx_unit = "v4_allen_ranked",
+    ptx_unit = "v4_mep_ranked",
+    ptx_unit = "v5_allen_ranked",
+    ptx_unit = "v5_mep_ranked"
+))]
+mod ranked;

@@ -32,6 +32,14 @@ texts! {
     V5_ALLEN_FUSED "v5_allen_fused.ptx";
     /// The fused pipeline for v5 banks in MEP layout.
     V5_MEP_FUSED "v5_mep_fused.ptx";
+    /// The ranked pipeline for v4 banks in Allen layout.
+    V4_ALLEN_RANKED "v4_allen_ranked.ptx";
+    /// The ranked pipeline for v4 banks in MEP layout.
+    V4_MEP_RANKED "v4_mep_ranked.ptx";
+    /// The ranked pipeline for v5 banks in Allen layout.
+    V5_ALLEN_RANKED "v5_allen_ranked.ptx";
+    /// The ranked pipeline for v5 banks in MEP layout.
+    V5_MEP_RANKED "v5_mep_ranked.ptx";
     /// Registers, memory and spills of each kernel on each architecture, by ptxas, as JSON.
     RESOURCES "resources.json";
     /// Instructions and memory sectors of each kernel in a mean event, counted by an interpreter, as JSON.

@@ -1,4 +1,4 @@
-//! The committed PTX of the fused pipeline, run on a machine that understands it: the same bits as the reference.
+//! The committed PTX of the fused and the ranked pipeline, run on a machine that understands it: the same bits as the reference.
 //!
 //! Blocks run one after the other, in turned orders: the block that another looks back at has ended. What happens while
 //! blocks wait for each other is the executor's to test.
@@ -24,8 +24,12 @@ fn compare(
     turn: u32,
 ) -> Result<(), String> {
     let case = |what| format!("turn {turn}, {params:?}: {what}");
-    let config = CudaConfig::of(&params).with_pipeline(Pipeline::Fused);
-    as_reference(&mut decoder(tables, options, config, turn), tables, options, batch).map_err(case)
+    for pipeline in [Pipeline::Fused, Pipeline::Ranked] {
+        let config = CudaConfig::of(&params).with_pipeline(pipeline);
+        as_reference(&mut decoder(tables, options, config, turn), tables, options, batch)
+            .map_err(|error| case(format!("{pipeline}: {error}")))?;
+    }
+    Ok(())
 }
 
 /// Decodes in one window and in several, in both layouts.

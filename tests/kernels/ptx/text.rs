@@ -25,7 +25,7 @@ fn shipped() -> Vec<(Unit, String)> {
         all.extend(Kernel::ALLEN.map(|kernel| (Unit::LADDER, kernel.entry(&variant))));
     }
     all.push((Unit::LADDER, Kernel::ClusterAndPredecode.entry(Unit::WIDE)));
-    for unit in Unit::FUSED {
+    for unit in Unit::FUSED.into_iter().chain(Unit::RANKED) {
         all.extend(unit.kernels().iter().map(|kernel| (unit, kernel.entry(unit.name))));
     }
     all
@@ -92,6 +92,15 @@ fn every_kernel_of_every_variant_is_there_and_nothing_else() {
 fn nothing_is_called_nor_local_nor_generic_and_floats_are_the_cpus() {
     for unit in Unit::all() {
         assert_eq!(faults(unit.text), "", "{}", unit.name);
+    }
+}
+
+#[test]
+fn a_block_of_the_clustering_kernel_waits_for_itself_three_times() {
+    for unit in Unit::RANKED {
+        let entry = Kernel::Cluster.entry(unit.name);
+        let (_, body) = entries(unit.text).into_iter().find(|(name, _)| *name == entry).unwrap();
+        assert_eq!(body.iter().filter(|line| line.starts_with("bar.sync")).count(), 3, "{entry}");
     }
 }
 

@@ -182,6 +182,9 @@ impl<D: Device> DeviceDecoder<D> {
         }
         let ranks = match (launch.pipeline(), &rung) {
             (Pipeline::Fused, None) => Some(RankTables::of_step(name, tables, options, step)?),
+            (Pipeline::Ranked, None) => {
+                Some(RankTables { pipeline: Pipeline::Ranked, ..RankTables::new(name, tables, options)? })
+            }
             _ => None,
         };
         let tables = DeviceTables::new(name, tables)?;
@@ -189,7 +192,8 @@ impl<D: Device> DeviceDecoder<D> {
         if streams.is_empty() {
             return Err(failure("a decoder needs a stream".to_owned()));
         }
-        let streams: Vec<_> = streams.into_iter().map(|queue| BatchStream::new(queue, ranks.is_some())).collect();
+        let pipeline = ranks.as_ref().map_or(Pipeline::Allen, |ranks| ranks.pipeline);
+        let streams: Vec<_> = streams.into_iter().map(|queue| BatchStream::new(queue, pipeline)).collect();
         let mut moved = TransferBytes::default();
         let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, ranks, &mut moved)?;
         let setup = Arc::new(Setup {

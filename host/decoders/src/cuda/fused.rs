@@ -57,11 +57,6 @@ impl FusedPlaces {
         }
     }
 
-    /// Offset of the number of hits that a count leaves.
-    pub(super) const fn total(&self) -> usize {
-        self.bases.at + self.bases.len.saturating_sub(1) * WORD
-    }
-
     /// # Safety
     /// - `base` is a multiple of [`LINE`]. Kernels follow it: their launch asks for that much memory there, until the
     ///   stream is done, and for no other use of it meanwhile.
@@ -82,29 +77,19 @@ impl FusedPlaces {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
-    Decode,
-    /// Counts the hits, and finds where each event's begin.
-    Count,
-    Write,
-}
-
 /// Launches the pipeline, without waiting for any kernel.
 ///
 /// # Safety
 /// Until the stream has done this:
 /// - The device can read `batch` and its list, for as many elements as they say; those of words are multiples of 4.
-/// - `base` is a multiple of [`LINE`] and has the bytes of [`FusedPlaces::of`], with what a count leaves unless it
-///   decodes without; nothing else uses them. To write, a count of this batch has left there what it leaves.
-/// - `output` has views of memory that the device can write, as long as the plan asks for (to count: its status alone);
-///   its status word is 0 by then.
+/// - `base` is a multiple of [`LINE`] and has the bytes of [`FusedPlaces::of`], and nothing else uses
+///   them.
+/// - `output` has views of memory that the device can write, as long as the plan asks for; its status word is 0 by then.
 #[expect(clippy::too_many_arguments, reason = "everything that a launch is of")]
 pub(super) unsafe fn launch<'a, D: Device>(
     device: &'a mut D,
     stream: &'a D::Stream,
     setup: &Setup<D>,
-    task: Task,
     plan: &Plan,
     batch: &DeviceBatch,
     base: u64,
@@ -112,7 +97,7 @@ pub(super) unsafe fn launch<'a, D: Device>(
 ) -> Result<(), DecodeError> {
     let version = setup.tables.host.version;
     let unit = Unit::fused(version, batch.layout);
-    let counts = plan.counts_first() || task != Task::Decode;
+    let counts = plan.counts_first();
     // SAFETY: the memory is there until the stream is done, as the caller says.
     let mut buffers = unsafe { FusedPlaces::of(plan, batch, counts).buffers(base) };
     // SAFETY: the host never follows the address; the device can read that many words there, as the caller says.
@@ -135,9 +120,5 @@ pub(super) unsafe fn launch<'a, D: Device>(
     let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, unit.name, unit.name) };
     let Some(tables) = setup.tables.rank_view() else { unreachable!("only a setup with ranks is launched like this") };
     let batch = batch.view(version);
-    match task {
-        Task::Decode => pipeline::decode(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
-        Task::Count => pipeline::count(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
-        Task::Write => pipeline::write(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
-    }
+    pipeline::decode(&mut launcher, &fused, batch, tables, &mut buffers, &mut output)
 }

@@ -69,7 +69,7 @@ impl CudaDevice {
 impl CudaSequence {
     /// Compiles the kernels for one layout, so that the first batch need not wait for it.
     pub fn prepare(&self, layout: Layout) -> Result<(), DecodeError> {
-        self.device().compile(self.unit(layout), Kernel::Fused)
+        self.device().compile(self.unit(layout), Kernel::Cluster)
     }
 }
 

@@ -79,8 +79,9 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
         buffer.0
     }
 
-    fn zero(&mut self, buffer: &mut DeviceView<u32>) -> Result<(), DecodeError> {
-        let (address, words) = (buffer.0.as_ptr().addr() as u64, buffer.0.len() as usize);
+    fn zero<T: Plain>(&mut self, buffer: &mut DeviceView<T>) -> Result<(), DecodeError> {
+        const { assert!(size_of::<T>().is_multiple_of(4)) };
+        let (address, words) = (buffer.0.as_ptr().addr() as u64, buffer.0.len() as usize * (size_of::<T>() / 4));
         // SAFETY: a view of device memory: aligned, and there until the stream is done (`DeviceLauncher::new`).
         unsafe { self.device.zero(self.stream, address, words) }
     }

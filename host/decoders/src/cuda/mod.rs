@@ -27,6 +27,7 @@ mod interop;
 mod launcher;
 mod output;
 mod passes;
+mod ranked;
 mod sequence;
 mod setup;
 mod start;
@@ -43,7 +44,9 @@ pub use facts::Facts;
 pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
-pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork, WRONG_VERSION};
+pub use sequence::{
+    DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits, SequenceWork, WRONG_VERSION,
+};
 pub use start::{Gpu, StartError, choose};
 pub use stream::Readback;
 

@@ -1,25 +1,26 @@
 //! A stage of a trigger sequence on a device: batch, hits, work space and stream are the caller's, and nothing waits.
 //!
 //! A framework wants to know a stage's memory before it runs, and gives it. So there are two calls, with the allocation
-//! of the hits between them: [`count`](DeviceSequence::count) counts the hits, and leaves in the work space where each
-//! event's begin; [`write`](DeviceSequence::write) reads the batch again and writes them, in arrays of exactly that
-//! size. The stage keeps tables and nothing of a batch: any number of batches can be in flight, each with its stream
-//! and work space.
+//! of the hits between them: [`count`](DeviceSequence::count) finds all clusters, and leaves them in the work space in
+//! the order of the hits; [`write`](DeviceSequence::write) makes hits of them, in arrays of exactly that size. These are
+//! the launches of the ranked pipeline, with the total in between: nothing is read twice. The stage keeps tables and
+//! nothing of a batch: any number of batches can be in flight, each with its stream and work space.
 
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::report::N_COUNTS;
-pub use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT, WRONG_VERSION};
+pub use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, WRONG_VERSION};
 
 use super::batch::DeviceBatch;
 use super::buffer::LINE;
 use super::device::{Device, Rows, TransferBytes};
-use super::fused::{self, FusedPlaces, Task};
 use super::launcher::DeviceView;
 use super::output::WORD;
+use super::ranked::{self, RankedPlaces, Task};
 use super::setup::Setup;
 use super::tables::TablesOnDevice;
+use crate::Pipeline;
 use crate::parameters::Parameters;
-use crate::plan::{DeviceTables, Plan, check_list, cluster_options};
+use crate::plan::{DeviceTables, Plan, cluster_options, most_records};
 use crate::ptx::Unit;
 use crate::rank_tables::RankTables;
 use ut_data::detector::{BankVersion, DetectorTables};
@@ -33,7 +34,8 @@ pub struct SequenceWork {
     /// [`scratch_bytes`](DeviceSequence::scratch_bytes).
     pub scratch: (u64, usize),
     /// Two words of pinned host memory, or null; valid once the stream has done a call. The number of hits, and 0, or
-    /// [`NO_SUCH_EVENT`] after the count, or [`HITS_OVERFLOW`] and [`WRONG_VERSION`] after the writing.
+    /// [`NO_SUCH_EVENT`] and [`STRIPS_OVERFLOW`] after the count, or [`HITS_OVERFLOW`] and [`WRONG_VERSION`] after the
+    /// writing. Only fragments that overlap, which no reader makes, have more strips than the work space has room for.
     pub result: *mut u32,
 }
 
@@ -63,6 +65,8 @@ struct Scratch {
     between: usize,
     bytes: usize,
     total: usize,
+    /// Records that there is room for.
+    records: usize,
 }
 
 const STATUS: usize = WORD;
@@ -70,11 +74,12 @@ const STATUS: usize = WORD;
 const REPORT: usize = LINE;
 
 impl Scratch {
-    fn of(plan: Option<&Plan>, batch: &DeviceBatch) -> Self {
-        let Some(plan) = plan else { return Self { between: REPORT, bytes: REPORT, total: 0 } };
+    fn of(plan: Option<&Plan>, batch: &DeviceBatch, version: BankVersion) -> Self {
+        let Some(plan) = plan else { return Self { between: REPORT, bytes: REPORT, total: 0, records: 0 } };
         let between = REPORT + (plan.events as usize * N_COUNTS * WORD).next_multiple_of(LINE);
-        let places = FusedPlaces::of(plan, batch, true);
-        Self { between, bytes: between + places.bytes, total: between + places.total() }
+        let records = most_records(version, batch.raw.1, plan.events as usize);
+        let places = RankedPlaces::of(plan, batch, records);
+        Self { between, bytes: between + places.bytes, total: between + places.total(), records }
     }
 
     /// Bytes of the work space, at any address.
@@ -84,7 +89,7 @@ impl Scratch {
 }
 
 impl<D: Device> DeviceSequence<D> {
-    /// Creates a stage for one detector and one set of options, with the fused pipeline. Copies the tables by `stream`,
+    /// Creates a stage for one detector and one set of options, with the ranked pipeline. Copies the tables by `stream`,
     /// and waits for it. The kernels of a layout are compiled when first used, or by
     /// [`CudaSequence::prepare`](super::CudaSequence::prepare).
     pub fn new(
@@ -95,7 +100,7 @@ impl<D: Device> DeviceSequence<D> {
         params: Parameters,
     ) -> Result<Self, DecodeError> {
         params.validate().map_err(|error| failure(error.to_string()))?;
-        let ranks = RankTables::new("cuda", tables, options)?;
+        let ranks = RankTables { pipeline: Pipeline::Ranked, ..RankTables::new("cuda", tables, options)? };
         device.begin()?;
         // Refuses a stream of another device: copying the tables relies on it.
         device.synchronize(stream)?;
@@ -118,7 +123,7 @@ impl<D: Device> DeviceSequence<D> {
     }
 
     pub(super) fn unit(&self, layout: Layout) -> Unit {
-        Unit::fused(self.setup.tables.host.version, layout)
+        Unit::ranked(self.setup.tables.host.version, layout)
     }
 
     /// Bank format of the tables.
@@ -131,12 +136,13 @@ impl<D: Device> DeviceSequence<D> {
         self.setup.tables.host.n_groups as usize
     }
 
-    /// Bytes of work space for a batch, whatever its bytes are: some 80 an event, and in MEP layout 4 a bank.
+    /// Bytes of work space for a batch: three times its raw bytes, in v4 four times, and some 1100 per event; in MEP
+    /// layout also 4 per bank. (Of an event of 18 kB, 54 kB are reserved for clusters, and 9 kB used.)
     ///
     /// # Errors
-    /// If 32 bits cannot count the batch, or the tables are too large for its list ([`DecodeError::NoList`]).
+    /// If 32 bits cannot count the batch.
     pub fn scratch_bytes(&self, batch: &DeviceBatch) -> Result<usize, DecodeError> {
-        Ok(Scratch::of(self.plan(batch)?.as_ref(), batch).needed())
+        Ok(Scratch::of(self.plan(batch)?.as_ref(), batch, self.version()).needed())
     }
 
     /// Puts the count of a batch's hits on the stream; their number comes to `work.result`.
@@ -192,9 +198,6 @@ impl<D: Device> DeviceSequence<D> {
     }
 
     fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
-        if batch.selected.is_some() {
-            check_list("cuda", self.setup.tables.ranks.as_ref())?;
-        }
         let tables = &self.setup.tables.host;
         tables.check_size("cuda", batch.n_events, batch.raw.1, batch.most_words())?;
         Ok((batch.n_events > 0).then(|| Plan::new(tables, self.setup.params, batch.n_events)))
@@ -213,7 +216,7 @@ impl<D: Device> DeviceSequence<D> {
         task: Task,
         hits: &SequenceHits,
     ) -> Result<(), DecodeError> {
-        let scratch = Scratch::of(plan.as_ref(), batch);
+        let scratch = Scratch::of(plan.as_ref(), batch, self.version());
         if work.scratch.1 < scratch.needed() {
             return Err(DecodeError::WorkSpace { bytes: work.scratch.1, needed: scratch.needed() });
         }
@@ -238,7 +241,7 @@ impl<D: Device> DeviceSequence<D> {
         task: Task,
         hits: &SequenceHits,
     ) -> Result<(), DecodeError> {
-        let scratch = Scratch::of(plan.as_ref(), batch);
+        let scratch = Scratch::of(plan.as_ref(), batch, self.version());
         let base = work.scratch.0.next_multiple_of(LINE as u64);
         let at = |place: usize| base + place as u64;
         // SAFETY: both words are in the work space, which is aligned here, and there until the stream has done this.
@@ -275,7 +278,8 @@ impl<D: Device> DeviceSequence<D> {
             //   batch.
             // - The output is as long as the plan asks for, as said above, and the status was set to 0.
             unsafe {
-                fused::launch(&mut self.device, stream, &self.setup, task, &plan, batch, at(scratch.between), output)
+                let between = (at(scratch.between), scratch.records);
+                ranked::launch(&mut self.device, stream, &self.setup, task, &plan, batch, between, output)
             }?;
         } else if task == Task::Write {
             // SAFETY: one word is there, as the caller says, until the stream has done this.

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::look_back::LIMIT;
 use ut_kernels::status::{NO_SUCH_EVENT, WRONG_VERSION};
 
@@ -19,19 +18,10 @@ use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
 use super::setup::Setup;
 use super::upload::Upload;
 use super::work::Work;
-use crate::plan::Plan;
+use crate::Pipeline;
+use crate::plan::{Plan, most_records};
 use ut_data::DecodeError;
 use ut_data::input::EventMeta;
-
-/// Most hits of banks of this many bytes: a v5 bank has at most two hits of each of six lanes in 32 bytes of payload, a
-/// v4 bank a hit in two bytes. Overlapping fragments or events, which no reader makes, can have more: then buffers
-/// grow.
-const fn most_hits(version: BankVersion, bytes: usize) -> usize {
-    match version {
-        BankVersion::V4 => bytes / 2,
-        BankVersion::V5 => bytes / 32 * 12,
-    }
-}
 
 pub(super) struct Request {
     pub(super) serial: u64,
@@ -104,11 +94,11 @@ pub(super) struct BatchStream<D: Device> {
 const NOT_THERE: &str = "the list of events names one that the batch does not have";
 
 impl<D: Device> BatchStream<D> {
-    pub(super) const fn new(queue: D::Stream, fused: bool) -> Self {
+    pub(super) const fn new(queue: D::Stream, pipeline: Pipeline) -> Self {
         Self {
             queue,
             upload: Upload::new(),
-            work: Work::new(fused),
+            work: Work::new(pipeline),
             output: Output::new(),
             results: HostBuffer::new(),
             hits: HostBuffer::new(),
@@ -241,7 +231,12 @@ impl<D: Device> BatchStream<D> {
         let (plan, readback) = (request.plan, request.readback);
         self.job = Some(Job { request, batch, copied: 0, source });
         let Some(plan) = plan else { return Ok(()) };
-        self.reserve(device, &plan, &batch, most_hits(setup.tables.host.version, batch.raw.1))?;
+        self.reserve(
+            device,
+            &plan,
+            &batch,
+            most_records(setup.tables.host.version, batch.raw.1, plan.events as usize),
+        )?;
         let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
         let copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
         self.reserve_host(device, &plan, copied)?;
@@ -361,7 +356,7 @@ impl<D: Device> BatchStream<D> {
                 break hits as usize;
             }
             // The fused kernel has no room for strips, only for hits.
-            let (strips, room) = match self.work.strips_found(&plan) {
+            let (strips, room) = match self.work.strips_found(&plan, &batch) {
                 // SAFETY: a word of the work buffers, reserved for this plan.
                 Some((place, room)) => (unsafe { self.read_word(device, place) }?, room),
                 None if hits >= LIMIT => (u32::MAX, 0),

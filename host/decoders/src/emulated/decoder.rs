@@ -2,7 +2,7 @@
 
 use bytemuck::NoUninit;
 use simt::executor::{Executor, LaunchStats};
-use simt::{Global, Plain};
+use simt::{Global, Launcher as _, Plain};
 use ut_kernels::allen::pipeline::{self as allen, AllenBuffers, AllenSetup, StripBuffers};
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
@@ -12,6 +12,8 @@ use ut_kernels::fused::gather::bank_words;
 use ut_kernels::fused::look_back::LookBack;
 use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup};
 use ut_kernels::hit::{HitBuffers, Output};
+use ut_kernels::ranked::pipeline::{RankedBuffers, RankedSetup};
+use ut_kernels::ranked::{self, RankedOptions};
 use ut_kernels::status;
 use ut_kernels::switches::Switches;
 
@@ -21,7 +23,8 @@ use crate::Pipeline;
 use crate::parameters::Parameters;
 use crate::placer::{InPlace, Placer};
 use crate::plan::{
-    DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, too_many_hits, version_word,
+    DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, most_records, too_many_hits,
+    version_word,
 };
 use crate::rank_tables::{FusedStep, RankTables};
 use ut_data::detector::DetectorTables;
@@ -107,6 +110,9 @@ impl EmulatedDecoder {
         let ranks = match config.launch.pipeline() {
             Pipeline::Fused => Some(RankTables::of_step("emulated", tables, options, config.step)?),
             Pipeline::Allen => None,
+            Pipeline::Ranked => {
+                Some(RankTables { pipeline: Pipeline::Ranked, ..RankTables::new("emulated", tables, options)? })
+            }
         };
         let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };
         Ok(Self {
@@ -156,6 +162,24 @@ impl EmulatedDecoder {
                     shapes: plan.allen_shapes(),
                 };
                 run_allen(&mut launcher, &self.detector, &plan, &setup, batch, &mut output)?;
+            }
+            Some(ranks) if ranks.pipeline == Pipeline::Ranked => {
+                let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
+                let setup = RankedSetup {
+                    switches: Switches::production(self.switches.version, batch.layout),
+                    options: RankedOptions::new(self.options, self.flip_origin),
+                    n_events: plan.events,
+                    list: batch.selected.map(Global::from_slice),
+                    shapes: plan.ranked_shapes(),
+                };
+                let mut room = most_records(self.switches.version, batch.raw.len(), batch.n_events);
+                loop {
+                    let taken = run_ranked(&mut launcher, ranks, &plan, &setup, batch, &mut output, room)?;
+                    if taken <= room {
+                        break;
+                    }
+                    room = taken;
+                }
             }
             Some(ranks) => {
                 let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
@@ -211,6 +235,40 @@ fn run_allen<'h>(
         },
     };
     allen::decode(launcher, setup, device_batch(batch, detector.version), tables, &mut buffers, output)
+}
+
+/// Decodes with room for so many records; returns how many there are.
+fn run_ranked<'h>(
+    launcher: &mut ExecutorLauncher<'h>,
+    ranks: &'h RankTables,
+    plan: &Plan,
+    setup: &RankedSetup<'_>,
+    batch: &BatchView<'_>,
+    output: &mut Output<ExecutorLauncher<'h>>,
+    room: usize,
+) -> Result<usize, DecodeError> {
+    let events = plan.events as usize;
+    let mut constants = Constants::default();
+    let tables = ranks.all_placed(&mut constants);
+    launcher.constant(constants.0);
+    let is_mep = batch.layout == Layout::Mep;
+    let mut buffers: RankedBuffers<ExecutorLauncher<'h>> = RankedBuffers {
+        selected: HostBuffer::of_len(batch.selected.map_or(0, |_| events.div_ceil(32)))?,
+        bank_words: HostBuffer::of_len(if is_mep { bank_words(events, batch.offsets.len()) } else { 0 })?,
+        records: HostBuffer::of_len(room)?,
+        counters: HostBuffer::of_len(ranked::COUNTERS)?,
+        heads: HostBuffer::of_len(events * ranked::HEAD_WORDS as usize)?,
+        starts: HostBuffer::of_len(plan.counters as usize)?,
+        n_hits: HostBuffer::of_len(events)?,
+        unusual: HostBuffer::of_len(events)?,
+        flagged: HostBuffer::of_len(plan.counters as usize)?,
+        bases: HostBuffer::of_len(events + 1)?,
+        descriptors: HostBuffer::of_len(1 + plan.event_tiles() as usize)?,
+    };
+    launcher.zero(&mut output.status)?;
+    let batch = device_batch(batch, setup.switches.version);
+    ranked::pipeline::decode(launcher, setup, batch, tables, &mut buffers, output)?;
+    Ok(buffers.counters.slice()[ranked::TAKEN as usize] as usize)
 }
 
 fn run_fused<'h>(

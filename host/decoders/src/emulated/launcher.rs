@@ -33,7 +33,7 @@ impl<T: bytemuck::Pod> HostBuffer<'_, T> {
 }
 
 impl<T> HostBuffer<'_, T> {
-    fn slice(&self) -> &[T] {
+    pub(super) fn slice(&self) -> &[T] {
         match self {
             Self::Own(buffer) => buffer,
             Self::Of(buffer) => buffer,
@@ -70,8 +70,8 @@ impl<'h> Launcher for ExecutorLauncher<'h> {
         self.executor.writable(buffer.slice_mut())
     }
 
-    fn zero(&mut self, buffer: &mut HostBuffer<'h, u32>) -> Result<(), DecodeError> {
-        buffer.slice_mut().fill(0);
+    fn zero<T: Plain>(&mut self, buffer: &mut HostBuffer<'h, T>) -> Result<(), DecodeError> {
+        buffer.slice_mut().fill(T::default());
         Ok(())
     }
 

@@ -14,6 +14,10 @@ use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
 use ut_kernels::fused::gather::gather_shared_bytes;
 use ut_kernels::fused::others::others_shared_bytes;
 use ut_kernels::fused::{Room, fused_shared_bytes};
+use ut_kernels::ranked::cluster::cluster_shared_bytes;
+use ut_kernels::ranked::scan::scan_shared_bytes;
+use ut_kernels::ranked::sort_groups::sort_groups_shared_bytes;
+use ut_kernels::ranked::unusual::cluster_unusual_shared_bytes;
 use ut_kernels::switches::Layout;
 
 /// One PTX module.
@@ -60,6 +64,14 @@ impl Unit {
         unit!("v5_mep_fused", V5_MEP_FUSED, V5, Mep),
     ];
 
+    /// The ranked pipeline: a module for each format and layout.
+    pub const RANKED: [Self; 4] = [
+        unit!("v4_allen_ranked", V4_ALLEN_RANKED, V4, Allen),
+        unit!("v4_mep_ranked", V4_MEP_RANKED, V4, Mep),
+        unit!("v5_allen_ranked", V5_ALLEN_RANKED, V5, Allen),
+        unit!("v5_mep_ranked", V5_MEP_RANKED, V5, Mep),
+    ];
+
     /// Variant of the clustering kernel that differs from production in its 32-bit sums only.
     pub const WIDE: &'static str = "v5_allen__wide";
 
@@ -70,12 +82,14 @@ impl Unit {
 
     /// All modules.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::PRODUCTION.into_iter().chain([Self::LADDER]).chain(Self::FUSED)
+        Self::PRODUCTION.into_iter().chain([Self::LADDER]).chain(Self::FUSED).chain(Self::RANKED)
     }
 
     /// Kernels of each variant, but for those with 8 size classes and with 32-bit sums.
     pub fn kernels(&self) -> &'static [Kernel] {
         match self.layout {
+            Layout::Allen if Self::RANKED.contains(self) => &Kernel::RANKED,
+            Layout::Mep if Self::RANKED.contains(self) => &Kernel::RANKED_MEP,
             _ if !Self::FUSED.contains(self) => &Kernel::ALLEN,
             Layout::Allen => &Kernel::FUSED,
             Layout::Mep => &Kernel::FUSED_MEP,
@@ -90,6 +104,11 @@ impl Unit {
     /// The module of the fused pipeline for a format and a layout.
     pub fn fused(version: BankVersion, layout: Layout) -> Self {
         Self::of(Self::FUSED, version, layout)
+    }
+
+    /// The module of the ranked pipeline for a format and a layout.
+    pub fn ranked(version: BankVersion, layout: Layout) -> Self {
+        Self::of(Self::RANKED, version, layout)
     }
 
     fn of([v4_allen, v4_mep, v5_allen, v5_mep]: [Self; 4], version: BankVersion, layout: Layout) -> Self {
@@ -124,6 +143,16 @@ pub enum Kernel {
     Fused,
     /// Decodes the other events.
     FusedOthers,
+    /// Writes the records of ordinary events.
+    Cluster,
+    /// Writes the records of the other events.
+    ClusterUnusual,
+    /// Adds up the hits of the events.
+    Scan,
+    /// Sorts the groups in which lanes overlap.
+    SortGroups,
+    /// Works out the hits of the records.
+    MakeHits,
 }
 
 // The names of the modules in `ut_kernels`, with which entry points begin.
@@ -131,7 +160,8 @@ named!("kernel" Kernel: CountHits "count_hits", PrefixSumTiles "prefix_sum_tiles
     PrefixSumOffsets "prefix_sum_offsets", ClusterAndPredecode "cluster_and_predecode",
     CompressAndMakeKeys "compress_and_make_keys", FindPermutation "find_permutation",
     DecodeInOrder "decode_in_order", SelectEvents "select_events", GatherBanks "gather_banks", Fused "fused",
-    FusedOthers "fused_others");
+    FusedOthers "fused_others", Cluster "cluster", ClusterUnusual "cluster_unusual", Scan "scan",
+    SortGroups "sort_groups", MakeHits "make_hits");
 
 impl Kernel {
     /// Kernels of the fused pipeline in Allen layout; the mask only runs for a list of events, and the prefix sum only
@@ -147,6 +177,21 @@ impl Kernel {
         Self::PrefixSumOffsets,
         Self::Fused,
         Self::FusedOthers,
+    ];
+
+    /// Kernels of the ranked pipeline in Allen layout; the mask only runs for a list of events.
+    pub const RANKED: [Self; 6] =
+        [Self::SelectEvents, Self::Cluster, Self::ClusterUnusual, Self::SortGroups, Self::Scan, Self::MakeHits];
+
+    /// Same in MEP layout, where the banks are gathered first.
+    pub const RANKED_MEP: [Self; 7] = [
+        Self::SelectEvents,
+        Self::GatherBanks,
+        Self::Cluster,
+        Self::ClusterUnusual,
+        Self::SortGroups,
+        Self::Scan,
+        Self::MakeHits,
     ];
 
     /// The seven kernels of Allen's pipeline.
@@ -179,6 +224,11 @@ impl Kernel {
             Self::PrefixSumTiles | Self::PrefixSumOffsets => prefix_sum_shared_bytes(),
             Self::ClusterAndPredecode => cluster_and_predecode_shared_bytes(n_groups),
             Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder | Self::SelectEvents => 0,
+            Self::MakeHits => 0,
+            Self::SortGroups => sort_groups_shared_bytes(),
+            Self::Cluster => cluster_shared_bytes(),
+            Self::ClusterUnusual => cluster_unusual_shared_bytes(version, n_boards),
+            Self::Scan => scan_shared_bytes(),
             Self::GatherBanks => gather_shared_bytes(),
             Self::Fused => fused_shared_bytes(version, room),
             Self::FusedOthers => others_shared_bytes(version, n_boards, n_groups),

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use super::{Kernel, Unit};
 
 impl Kernel {
-    /// Returns true if `cuda.registers` limits this kernel: all but the one for repairs and extraordinary events, which
-    /// needs the most registers and has its own limit.
+    /// Returns true if `cuda.registers` limits this kernel: all but those for repairs and extraordinary events, which
+    /// need the most registers and have a limit of their own.
     pub fn has_register_limit(self) -> bool {
-        self != Self::FusedOthers
+        !matches!(self, Self::FusedOthers | Self::ClusterUnusual)
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
             let (before, after) = (directives(unit.text), directives(&limited));
             assert_eq!(before.len(), after.len(), "{}", unit.name);
             for ((kernel, before), (_, after)) in before.into_iter().zip(after) {
-                let expected = if kernel == Kernel::FusedOthers { before } else { vec![".maxnreg 48"] };
+                let expected = if kernel.has_register_limit() { vec![".maxnreg 48"] } else { before };
                 assert_eq!(after, expected, "{kernel:?} of {}", unit.name);
             }
             let code = |text: &str| {
