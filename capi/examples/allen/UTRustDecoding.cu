@@ -222,12 +222,10 @@ void ut_rust_decoding::ut_rust_decoding_t::operator()(
 #endif
   data<host_accumulated_number_of_ut_hits_t>(arguments)[0] = n_hits;
 
-  Counts counts {};
-  for (unsigned count = 0; count < UT_N_COUNTS; ++count) counts[count] = m_counts[count]->data(context).data();
   global_function(monitor)(dim3(1), dim3(256), context)(
     arguments,
     report.data(),
-    counts,
+    counts(context, std::make_index_sequence<UT_N_COUNTS> {}),
     m_hits.data(context),
     m_troubled.data(context),
     m_hits_of_event.data(context));
@@ -250,7 +248,7 @@ __global__ void ut_rust_decoding::monitor(
     bool has_trouble = false;
     for (unsigned count = 0; count < UT_N_COUNTS; ++count) {
       const unsigned found = report[event * UT_N_COUNTS + count];
-      Allen::Monitoring::DeviceAveragingCounter<unsigned> {counts[count]}.add(found);
+      counts[count].add(found);
       has_trouble |= count >= first_trouble && found;
     }
     if (has_trouble) troubled.increment();

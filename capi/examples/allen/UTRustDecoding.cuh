@@ -12,6 +12,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "AlgorithmTypes.cuh"
@@ -44,8 +45,8 @@ namespace ut_rust_decoding {
       const Allen::Context& context) const;
   };
 
-  // Accumulators' memory in the stream, by the counter's number in the report.
-  using Counts = std::array<unsigned*, UT_N_COUNTS>;
+  // Accumulators of the stream, by the counter's number in the report.
+  using Counts = std::array<Allen::Monitoring::DeviceAveragingCounter<unsigned>, UT_N_COUNTS>;
   using Histogram = Allen::Monitoring::Histogram<>;
 
   // Adds the selected events' hits and reports to the accumulators.
@@ -90,6 +91,10 @@ namespace ut_rust_decoding {
     mutable std::mutex m_mutex;
     mutable std::shared_ptr<Decoders> m_decoders;
 
+    template<std::size_t... I> Counts counts(const Allen::Context& context, std::index_sequence<I...>) const
+    {
+      return {m_counts[I]->data(context)...};
+    }
     UtBatch batch(const ArgumentReferences<Parameters>& arguments, const RuntimeOptions& runtime_options) const;
   };
 } // namespace ut_rust_decoding

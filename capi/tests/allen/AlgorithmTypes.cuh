@@ -1,6 +1,7 @@
 // NOT ALLEN'S. A stub of the contract between Allen and its algorithms, written for this test from what is publicly known of
 // it, as small as the example needs: each argument has memory of its own, a thread, and there is no scheduler. For the CPU the
 // "device" is the host; with TARGET_DEVICE_CUDA arguments lie in memory of the device, or in pinned memory of the host.
+// It says what runs where, as Allen's headers do: nvcc compiles the algorithm on it (`.ci/release`), and nothing is run then.
 #pragma once
 #include <array>
 #include <atomic>
@@ -13,7 +14,7 @@
 
 // The memory of an argument, as large as it is, full of what nobody wrote. `get` and `=` are the test's.
 #ifdef TARGET_DEVICE_CUDA
-#include "device.hpp"
+#include "../cuda/device.hpp"
 inline CUstream stub_stream()
 {
   static thread_local const CUstream stream = new_stream();
@@ -59,9 +60,15 @@ private:
 };
 #endif
 
+#ifndef __CUDACC__
+#define __global__
+#define __device__
+#define __host__
+#endif
+
 struct mask_t {
   unsigned m_data = 0;
-  operator unsigned() const { return m_data; }
+  __host__ __device__ operator unsigned() const { return m_data; }
 };
 
 // An argument as a kernel has it. Here each has its memory in `ArgumentReferences`, by the argument's name.
@@ -70,9 +77,9 @@ template<class T, bool on_device> struct Argument {
   using store = Store<T, on_device>;
   T* m_data = nullptr;
   size_t m_size = 0;
-  T* data() const { return m_data; }
-  size_t size() const { return m_size; }
-  T& operator[](unsigned i) const { return m_data[i]; }
+  __host__ __device__ T* data() const { return m_data; }
+  __host__ __device__ size_t size() const { return m_size; }
+  __host__ __device__ T& operator[](unsigned i) const { return m_data[i]; }
 };
 
 #define UT_STUB_ARGUMENT(name, type, on_device) struct name : public Argument<type, on_device> {}
@@ -82,8 +89,8 @@ template<class T, bool on_device> struct Argument {
 #define DEVICE_OUTPUT(name, type) UT_STUB_ARGUMENT(name, type, true)
 #define MASK_INPUT(name) UT_STUB_ARGUMENT(name, mask_t, true)
 #define INSTANTIATE_ALGORITHM(type)
-#define __global__
 
+#ifndef __CUDACC__
 struct dim3 {
   explicit dim3(unsigned x) : x {x} {}
   unsigned x;
@@ -95,6 +102,7 @@ constexpr struct {
 constexpr struct {
   unsigned x = 1;
 } blockDim;
+#endif
 
 struct StrException : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -226,11 +234,15 @@ struct DeviceAlgorithm : Allen::BaseAlgorithm, ArgumentOperations {
   // Runs a kernel on the host when the stream has come to it.
   template<class Function> static auto global_function(Function function)
   {
-    return [function](dim3, dim3, const Allen::Context& context) {
-      return [function, &context](const auto& arguments, const unsigned* report, auto... others) {
+    return [function]([[maybe_unused]] dim3 grid, [[maybe_unused]] dim3 block, const Allen::Context& context) {
+      return [=, &context](const auto& arguments, const unsigned* report, auto... others) {
         Allen::synchronize(context);
         const auto all = parameters(arguments);
+#ifdef __CUDACC__
+        function<<<grid, block, 0, context.stream()>>>(all, report, others...);
+#else
         function(all, on_host(report, all.dev_ut_hit_offsets.size() / 72 * 15), others...);
+#endif
       };
     };
   }

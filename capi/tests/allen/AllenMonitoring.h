@@ -2,19 +2,28 @@
 #pragma once
 #include "AlgorithmTypes.cuh"
 
+// As in Allen, kernels alone may add: a call from the host is an error of nvcc.
+inline __device__ void stub_add(unsigned* to, unsigned value)
+{
+#ifdef __CUDACC__
+  atomicAdd(to, value);
+#else
+  __atomic_add_fetch(to, value, __ATOMIC_RELAXED);
+#endif
+}
+
 namespace Allen::Monitoring {
   template<class T> struct DeviceCounter {
     T* m_data;
-    T* data() const { return m_data; }
-    void increment() const { __atomic_add_fetch(m_data, 1, __ATOMIC_RELAXED); }
+    __device__ void increment() const { stub_add(m_data, 1); }
   };
   template<class T> struct DeviceAveragingCounter {
     T* m_data;
-    T* data() const { return m_data; }
-    void add(T value) const
+    __device__ T* data() const { return m_data; }
+    __device__ void add(T value) const
     {
-      __atomic_add_fetch(&m_data[0], value, __ATOMIC_RELAXED);
-      __atomic_add_fetch(&m_data[1], 1, __ATOMIC_RELAXED);
+      stub_add(&m_data[0], value);
+      stub_add(&m_data[1], 1);
     }
   };
 
@@ -35,7 +44,7 @@ namespace Allen::Monitoring {
   template<class T = unsigned> struct Histogram {
     struct DeviceType {
       unsigned* m_data;
-      void increment(unsigned) const { __atomic_add_fetch(m_data, 1, __ATOMIC_RELAXED); }
+      __device__ void increment(unsigned) const { stub_add(m_data, 1); }
     };
     Histogram(const BaseAlgorithm*, std::string, std::string, Axis) {}
     DeviceType data(const Context&) const { return {&entries}; }
