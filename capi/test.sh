@@ -31,6 +31,7 @@ compile() { "$CXX" -std=c++17 -O1 -g $warnings "$@" $(pkg-config --cflags --libs
 # shellcheck disable=SC2086
 "$CC" -std=c99 -pedantic $warnings -fsyntax-only -x c "$work/ut/include/ut_decoding.h"
 for example in decode_dump decode_mep decode_hits; do compile "capi/examples/$example.cpp" -o "$work/$example"; done
+compile -Wshadow -pthread -fsanitize=thread capi/examples/decode_threads.cpp -o "$work/decode_threads"
 compile capi/tests/interface.cpp -o "$work/interface"
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 # shellcheck disable=SC2086
@@ -56,7 +57,7 @@ on_stand_in() {
         { cat "$work/error" >&2; return 1; }
     if grep "fake cuda:" "$work/error" | grep -v "this is not a GPU\|note:\|left" >&2; then return 1; fi
 }
-programs="decode_dump decode_mep decode_hits"
+programs="decode_dump decode_mep decode_hits decode_threads"
 if command -v cmake >/dev/null; then
     cmake -S capi/tests/cmake -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/ut" -DCMAKE_CXX_COMPILER="$CXX" >"$work/log" &&
         cmake --build "$work/cmake" >>"$work/log" || { cat "$work/log"; exit 1; }

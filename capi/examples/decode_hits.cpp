@@ -8,7 +8,10 @@
 
 int main(int argc, char** argv)
 try {
-  if (argc < 4) return std::fprintf(stderr, "usage: %s BOARDS GEOMETRY DUMP...\n", argv[0]), 2;
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: %s BOARDS GEOMETRY DUMP...\n", argv[0]);
+    return 2;
+  }
   const ut::Tables tables {argv[1], argv[2]};
   ut::Decoder decoder {tables};
   const Batch files = allen_batch(argc - 3, argv + 3);

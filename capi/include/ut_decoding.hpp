@@ -2,17 +2,26 @@
 // ut_decoding.h, which says what every number means. capi/examples/decode_hits.cpp decodes files with it.
 //
 //     const ut::Tables tables {"boards.bin", "geometry.bin"};
-//     ut::Decoder decoder {tables};                       // one a thread
+//     ut::Decoder decoder {tables};                       // one per thread
 //     const ut::Hits hits = decoder.decode(batch);        // throws ut::Error
 //     for (uint32_t i : hits.group(event, group)) use(hits.x_at_y_eq0()[i], hits.id()[i]);
+//
+// A framework whose scheduler chooses the thread has a pool of decoders, and changes the tables while others decode
+// (capi/examples/decode_threads.cpp):
+//
+//     ut::Pool pool {ut::Tables {"boards.bin", "geometry.bin"}};
+//     const ut::Hits hits = pool.decode(batch);           // any number of threads at a time
+//     pool.change(ut::Tables {"new_boards.bin", "new_geometry.bin"});
 //
 // A call that throws has changed nothing that its caller sees.
 #ifndef UT_DECODING_HPP
 #define UT_DECODING_HPP
 
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ut_decoding.h"
@@ -21,7 +30,7 @@ namespace ut {
 
 // A call that failed: its status, and in words what was wrong.
 struct Error : std::runtime_error {
-  explicit Error(UtStatus status) : std::runtime_error {ut_message()}, status {status} {}
+  explicit Error(UtStatus of) : std::runtime_error {ut_message()}, status {of} {}
   UtStatus status;
 };
 
@@ -53,9 +62,9 @@ private:
 // The production values, to be changed.
 inline UtOptions options()
 {
-  UtOptions options {};
-  options.size = sizeof options;
-  return options;
+  UtOptions all {};
+  all.size = sizeof all;
+  return all;
 }
 
 // A batch in memory that outlives it; fields that are not arguments are set afterwards.
@@ -67,14 +76,19 @@ inline UtBatch batch(
   Span<const uint32_t> sizes,
   Span<const uint32_t> types)
 {
-  UtBatch batch {};
-  batch.size = sizeof batch;
-  batch.layout = layout, batch.n_events = n_events;
-  batch.raw = raw.data(), batch.raw_bytes = raw.size();
-  batch.offsets = offsets.data(), batch.n_offsets = offsets.size();
-  batch.sizes = sizes.data(), batch.n_sizes = sizes.size();
-  batch.types = types.data(), batch.n_types = types.size();
-  return batch;
+  UtBatch made {};
+  made.size = sizeof made;
+  made.layout = layout;
+  made.n_events = n_events;
+  made.raw = raw.data();
+  made.raw_bytes = raw.size();
+  made.offsets = offsets.data();
+  made.n_offsets = offsets.size();
+  made.sizes = sizes.data();
+  made.n_sizes = sizes.size();
+  made.types = types.data();
+  made.n_types = types.size();
+  return made;
 }
 
 // Boards, geometry and grouping of a detector. Any number of threads and decoders use them at the same time.
@@ -112,7 +126,11 @@ public:
     struct Iterator {
       uint32_t at;
       uint32_t operator*() const { return at; }
-      Iterator& operator++() { return ++at, *this; }
+      Iterator& operator++()
+      {
+        ++at;
+        return *this;
+      }
       bool operator!=(Iterator other) const { return at != other.at; }
     };
     uint32_t first, last;
@@ -178,14 +196,17 @@ public:
     hits.m_report.resize(size_t {batch.n_events} * UT_N_COUNTS);
     UtHits out {};
     out.size = sizeof out;
-    out.offsets = hits.m_offsets.data(), out.n_offsets = hits.m_offsets.size();
-    out.report = hits.m_report.empty() ? nullptr : hits.m_report.data(), out.n_report = hits.m_report.size();
+    out.offsets = hits.m_offsets.data();
+    out.n_offsets = hits.m_offsets.size();
+    out.report = hits.m_report.empty() ? nullptr : hits.m_report.data();
+    out.n_report = hits.m_report.size();
     check(ut_decoder_count(get(), &batch, &out));
     hits.m_size = out.n_hits;
     hits.m_memory.reset(new char[hits.m_size * UT_HIT_BYTES + 1]);
     check(ut_hits_in(hits.m_memory.get(), hits.m_size * UT_HIT_BYTES, hits.m_size, &out));
     check(ut_decoder_decode(get(), &batch, &out));
-    hits.m_floats = out.y_begin, hits.m_id = out.id;
+    hits.m_floats = out.y_begin;
+    hits.m_id = out.id;
     return hits;
   }
 
@@ -195,6 +216,78 @@ private:
   };
   std::unique_ptr<UtDecoder, Free> m_decoder;
   size_t m_n_groups;
+};
+
+// Decoders for any number of threads: as many as decode at the same time, made when they are first needed.
+class Pool {
+  // Decoders of one set of tables.
+  struct Run {
+    Tables tables;
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Decoder>> idle;
+  };
+
+public:
+  explicit Pool(Tables tables) : Pool {std::move(tables), ut::options()} {}
+  Pool(Tables tables, const UtOptions& options) : m_options {options} { change(std::move(tables)); }
+
+  // Takes other tables for all calls that begin from now on, on any thread. Calls in progress finish with the tables with
+  // which they began, and the last of them frees these.
+  void change(Tables tables)
+  {
+    std::shared_ptr<Run> next {new Run {std::move(tables), {}, {}}};
+    // A mistake shows here, and not in a thread that decodes.
+    next->idle.push_back(std::make_unique<Decoder>(next->tables, m_options));
+    const std::lock_guard<std::mutex> lock {m_mutex};
+    m_run.swap(next);
+  }
+
+  // A decoder for as long as this lives: for several batches with the same tables.
+  class Lease {
+  public:
+    ~Lease()
+    {
+      if (!m_decoder) return;
+      const std::lock_guard<std::mutex> lock {m_run->mutex};
+      m_run->idle.push_back(std::move(m_decoder));
+    }
+    Lease(Lease&&) = default;
+    Lease& operator=(Lease&&) = delete;
+    Decoder* operator->() const { return m_decoder.get(); }
+
+  private:
+    friend class Pool;
+    Lease(std::shared_ptr<Run> run, const UtOptions& options) : m_run {std::move(run)}
+    {
+      {
+        const std::lock_guard<std::mutex> lock {m_run->mutex};
+        if (!m_run->idle.empty()) {
+          m_decoder = std::move(m_run->idle.back());
+          m_run->idle.pop_back();
+        }
+      }
+      if (!m_decoder) m_decoder = std::make_unique<Decoder>(m_run->tables, options);
+    }
+    std::shared_ptr<Run> m_run;
+    std::unique_ptr<Decoder> m_decoder;
+  };
+
+  Lease lend()
+  {
+    std::shared_ptr<Run> run;
+    {
+      const std::lock_guard<std::mutex> lock {m_mutex};
+      run = m_run;
+    }
+    return {std::move(run), m_options};
+  }
+
+  Hits decode(const UtBatch& batch) { return lend()->decode(batch); }
+
+private:
+  UtOptions m_options;
+  std::mutex m_mutex;
+  std::shared_ptr<Run> m_run;
 };
 
 } // namespace ut
