@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the C interface as its users have it. Installs it into a folder of its own; compiles header, examples and
+# Checks the C interface, and how the tuner's installs, as their users have them. Installs it into a folder of its own; compiles header, examples and
 # tests/interface.cpp against that, by pkg-config and by CMake; compares the hits of both layouts with those of the tool; and
 # runs interface.cpp plainly and under AddressSanitizer. Takes what `cargo test` has built; with PROFILE=release it builds and
 # tests the optimised library, also under valgrind. Needs a C and a C++ compiler, and pkg-config; without CMake or valgrind
@@ -57,11 +57,21 @@ on_stand_in() {
         { cat "$work/error" >&2; return 1; }
     if grep "fake cuda:" "$work/error" | grep -v "this is not a GPU\|note:\|left" >&2; then return 1; fi
 }
+# The tuner's library: by pkg-config, shared and static.
+cargo build ${PROFILE:+--profile "$PROFILE"} -p tuner-c
+BUILT=$built tuner/c/install.sh "$work/tuner"
+export PKG_CONFIG_PATH="$work/tuner/lib/pkgconfig:$PKG_CONFIG_PATH"
+# shellcheck disable=SC2046,SC2086
+"$CC" -std=c99 -pedantic $warnings -O2 tuner/c/examples/loop.c $(pkg-config --cflags --libs online_tuner) -o "$work/loop"
+readelf -d "$work/loop" | grep -q 'NEEDED.*\[libonline_tuner\.so\.1\]'
+LD_LIBRARY_PATH="$work/tuner/lib" "$work/loop"
+nm -D "$work/tuner/lib/libonline_tuner.so" | grep -q tuner_version
 programs="decode_dump decode_mep decode_hits decode_threads"
 if command -v cmake >/dev/null; then
-    cmake -S capi/tests/cmake -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/ut" -DCMAKE_CXX_COMPILER="$CXX" >"$work/log" &&
+    cmake -S capi/tests/cmake -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/ut;$work/tuner" -DCMAKE_CXX_COMPILER="$CXX" >"$work/log" &&
         cmake --build "$work/cmake" >>"$work/log" || { cat "$work/log"; exit 1; }
     programs="$programs cmake/decode_dump_shared cmake/decode_dump_static"
+    "$work/cmake/loop_static"
 else
     echo "NOT RUN: there is no cmake"
 fi

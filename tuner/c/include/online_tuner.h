@@ -31,16 +31,26 @@
  * for a kernel, parameters, values, poll or counters is an error. A tuner all of whose configurations failed is never
  * complete; tuner_begin and tuner_is_complete then return -1.
  *
- * Link with libtuner_c.a (cargo build -p tuner-c --release) and -lpthread -ldl -lm. */
+ * tuner/c/install.sh installs it: link with -lonline_tuner, or with libonline_tuner.a and -lpthread -ldl -lm. */
 #ifndef ONLINE_TUNER_H
 #define ONLINE_TUNER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+/* Version of this interface. The shared library's name ends in it: programs compiled with a header of this version run
+ * with every library of it. */
+#define TUNER_ABI_VERSION 1
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Returns the library's version of the interface, to be compared with TUNER_ABI_VERSION. */
+uint32_t tuner_abi_version(void);
+
+/* Returns version and commit, as "0.1.0, commit 0123456789ab". Do not free it. */
+const char *tuner_version(void);
 
 /* Parameter with `count` values, and the value to start with. */
 typedef struct {

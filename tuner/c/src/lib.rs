@@ -1,5 +1,9 @@
 //! On-line tuning from C and C++. `include/online_tuner.h` says what the functions do.
 
+mod version;
+
+pub use version::{TUNER_ABI_VERSION, tuner_abi_version, tuner_version};
+
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::slice;
