@@ -64,10 +64,13 @@ pub struct Args {
     /// --pack zstd also stream.
     #[arg(long, value_name = "KIND=RATE,…", value_delimiter = ',', value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
-    /// Let sectors fail, or strips of them (sector=N/FIRST-LAST), from an event on or in a range of events: dead, quiet
-    /// (half of the hits are lost), hot (a hit more an event), half (of the charge) or noise (four hits of little
-    /// charge more an event). For tests, and to train shifters.
-    #[arg(long, value_name = "sector=N:WHAT[@EVENT[-EVENT]],…", value_delimiter = ',')]
+    /// Let parts fail, from an event on or in a range of events, or in every Nth of them. sector=N, strips of it
+    /// (sector=N/FIRST-LAST), lane=BOARD.LANE, board=N or all: dead, quiet (half of the hits are lost), hot (a hit more
+    /// an event), half (of the charge), weak (0.8 of it), noise (four hits of little charge more an event), stuck (a bit
+    /// of each charge is set) or full (each charge is 31). board=N: missing, repeat (the same bank again and again), error
+    /// (UTError), truncated or version. all: busy (twice the hits) or fade (to half of them). odin: none, short, layout
+    /// (of an unknown version), run, number (repeated), crossing or type. For tests, and to train shifters.
+    #[arg(long, value_name = "PART:WHAT[/N][@EVENT[-EVENT]],…", value_delimiter = ',')]
     plant: Vec<Plant>,
     /// Directory to write to, created if missing; `-` writes the events alone to standard output, as MDF.
     #[arg(long, short, value_name = "DIR")]
@@ -136,22 +139,30 @@ impl Maker<'_> {
     fn event(&mut self, index: u64, damage: bool) -> Result<(Vec<u8>, Vec<u16>), WriteError> {
         let event = self.generator.event(index);
         let version = self.args.format.byte();
-        let payloads = event.banks.into_iter().map(|(source_id, bytes)| Payload { source_id, version, bytes });
+        let payloads =
+            event.banks.into_iter().map(|(source_id, bytes)| Payload { source_id, kind: kind::UT, version, bytes });
         let mut payloads: Vec<Payload> = payloads.collect();
+        self.generator.spoil(index, &mut payloads);
         let sources = payloads.iter().map(|bank| bank.source_id).collect();
         if damage {
             self.corruptor.banks(index, &mut payloads);
         }
         self.payload += payloads.iter().map(|bank| bank.bytes.len()).sum::<usize>();
-        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: Some(event.event) };
+        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: None };
         let mut writer = MdfWriter::new(Vec::new());
         let banks = payloads.iter().map(|bank| Bank {
-            kind: kind::UT,
+            kind: bank.kind,
             version: Some(bank.version),
             source_id: u32::from(bank.source_id),
             payload: &bank.bytes,
         });
-        writer.write(&header, banks)?;
+        let odin = event.odin.as_ref().map(|(version, payload)| Bank {
+            kind: kind::ODIN,
+            version: Some(*version),
+            source_id: 0,
+            payload,
+        });
+        writer.write(&header, odin.into_iter().chain(banks))?;
         Ok((writer.into_inner(), sources))
     }
 

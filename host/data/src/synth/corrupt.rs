@@ -99,6 +99,8 @@ impl Fault {
 pub struct Payload {
     /// Source id of the board that sends it.
     pub source_id: u16,
+    /// Bank type.
+    pub kind: u8,
     /// Version byte.
     pub version: u8,
     /// The payload.

@@ -1,8 +1,11 @@
 //! Seeded events: strips on the sectors of the synthetic UT, and the banks that its boards would send.
 
+use std::ops::RangeInclusive;
+
+use super::corrupt::Payload;
 use super::encode::{MAX_HITS_OF_LANE, Strip, V4Cluster, encode_v4, encode_v5};
 use super::spectra::{Dice, activity, density};
-use super::{Plant, Profile, cabling, geometry};
+use super::{Ailment, Part, Plant, Profile, cabling, geometry};
 use crate::detector::{
     BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector, sector_id,
 };
@@ -28,6 +31,8 @@ pub struct SynthEvent {
     pub run: u32,
     /// Event number: the event's index in the generator's sequence.
     pub event: u64,
+    /// Version and payload of the ODIN bank.
+    pub odin: Option<(u8, Vec<u8>)>,
     /// sourceID and payload (without header and padding) of each bank, by board.
     pub banks: Vec<(u16, Vec<u8>)>,
 }
@@ -63,6 +68,21 @@ pub struct Generator {
 /// Seed of the plants' own draws, so that planting changes nothing else.
 const PLANTED: u64 = 0x5EED_0F91_A275;
 
+/// Seed of the draws of ODIN.
+const ODIN: u64 = 0x0D13_B4A4;
+
+/// Noon of 1 June 2026, UTC, in microseconds since 1970.
+const START: u64 = 1_780_315_200_000_000;
+
+/// Orbits of the LHC from one event to the next.
+const ORBITS_PER_EVENT: u64 = 11;
+
+/// Event type of ODIN: physics.
+const PHYSICS: u32 = 2;
+
+/// Trigger configuration key.
+const TCK: u32 = 0x1000_0001;
+
 impl Generator {
     /// The events of a profile and a seed in a bank format.
     pub fn new(profile: Profile, version: BankVersion, seed: u64) -> Self {
@@ -94,16 +114,94 @@ impl Generator {
     pub fn event(&self, index: u64) -> SynthEvent {
         let mut dice = Dice::new(self.seed, index);
         let activity = activity(self.seed, index, self.profile.is_ions());
+        let activity = self.failing(index).fold(activity, |activity, (_, plant)| activity * plant.activity(index));
         let mut sectors = self.strips(activity, &mut dice);
-        for (i, plant) in (0..).zip(&self.plants).filter(|(_, plant)| plant.events.contains(&index)) {
+        for (i, plant) in self.failing(index) {
             let mut dice = Dice::new(self.seed ^ PLANTED.wrapping_mul(i + 1), index);
-            plant.ailment.act(&mut sectors[usize::from(plant.sector)], &plant.strips, &mut dice);
+            for (sector, strips) in self.strips_of(plant) {
+                plant.ailment.act(&mut sectors[usize::from(sector)], &strips, &mut dice);
+            }
         }
         let banks = match self.boards.version {
             BankVersion::V4 => self.v4_banks(&sectors, &mut dice),
             BankVersion::V5 => self.v5_banks(&sectors),
         };
-        SynthEvent { run: RUN, event: index, banks }
+        SynthEvent { run: RUN, event: index, odin: self.odin(index), banks }
+    }
+
+    /// Lets the banks of an event fail as the plants of boards say.
+    pub fn spoil(&self, index: u64, banks: &mut Vec<Payload>) {
+        for (_, plant) in self.failing(index) {
+            banks.retain_mut(|bank| {
+                let is_of = match plant.part {
+                    Part::Board(board) => bank.source_id == cabling::source_id(&self.boards, board.into()),
+                    part => part == Part::All,
+                };
+                let before = || {
+                    let event = self.event(plant.events.start().saturating_sub(1));
+                    event.banks.into_iter().find(|(of, _)| *of == bank.source_id).unwrap_or_default().1
+                };
+                let bytes = if is_of && plant.ailment == Ailment::Repeat { before() } else { Vec::new() };
+                !is_of || plant.ailment.spoil(bank, self.boards.version, bytes)
+            });
+        }
+    }
+
+    /// Returns the plants that fail in an event, with their places.
+    fn failing(&self, index: u64) -> impl Iterator<Item = (u64, &Plant)> {
+        (0..).zip(&self.plants).filter(move |(_, plant)| plant.fails_in(index))
+    }
+
+    /// Returns the sectors of a plant, each with its strips.
+    fn strips_of(&self, plant: &Plant) -> Vec<(u16, RangeInclusive<u16>)> {
+        let (first, last) = (*plant.strips.start(), *plant.strips.end());
+        let of_slot = |slot: usize| {
+            let sector = (*self.sectors.get(slot)?)?;
+            let lane = &self.boards.lanes[slot];
+            let half = match (cabling::has_two_lanes(lane), lane.chan_id & SUB_SECTOR_BIT != 0) {
+                _ if self.boards.version == BankVersion::V4 => 0..=511,
+                (false, _) => 0..=511,
+                (true, false) => 0..=255,
+                (true, true) => 256..=511,
+            };
+            Some((sector, first.max(*half.start())..=last.min(*half.end())))
+        };
+        let slots = |board: u16| usize::from(board) * LANES_PER_BOARD..(usize::from(board) + 1) * LANES_PER_BOARD;
+        match plant.part {
+            Part::Sector(sector) => vec![(sector, first..=last)],
+            Part::Lane(board, lane) => of_slot(slots(board).start + usize::from(lane)).into_iter().collect(),
+            Part::Board(board) => slots(board).filter_map(of_slot).collect(),
+            Part::All => (0..N_SECTORS as u16).map(|sector| (sector, first..=last)).collect(),
+            Part::Odin => Vec::new(),
+        }
+    }
+
+    /// Returns the version and payload of an event's ODIN bank: a run of some 1,000 events a second at noon of 1 June
+    /// 2026, all of colliding bunches.
+    fn odin(&self, index: u64) -> Option<(u8, Vec<u8>)> {
+        let mut dice = Dice::new(self.seed ^ ODIN, index);
+        let orbit = index * ORBITS_PER_EVENT + u64::from(dice.below(ORBITS_PER_EVENT as u32));
+        // 45 trains of 48 bunches, with gaps of 30.
+        let train = dice.below(45);
+        let mut crossing = (1 + 78 * train + dice.below(48)) as u16;
+        let time = START + (orbit * 88_924_476 + u64::from(crossing) * 24_950) / 1_000_000;
+        let (mut run, mut number, mut version, mut kind, mut words) = (RUN, index, 7, 3, 10);
+        for (_, plant) in self.failing(index) {
+            match plant.ailment {
+                Ailment::None => return None,
+                Ailment::Short => words = 1,
+                Ailment::Layout => version = 9,
+                Ailment::Run => run += 1,
+                Ailment::Number => number &= !1,
+                Ailment::Crossing => crossing = 3900,
+                Ailment::Type => kind = 1,
+                _ => {}
+            }
+        }
+        let word = u32::from(crossing) | kind << 12;
+        let [time, number] = [time, number].map(|number| [number as u32, (number >> 32) as u32]);
+        let all = [run, PHYSICS, time[0], time[1], TCK, 0, word, orbit as u32, number[0], number[1]];
+        Some((version, all[..words].iter().flat_map(|word| word.to_le_bytes()).collect()))
     }
 
     /// Sector → strips that were hit, ascending, each once.

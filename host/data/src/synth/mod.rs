@@ -15,7 +15,7 @@ mod profile;
 mod spectra;
 
 pub use events::{Generator, SynthEvent};
-pub use plant::{Ailment, Plant};
+pub use plant::{Ailment, Part, Plant};
 pub use profile::Profile;
 
 use crate::detector::{BankVersion, Boards, Geometry};

@@ -3,64 +3,176 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use super::corrupt::Payload;
 use super::encode::Strip;
 use super::spectra::Dice;
-use crate::detector::{N_SECTORS, STRIPS_PER_SECTOR};
+use crate::detector::{BankVersion, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR};
+use crate::input::kind;
 use crate::named;
 
-/// Strips of a sector that fail: all, a chip's, or one; as `sector=112:dead@12000`.
+/// A part that fails in some events; as `sector=112/0-127:dead@12000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plant {
-    /// Sector id, 0…1047.
-    pub sector: u16,
-    /// The strips.
+    /// The part.
+    pub part: Part,
+    /// Strips of each of its sectors.
     pub strips: RangeInclusive<u16>,
     /// Kind of failure.
     pub ailment: Ailment,
-    /// Events in which the strips fail.
+    /// Number of events of which the first fails: 1 if all do.
+    pub every: u64,
+    /// Events in which the part fails.
     pub events: RangeInclusive<u64>,
 }
 
-/// Ways in which strips fail.
+/// Part of the detector or of the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Sector id, 0…1047.
+    Sector(u16),
+    /// Board, and its lane, 0…5.
+    Lane(u16, u16),
+    /// Board.
+    Board(u16),
+    /// The whole detector.
+    All,
+    /// The ODIN bank.
+    Odin,
+}
+
+/// Ways in which parts fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ailment {
     /// The strips have no hits.
     Dead,
-    /// The strips lose half of their hits.
+    /// The strips lose half of their clusters.
     Quiet,
     /// The strips have one more hit an event, of an ordinary charge.
     Hot,
     /// The charges of the strips are halved.
     Half,
-    /// The strips have four more hits an event, of little charge.
+    /// The charges of the strips are 0.8 of what they were.
+    Weak,
+    /// The strips of each sector have four more hits an event, of little charge.
     Noise,
+    /// One bit of each charge, 4, is always set.
+    Stuck,
+    /// Each charge is the highest, 31.
+    Full,
+    /// The board sends no bank.
+    Missing,
+    /// The board sends the bank of the event before the first failing one.
+    Repeat,
+    /// The bank says that the board reported an error.
+    Error,
+    /// The bank lacks its second half.
+    Truncated,
+    /// The bank has the version of another format.
+    Version,
+    /// The events have twice as many hits.
+    Busy,
+    /// The events have fewer and fewer hits: in the last one half as many.
+    Fade,
+    /// There is no ODIN bank.
+    None,
+    /// The ODIN bank ends after the run number.
+    Short,
+    /// The ODIN bank has a version that no one knows.
+    Layout,
+    /// The run number is that of the next run.
+    Run,
+    /// Odd events have the number of the event before.
+    Number,
+    /// The bunch crossing is not one of the LHC's.
+    Crossing,
+    /// The type of the crossing is another one than in the other events.
+    Type,
 }
 
-named!("ailment" Ailment: Dead "dead", Quiet "quiet", Hot "hot", Half "half", Noise "noise");
+named!("ailment" Ailment: Dead "dead", Quiet "quiet", Hot "hot", Half "half", Weak "weak", Noise "noise",
+    Stuck "stuck", Full "full", Missing "missing", Repeat "repeat", Error "error", Truncated "truncated",
+    Version "version", Busy "busy", Fade "fade", None "none", Short "short", Layout "layout", Run "run",
+    Number "number", Crossing "crossing", Type "type");
 
 impl Ailment {
+    /// Returns true if a part can fail in this way.
+    fn is_of(self, part: Part) -> bool {
+        match self as usize {
+            n if n < Self::Missing as usize => part != Part::Odin,
+            n if n < Self::Busy as usize => matches!(part, Part::Board(_) | Part::All),
+            n if n < Self::None as usize => part == Part::All,
+            _ => part == Part::Odin,
+        }
+    }
+
     /// Changes the hits of a sector on the strips of `part`.
     pub(super) fn act(self, strips: &mut Vec<Strip>, part: &RangeInclusive<u16>, dice: &mut Dice) {
-        let mut add = |n: u32, adc: &dyn Fn(&mut Dice) -> u8| {
-            for _ in 0..n {
-                let strip = part.start() + dice.below(u32::from(part.end() - part.start()) + 1) as u16;
-                strips.push((strip, adc(dice)));
-            }
+        let width = u32::from(part.end() - part.start()) + 1;
+        let any_strip = |dice: &mut Dice| part.start() + dice.below(width) as u16;
+        let mut charge = |change: &dyn Fn(u8) -> u8| {
+            strips.iter_mut().filter(|(strip, _)| part.contains(strip)).for_each(|(_, adc)| *adc = change(*adc));
         };
         match self {
             Self::Dead => strips.retain(|(strip, _)| !part.contains(strip)),
-            Self::Quiet => strips.retain(|(strip, _)| !part.contains(strip) || dice.below(2) == 0),
-            Self::Half => {
-                for (_, adc) in strips.iter_mut().filter(|(strip, _)| part.contains(strip)) {
-                    *adc = (*adc / 2).max(1);
-                }
+            Self::Quiet => {
+                // Neighbouring strips are one hit, which stays or goes.
+                let (mut last, mut stays) = (None, true);
+                strips.retain(|&(strip, _)| {
+                    if !part.contains(&strip) {
+                        return true;
+                    }
+                    if last.replace(strip).is_none_or(|last| last + 1 != strip) {
+                        stays = dice.below(2) == 0;
+                    }
+                    stays
+                });
             }
-            Self::Hot => add(1, &|dice| dice.adc(1)),
-            Self::Noise => add(4, &|dice| 1 + dice.below(3) as u8),
+            Self::Half => charge(&|adc| (adc / 2).max(1)),
+            Self::Weak => charge(&|adc| (adc * 4 / 5).max(1)),
+            Self::Stuck => charge(&|adc| adc | 4),
+            Self::Full => charge(&|_| 31),
+            Self::Hot => strips.push((any_strip(dice), dice.adc(1))),
+            Self::Noise => strips.extend((0..4).map(|_| (any_strip(dice), 1 + dice.below(3) as u8))),
+            _ => {}
         }
         // Stable: a strip that had a hit keeps it.
         strips.sort_by_key(|&(strip, _)| strip);
         strips.dedup_by_key(|&mut (strip, _)| strip);
+    }
+
+    /// Changes a bank of a format; `before` is the one that was sent before the failure. Returns false if it is
+    /// not sent.
+    pub(super) fn spoil(self, bank: &mut Payload, format: BankVersion, before: Vec<u8>) -> bool {
+        match self {
+            Self::Repeat => bank.bytes = before,
+            Self::Error => bank.kind = kind::UT_ERROR,
+            Self::Truncated => bank.bytes.truncate(bank.bytes.len() / 2),
+            Self::Version => {
+                let other = if format == BankVersion::V5 { BankVersion::V4 } else { BankVersion::V5 };
+                bank.version = other.byte();
+            }
+            _ => {}
+        }
+        self != Self::Missing
+    }
+}
+
+impl Plant {
+    /// Returns true if the part fails in this event.
+    pub fn fails_in(&self, event: u64) -> bool {
+        self.events.contains(&event) && (event - self.events.start()).is_multiple_of(self.every)
+    }
+
+    /// Returns how many times its hits an event has.
+    pub(super) fn activity(&self, event: u64) -> f64 {
+        match self.ailment {
+            Ailment::Busy => 2.0,
+            Ailment::Fade => {
+                let (first, last) = (*self.events.start() as f64, *self.events.end() as f64);
+                1.0 - 0.5 * (event as f64 - first) / (last - first).max(1.0)
+            }
+            _ => 1.0,
+        }
     }
 }
 
@@ -74,21 +186,54 @@ fn range<T: FromStr + Copy + PartialOrd>(text: &str, open: Option<T>, most: T) -
     (first <= last).then_some(first..=last)
 }
 
+impl FromStr for Part {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let number = |text: &str, end: usize| text.parse().ok().filter(|&n: &u16| usize::from(n) < end).ok_or(());
+        match text.split_once('=') {
+            None if text == "all" => Ok(Self::All),
+            None if text == "odin" => Ok(Self::Odin),
+            Some(("sector", n)) => Ok(Self::Sector(number(n, N_SECTORS)?)),
+            Some(("board", n)) => Ok(Self::Board(number(n, BOARDS)?)),
+            Some(("lane", of)) => {
+                let (board, lane) = of.split_once('.').ok_or(())?;
+                Ok(Self::Lane(number(board, BOARDS)?, number(lane, LANES_PER_BOARD)?))
+            }
+            _ => Err(()),
+        }
+    }
+}
+
+/// Boards of the synthetic detector, used or not, in the format that has more.
+const BOARDS: usize = 240;
+
 impl FromStr for Plant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let names = Ailment::NAMES.join(", ");
-        let form = || format!("{text:?} is not as sector=112:dead@12000 or sector=112/0-127:half@100-200: {names}");
+        let form = || {
+            format!(
+                "{text:?} is not as sector=112:dead@12000, sector=112/0-127:half@100-200, board=4:error/7, lane=4.1:hot, \
+                 all:busy@100-120 or odin:none, of {}",
+                Ailment::NAMES.join(", ")
+            )
+        };
         let parse = || {
-            let (part, rest) = text.strip_prefix("sector=")?.split_once(':')?;
-            let (ailment, events) = rest.split_once('@').unwrap_or((rest, "0"));
-            let (sector, strips) = part.split_once('/').unwrap_or((part, "0-511"));
+            let (part, rest) = text.split_once(':')?;
+            let (what, events) = rest.split_once('@').unwrap_or((rest, "0"));
+            let (ailment, every) = what.split_once('/').unwrap_or((what, "1"));
+            let (part, strips) = part.split_once('/').unwrap_or((part, "0-511"));
+            let (part, ailment): (Part, Ailment) = (part.parse().ok()?, ailment.parse().ok()?);
+            let events = range(events, Some(u64::MAX), u64::MAX)?;
+            let is_whole = ailment == Ailment::Fade && *events.end() == u64::MAX;
+            (ailment.is_of(part) && !is_whole).then_some(())?;
             Some(Self {
-                sector: sector.parse().ok().filter(|&sector| usize::from(sector) < N_SECTORS)?,
+                part,
                 strips: range(strips, None, STRIPS_PER_SECTOR as u16 - 1)?,
-                ailment: ailment.parse().ok()?,
-                events: range(events, Some(u64::MAX), u64::MAX)?,
+                ailment,
+                every: every.parse().ok().filter(|&every| every > 0)?,
+                events,
             })
         };
         parse().ok_or_else(form)
@@ -97,23 +242,33 @@ impl FromStr for Plant {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ailment, Plant};
+    use super::{Ailment, Part, Plant};
     use crate::detector::{BankVersion, sector_id};
+    use crate::input::{Crossing, Odin};
+    use crate::synth::corrupt::Payload;
     use crate::synth::{Generator, Profile, cabling};
+
+    fn sick(plant: &str) -> Generator {
+        Generator::new(Profile::PpNominal, BankVersion::V5, 3).plant(vec![plant.parse().unwrap()])
+    }
 
     #[test]
     fn plants_are_read_as_they_are_meant() {
-        for (text, sector, strips, ailment, events) in [
-            ("sector=112:dead@12000", 112, 0..=511, Ailment::Dead, 12_000..=u64::MAX),
-            ("sector=1047/128-255:half@3-4", 1047, 128..=255, Ailment::Half, 3..=4),
-            ("sector=0/511:hot", 0, 511..=511, Ailment::Hot, 0..=u64::MAX),
+        for (text, part, strips, ailment, every, events) in [
+            ("sector=112:dead@12000", Part::Sector(112), 0..=511, Ailment::Dead, 1, 12_000..=u64::MAX),
+            ("sector=1047/128-255:half@3-4", Part::Sector(1047), 128..=255, Ailment::Half, 1, 3..=4),
+            ("lane=12.5/511:hot", Part::Lane(12, 5), 511..=511, Ailment::Hot, 1, 0..=u64::MAX),
+            ("board=4:error/7@2", Part::Board(4), 0..=511, Ailment::Error, 7, 2..=u64::MAX),
+            ("all:fade@0-99", Part::All, 0..=511, Ailment::Fade, 1, 0..=99),
+            ("odin:none", Part::Odin, 0..=511, Ailment::None, 1, 0..=u64::MAX),
         ] {
-            assert_eq!(text.parse(), Ok(Plant { sector, strips, ailment, events }));
+            assert_eq!(text.parse(), Ok(Plant { part, strips, ailment, every, events }));
         }
-        let wrong = "sector=112,sector=1048:dead,sector=1:ded,sector=1/9-8:dead,sector=1/512:dead,lane=1:dead,sector=1:dead@,,sector=1:dead@5-4";
+        let wrong = "sector=112,sector=1048:dead,sector=1:ded,sector=1/9-8:dead,sector=1/512:dead,lane=1:dead,sector=1:dead@,,\
+            sector=1:dead@5-4,sector=1:missing,odin:dead,board=240:dead,lane=1.6:dead,board=1:error/0,all:fade,board=1:busy";
         for wrong in wrong.split(',') {
             let error = wrong.parse::<Plant>().unwrap_err();
-            assert!(error.contains("dead, quiet, hot, half, noise"), "{wrong}: {error}");
+            assert!(error.contains("dead, quiet, hot, half, weak, noise"), "{wrong}: {error}");
         }
     }
 
@@ -121,8 +276,9 @@ mod tests {
     fn planted_strips_fail_in_their_events_and_no_others_do() {
         let healthy = Generator::new(Profile::PpNominal, BankVersion::V5, 3);
         let boards = cabling::boards(BankVersion::V5);
-        for what in ["112:dead@50-69", "112/0-127:noise@50-69", "112:half@50-69", "112:quiet@50-69", "112:hot@50-69"] {
-            let sick = healthy.clone().plant(vec![format!("sector={what}").parse().unwrap()]);
+        let ailments = ["dead", "noise", "half", "quiet", "hot", "weak", "stuck", "full"];
+        for what in ailments.map(|what| format!("sector=112/0-127:{what}@50-69")) {
+            let sick = sick(&what);
             let mut differ = 0;
             for event in 40..80 {
                 let (healthy, sick) = (healthy.event(event), sick.event(event));
@@ -134,5 +290,56 @@ mod tests {
             }
             assert!(differ > 0, "{what}");
         }
+    }
+
+    #[test]
+    fn a_lane_that_fails_is_a_part_of_its_board() {
+        let healthy = Generator::new(Profile::PpNominal, BankVersion::V5, 3);
+        for (what, counts) in [("lane=0.2:dead", 1), ("board=0:dead", 6)] {
+            let (healthy, sick) = (healthy.event(0), sick(what).event(0));
+            assert_eq!(healthy.banks.iter().zip(&sick.banks).filter(|(a, b)| a != b).count(), 1, "{what}");
+            let [before, after] = [&healthy, &sick].map(|event| event.banks[0].1[..8].to_vec());
+            assert_eq!(before.iter().zip(&after).filter(|(a, b)| a != b).count(), counts, "{what}");
+        }
+    }
+
+    #[test]
+    fn boards_fail_as_the_name_of_the_failure_says() {
+        let spoiled = |what: &str, event: u64| {
+            let generator = sick(&format!("board=7:{what}"));
+            let bank = |(source_id, bytes)| Payload { source_id, kind: 66, version: 4, bytes };
+            let mut banks: Vec<Payload> = generator.event(event).banks.into_iter().map(bank).collect();
+            generator.spoil(event, &mut banks);
+            banks
+        };
+        let whole = spoiled("error@9", 8);
+        assert_eq!(spoiled("missing@9", 8), whole);
+        assert_eq!(spoiled("missing", 8).len(), whole.len() - 1);
+        let bank = |what: &str, event| spoiled(what, event)[7].clone();
+        assert_eq!((bank("error/7@1", 8).kind, bank("error/7@1", 9).kind, bank("version", 8).version), (68, 66, 3));
+        assert_eq!(bank("truncated", 8).bytes, whole[7].bytes[..whole[7].bytes.len() / 2]);
+        assert!(bank("repeat@9", 9) == whole[7] && bank("repeat@9", 30) == whole[7]);
+    }
+
+    #[test]
+    fn odin_tells_times_orbits_and_crossings_until_it_fails() {
+        let generator = Generator::new(Profile::PpLow, BankVersion::V5, 3);
+        let odin = |generator: &Generator, event| {
+            let (version, bytes) = generator.event(event).odin?;
+            Odin::of(Some(version), &bytes)
+        };
+        let facts = |event| odin(&generator, event).unwrap().facts.unwrap();
+        for event in 1..200 {
+            let (before, after) = (facts(event - 1), facts(event));
+            assert!(before.time.unwrap() < after.time.unwrap() && before.orbit < after.orbit);
+            assert!((1..=3564).contains(&after.bcid) && after.crossing == Crossing::BeamCrossing);
+        }
+        let fails = |what: &str| odin(&sick(&format!("odin:{what}@5")), 5);
+        assert_eq!((fails("none"), fails("short").unwrap().numbers), (None, None));
+        assert!(fails("layout").unwrap().version > 7);
+        assert_eq!(fails("run").unwrap().numbers.unwrap().0, odin(&generator, 5).unwrap().numbers.unwrap().0 + 1);
+        assert_eq!(fails("number").unwrap().numbers.unwrap().1, 4);
+        assert!(fails("crossing").unwrap().facts.unwrap().bcid > 3564);
+        assert_ne!(fails("type").unwrap().facts.unwrap().crossing, Crossing::BeamCrossing);
     }
 }
