@@ -88,6 +88,8 @@ pub struct Areas {
     pub range: Option<(f64, f64)>,
     /// Groups of areas that stand out: a name, a sign, and indices of areas.
     pub marks: Vec<(String, Sign, Vec<usize>)>,
+    /// Points that the map has room for beside the areas.
+    pub room: Vec<(f64, f64)>,
     /// Key of the first area, before those of the others: [names](crate::Page::name_keys) and [choices](Choices::keys)
     /// use it.
     pub first_key: u64,

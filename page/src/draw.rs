@@ -295,7 +295,12 @@ fn x_scale(chart: &Chart, canvas: &Canvas, wide: u32) -> Scale {
     }
     let most = (wide / (canvas.font * 5)).max(3) as usize;
     if let Some(areas) = &chart.areas {
-        return Scale::of(&chart.x, areas.outlines.iter().flatten().map(|corner| corner.0), true, most);
+        return Scale::of(
+            &chart.x,
+            areas.outlines.iter().flatten().chain(&areas.room).map(|corner| corner.0),
+            true,
+            most,
+        );
     }
     let zero = chart.series.iter().any(|series| series.look == Look::Bars).then_some(0.0);
     let room = chart.lies() || chart.series.iter().any(|series| series.look == Look::Points);
@@ -324,7 +329,12 @@ fn y_scale(chart: &Chart, canvas: &Canvas, most: u32) -> Scale {
         return scale;
     }
     if let Some(areas) = &chart.areas {
-        return Scale::of(&chart.y, areas.outlines.iter().flatten().map(|corner| corner.1), true, most);
+        return Scale::of(
+            &chart.y,
+            areas.outlines.iter().flatten().chain(&areas.room).map(|corner| corner.1),
+            true,
+            most,
+        );
     }
     let zero = chart.from_zero.then_some(0.0);
     Scale::of(&chart.y, chart.series.iter().flat_map(|series| &series.y).copied().chain(zero), true, most)

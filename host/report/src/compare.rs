@@ -24,7 +24,7 @@ pub struct Difference {
     pub sigmas: f64,
     /// Mean charge in the run and in the reference, ΣADC; not a number without hits.
     pub charge: [f64; 2],
-    /// Standard deviations between the charges; not a number where one is of few hits.
+    /// Standard deviations between the charges, but for the ratio that all sectors have; not a number where one is of few hits.
     pub charge_sigmas: f64,
 }
 
@@ -40,6 +40,41 @@ impl Difference {
     }
 }
 
+/// Ratios of a run to a reference, of the sectors in the middle: a few broken ones do not move them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overall {
+    /// Hits an event.
+    pub hits: f64,
+    /// Mean charge of a hit; 1 if it differs by less than 2 %, or is known in few sectors.
+    pub charge: f64,
+}
+
+/// Least number of sectors with a mean charge in both runs, for a common ratio.
+const COMMON: usize = 20;
+
+/// Relative difference of the mean charge from which that of all sectors is said first.
+const GAIN: f64 = 0.02;
+
+fn rates(runs: [&RunView; 2]) -> Vec<[f64; 2]> {
+    let rate = |view: &RunView, sector: usize| view.hits_of_sector(sector) as f64 / view.events.max(1) as f64;
+    (0..N_SECTORS).map(|sector| runs.map(|view| rate(view, sector))).collect()
+}
+
+/// Returns the ratios of a run to its reference.
+pub fn overall(run: &RunView, reference: &RunView) -> Overall {
+    let runs = [run, reference];
+    let ratio = |[run, reference]: [f64; 2]| (run > 0.0 && reference > 0.0).then(|| run / reference);
+    let hits = median(rates(runs).into_iter().filter_map(ratio)).unwrap_or(1.0);
+    let charge = |sector: usize| {
+        let charges = runs.map(|view| mean_charge(view, sector));
+        if charges.iter().all(|(_, error)| error.is_finite()) { ratio(charges.map(|(mean, _)| mean)) } else { None }
+    };
+    let charges: Vec<f64> = (0..N_SECTORS).filter_map(charge).collect();
+    let is_common = |gain: &f64| charges.len() >= COMMON && (gain - 1.0).abs() >= GAIN;
+    let charge = median(charges.iter().copied()).filter(is_common).unwrap_or(1.0);
+    Overall { hits, charge }
+}
+
 /// Returns the differences of a run from a reference, by sector. Both must have the lanes of `tables`.
 pub fn differences(run: &RunView, reference: &RunView, tables: &DetectorTables) -> Vec<Difference> {
     let runs = [run, reference];
@@ -52,12 +87,8 @@ pub fn differences(run: &RunView, reference: &RunView, tables: &DetectorTables) 
             variance[usize::from(slot.sector)] += (squares - n * n / events).max(0.0);
         }
     }
-    let rates: Vec<[f64; 2]> = (0..N_SECTORS)
-        .map(|sector| runs.map(|view| view.hits_of_sector(sector) as f64 / view.events.max(1) as f64))
-        .collect();
-    // Median of the sectors: a few broken ones do not move it.
-    let busier = median(rates.iter().filter(|[a, b]| *a > 0.0 && *b > 0.0).map(|[run, reference]| run / reference))
-        .unwrap_or(1.0);
+    let rates = rates(runs);
+    let Overall { hits: busier, charge: gain } = overall(run, reference);
     (0..N_SECTORS)
         .map(|sector| {
             let [of_run, of_reference] = rates[sector];
@@ -78,7 +109,7 @@ pub fn differences(run: &RunView, reference: &RunView, tables: &DetectorTables) 
                 ratio: of_run / (busier * of_reference),
                 sigmas,
                 charge: charges.map(|(mean, _)| mean),
-                charge_sigmas: (charges[0].0 - charges[1].0) / both(charges[0].1, charges[1].1),
+                charge_sigmas: (charges[0].0 - gain * charges[1].0) / both(charges[0].1, gain * charges[1].1),
             }
         })
         .collect()

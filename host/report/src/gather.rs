@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Against, Gathered, RunFiller, RunView, troubles};
+use super::{Against, Gathered, RunFiller, RunView, Stretch, troubles};
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
 use ut_data::input::{Bank, Events, InputPart, Origin, RawEvent, Seen, Select, banks_of};
@@ -80,39 +80,39 @@ impl<D> Worker<'_, D> {
 }
 
 impl<D: Decoder> Work for Worker<'_, D> {
-    type Made = ();
+    type Made = Vec<Stretch>;
 
     const LOOKS: bool = true;
 
     fn look(&mut self, event: &RawEvent<'_>, origin: Origin) {
-        self.filler.add_banks(event, self.key(event.number, origin));
+        self.filler.add_banks(event, origin, self.key(event.number, origin));
     }
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         self.decoder.decode(batch, hits, report)
     }
 
-    fn make(&mut self, decoded: Decoded<'_>) -> Result<(), WorkError> {
+    fn make(&mut self, decoded: Decoded<'_>) -> Result<Vec<Stretch>, WorkError> {
         let Decoded { batch, origins, hits, report, .. } = decoded;
         let keys: Vec<Option<u64>> =
             (0..batch.n_events).map(|e| self.key(batch.meta_of(e).event, origins[e])).collect();
         self.mask.map(|mask| hits.retain(|id| !mask.contains(id)));
-        self.filler.add(hits, report, |e| keys[e]);
-        add_troubles(self.filler, self.tables, batch, report, origins);
-        Ok(())
+        let crossing = |e: usize| batch.meta_of(e).odin.and_then(|odin| odin.facts).map(|facts| facts.bcid);
+        self.filler.add(hits, report, |e| (keys[e], crossing(e)));
+        add_troubles(self.filler, self.tables, (batch, report), (origins, &keys));
+        Ok(self.filler.take_stretches())
     }
 }
 
 fn add_troubles(
     filler: &mut RunFiller,
     tables: &DetectorTables,
-    batch: BatchView<'_>,
-    report: &BatchReport,
-    origins: &[Origin],
+    (batch, report): (BatchView<'_>, &BatchReport),
+    (origins, keys): (&[Origin], &[Option<u64>]),
 ) {
     let mut banks: Vec<Bank<'_>> = Vec::new();
     for (e, event) in report.events.iter().enumerate().filter(|(_, event)| event.has_trouble()) {
-        let place = origins[e].place;
+        let place = (origins[e].place, keys[e]);
         if event.get(Count::BrokenEvent) > 0 {
             filler.add_trouble(Count::BrokenEvent, 1, None, place);
         }
@@ -211,13 +211,18 @@ impl<'a> Gatherer<'a> {
             tables,
         };
         let (mut seen, mut failures) = (Seen::default(), Vec::new());
+        // Stretches come in the order of the events, so that few are waiting for their neighbours.
+        let mut joined = RunView::new(tables, against);
         job.run(
             workers,
             || Some(BATCH_SIZE),
             |reached, _, done| {
                 let mut more = true;
                 match done {
-                    Ok(done) => seen.merge(done.seen),
+                    Ok(done) => {
+                        seen.merge(done.seen);
+                        done.made.into_iter().flatten().for_each(|stretch| joined.add_stretch(stretch));
+                    }
                     Err(error) => {
                         more = self.keep_going && error.is_of_input();
                         if failures.len() < LISTED_FAILURES {
@@ -228,10 +233,9 @@ impl<'a> Gatherer<'a> {
                 go_on(seen.events, reached.bytes) && more
             },
         );
-        let mut view = RunView::new(tables, against);
         for filler in fillers {
-            view.merge(&filler.finish());
+            joined.merge(&filler.finish());
         }
-        Ok(Gathered { view, seen, failures })
+        Ok(Gathered { view: joined, seen, failures })
     }
 }

@@ -1,10 +1,18 @@
-//! Faults that last for a part of a run: boards and lanes that fall silent, noisy lanes, low charge.
+//! Faults that last for a part of the run: boards, lanes and chips that fall silent, quiet or noisy, or whose charge
+//! changes.
 //!
-//! Neighbouring bins are joined into columns with enough hits; neighbouring columns that fail are one outlier.
+//! Neighbouring bins are joined into columns with enough hits; neighbouring columns that fail are a stretch, whose ends
+//! are then looked for in single bins.
 
-use super::outliers::{DEAD, LOW_CHARGE, NOISY, Outlier, OutlierKind, SIGMAS, SILENT_EXPECTED};
-use super::run::{RunView, Span};
+use std::ops::Range;
+
+use super::outliers::{
+    DEAD, HIGH_CHARGE, LOW_CHARGE, NOISY, Outlier, OutlierKind, Part, QUIET, SIGMAS, SILENT_EXPECTED,
+};
+use super::run::{RunView, Span, chips_of_lanes};
 use super::sums::both;
+use super::when::When;
+use ut_data::DetectorTables;
 use ut_data::detector::LANES_PER_BOARD;
 
 /// Minimum number of columns: bins are not joined further.
@@ -13,41 +21,61 @@ const LEAST_BINS: usize = 8;
 /// Hits from which a mean charge is known to a few per cent.
 const CHARGED: f64 = 200.0;
 
-/// Minimum deviation of the charge in a column, in standard deviations; a stretch must deviate by [`SIGMAS`].
-const CHARGE_SIGMAS: f64 = 4.0;
+/// Minimum deviation of a column, in standard deviations; a stretch must deviate by [`SIGMAS`].
+const COLUMN_SIGMAS: f64 = 4.0;
+
+/// Minimum deviation of a bin at the end of a stretch that still belongs to it, in standard deviations.
+const END_SIGMAS: f64 = 2.0;
 
 /// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy event adds one.
 const LASTING: f64 = 2.0;
 
-/// Lane with its expectations, taken from the mirrored places.
-pub struct LaneOf {
+/// Lane or chip with its expectations, taken from the mirrored places.
+#[derive(Clone, Debug)]
+pub struct PartOf {
     pub slot: usize,
     pub sector: usize,
+    /// Chips that it reads, among those of all sectors.
+    pub chips: Range<usize>,
     /// Expected hits in the run, and their variance.
     pub expected: Option<(f64, f64)>,
-    /// Variance of the lane's own hits in the run.
+    /// Variance of its own hits in the run.
     pub variance: f64,
     pub charge: Option<f64>,
+    /// Strips of a chip.
+    pub strips: Option<(usize, usize)>,
 }
 
 /// Hits and charge of a part of the detector in consecutive events.
-#[derive(Clone, Copy, Debug, Default)]
-struct Column {
+#[derive(Clone, Debug, Default)]
+pub struct Column {
     events: u64,
     /// Number of events, weighted by the occupancy of the rest of the detector.
     busy: f64,
     hits: u64,
     charge: u64,
     numbers: Option<(u64, u64)>,
+    bins: Range<usize>,
 }
 
 impl Column {
     fn add(&mut self, other: &Self) {
+        self.bins = if self.bins.is_empty() { other.bins.clone() } else { self.bins.start..other.bins.end };
         self.events += other.events;
         self.busy += other.busy;
         self.hits += other.hits;
         self.charge += other.charge;
         self.numbers = both(self.numbers, other.numbers);
+    }
+
+    fn of(bins: &[Self]) -> Self {
+        let mut sum = Self::default();
+        bins.iter().for_each(|bin| sum.add(bin));
+        sum
+    }
+
+    fn mean(&self) -> f64 {
+        self.charge as f64 / self.hits.max(1) as f64
     }
 }
 
@@ -61,19 +89,72 @@ enum Judged {
     Follows,
 }
 
-fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Column> {
-    let (mut found, mut stretch): (Vec<Column>, Option<Column>) = (Vec::new(), None);
+/// A stretch of columns that fail, and the bins within which it begins and ends.
+struct Stretch {
+    found: Column,
+    within: Range<usize>,
+}
+
+fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Stretch> {
+    let (mut found, mut stretch): (Vec<Stretch>, Option<Column>) = (Vec::new(), None);
+    let last = columns.last().map_or(0, |column| column.bins.end);
+    let mut fine = 0;
     for column in columns {
         match (judge(column), &mut stretch) {
             (Judged::Fails, _) => stretch.get_or_insert_default().add(column),
-            (Judged::Fine, _) => found.extend(stretch.take()),
+            (Judged::Fine, _) => {
+                let end = column.bins.end;
+                found.extend(stretch.take().map(|stretch| Stretch { found: stretch, within: fine..end }));
+                fine = column.bins.start;
+            }
             // The column extends the stretch in time, but is no evidence.
-            (Judged::Follows, Some(stretch)) => stretch.numbers = both(stretch.numbers, column.numbers),
+            (Judged::Follows, Some(stretch)) => {
+                stretch.numbers = both(stretch.numbers, column.numbers);
+                stretch.bins.end = column.bins.end;
+            }
             (Judged::Follows | Judged::Unknown, _) => {}
         }
     }
-    found.extend(stretch);
+    found.extend(stretch.map(|stretch| Stretch { found: stretch, within: fine..last }));
     found
+}
+
+/// Looks for the ends of a stretch in single bins: `likely` is the logarithm of the likelihood of a bin in which the
+/// part fails by that of one in which it is fine, and `fails` is true for a bin that is partly as in a failure.
+fn ends(
+    bins: &[Column],
+    Stretch { found, within }: Stretch,
+    likely: impl Fn(&Column) -> f64,
+    fails: impl Fn(&Column) -> bool,
+) -> Range<usize> {
+    // The best sum over the bins from a place on, to either side of the middle.
+    let middle = usize::midpoint(found.bins.start, found.bins.end);
+    let best = |places: &mut dyn Iterator<Item = usize>| {
+        let (mut sum, mut best) = (0.0, (0.0, None));
+        for at in places {
+            sum += likely(&bins[at]);
+            if sum > best.0 {
+                best = (sum, Some(at));
+            }
+        }
+        best.1
+    };
+    let mut start = best(&mut (within.start..=middle).rev()).unwrap_or(middle);
+    let mut end = best(&mut (middle..within.end)).unwrap_or(middle) + 1;
+    let is_there = |at: usize| bins[at].events > 0;
+    if let Some(before) = (within.start..start).rev().find(|&at| is_there(at)).filter(|&at| fails(&bins[at])) {
+        start = before;
+    }
+    if let Some(behind) = (end..within.end).find(|&at| is_there(at)).filter(|&at| fails(&bins[at])) {
+        end = behind + 1;
+    }
+    start..end
+}
+
+/// Returns the logarithm of a Poisson likelihood with `inside` expected by that with `outside`.
+fn poisson(n: f64, inside: f64, outside: f64) -> f64 {
+    let [inside, outside] = [inside, outside].map(|expected| expected.max(1e-9));
+    n * (inside / outside).ln() - (inside - outside)
 }
 
 /// Joins bins into columns of about `enough` expected hits, but not into fewer than [`LEAST_BINS`]; also returns the
@@ -82,14 +163,7 @@ fn columns(bins: &[Column], enough: f64) -> (Vec<Column>, f64) {
     let all = bins.iter().map(|bin| bin.events).sum::<u64>() as f64;
     let mut together = 1;
     loop {
-        let sum = |bins: &[Column]| {
-            let mut sum = Column::default();
-            for bin in bins {
-                sum.add(bin);
-            }
-            sum
-        };
-        let columns: Vec<Column> = bins.chunks(together).map(sum).collect();
+        let columns: Vec<Column> = bins.chunks(together).map(Column::of).collect();
         let rate = quantile(&columns, 0.75, |column| column.hits as f64 / column.events as f64);
         let few = rate * all / columns.len() as f64 <= 2.0 * enough;
         if !few || bins.len().div_ceil(2 * together) < LEAST_BINS {
@@ -106,68 +180,109 @@ fn quantile(columns: &[Column], share: f64, value: impl Fn(&Column) -> f64) -> f
     values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
 }
 
-/// Finds boards and lanes that fail for a part of the run; `whole` are the outliers of the run as a whole.
-pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier]) -> Vec<Outlier> {
-    let spans: Vec<&Span> = view.spans.iter().map(|(_, span)| span).collect();
-    let totals: Vec<u64> = spans.iter().map(|span| span.lanes.iter().sum()).collect();
-    let (all, events) = (totals.iter().sum::<u64>() as f64, spans.iter().map(|span| span.events).sum::<u64>() as f64);
-    let bins = |slots: std::ops::Range<usize>| -> Vec<Column> {
-        let sum = |of: &[u64]| of.get(slots.clone()).map_or(0, |of| of.iter().sum());
+/// The bins of a run, for any part of the detector.
+struct OfRun<'a> {
+    view: &'a RunView,
+    spans: Vec<&'a Span>,
+    totals: Vec<u64>,
+    all: f64,
+    events: f64,
+}
+
+impl<'a> OfRun<'a> {
+    fn new(view: &'a RunView) -> Self {
+        let spans: Vec<&Span> = view.spans.iter().map(|(_, span)| span).collect();
+        let totals: Vec<u64> = spans.iter().map(|span| span.hits()).collect();
+        let all = totals.iter().sum::<u64>() as f64;
+        let events = spans.iter().map(|span| span.events).sum::<u64>() as f64;
+        Self { view, spans, totals, all, events }
+    }
+
+    fn bins(&self, chips: &[Range<usize>]) -> Vec<Column> {
+        let sum = |of: &[u64]| -> u64 {
+            chips.iter().map(|chips| of.get(chips.clone()).map_or(0, |of| of.iter().sum::<u64>())).sum()
+        };
+        let hits: Vec<u64> = self.spans.iter().map(|span| sum(&span.chips)).collect();
         // The rest of the detector tells how busy the events are.
-        let others = all - spans.iter().map(|span| sum(&span.lanes)).sum::<u64>() as f64;
-        let column = |(span, total): (&&Span, &u64)| {
-            let hits = sum(&span.lanes);
-            let busy = if others > 0.0 { (total - hits) as f64 * events / others } else { span.events as f64 };
-            Column { events: span.events, busy, hits, charge: sum(&span.charge), numbers: span.numbers }
+        let others = self.all - hits.iter().sum::<u64>() as f64;
+        let column = |(i, (span, total)): (usize, (&&Span, &u64))| {
+            let busy = if others > 0.0 { (total - hits[i]) as f64 * self.events / others } else { span.events as f64 };
+            let charge = sum(&span.charge);
+            Column { events: span.events, busy, hits: hits[i], charge, numbers: span.numbers, bins: i..i + 1 }
         };
-        spans.iter().zip(&totals).map(column).collect()
-    };
+        self.spans.iter().zip(&self.totals).enumerate().map(column).collect()
+    }
+
+    fn when(&self, bins: Range<usize>) -> When {
+        When::of(self.view, [bins])
+    }
+}
+
+/// Finds boards, lanes and chips that fail for a part of the run; `whole` are the outliers of the run as a whole.
+pub fn failing_for_a_while(
+    (view, tables): (&RunView, &DetectorTables),
+    (lanes, chips): (&[PartOf], &[PartOf]),
+    whole: &[Outlier],
+) -> Vec<Outlier> {
+    let run = OfRun::new(view);
+    if run.spans.is_empty() {
+        return Vec::new();
+    }
+    let of_lanes = chips_of_lanes(tables);
     let mut found = Vec::new();
-    for board in 0..view.lanes.len() / LANES_PER_BOARD {
-        let first = LANES_PER_BOARD * board;
-        let (columns, rate) = columns(&bins(first..first + LANES_PER_BOARD), SILENT_EXPECTED);
-        let judge = |column: &Column| {
-            let expected = rate * column.busy.min(column.events as f64);
-            silent(column, expected, SILENT_EXPECTED)
-        };
-        found.extend(stretches(&columns, judge).into_iter().map(|Column { hits, events, numbers, .. }| {
+    for (board, chips) in of_lanes.chunks(LANES_PER_BOARD).enumerate() {
+        let bins = run.bins(chips);
+        let (columns, rate) = columns(&bins, SILENT_EXPECTED);
+        let expected = |column: &Column| rate * column.busy.min(column.events as f64);
+        for stretch in stretches(&columns, |column| silent(column, expected(column), SILENT_EXPECTED)) {
+            let Column { hits, events, .. } = stretch.found;
+            let inside = hits as f64 / (rate * events as f64);
+            let likely = |bin: &Column| poisson(bin.hits as f64, inside * expected(bin), expected(bin));
+            let bins = ends(&bins, stretch, likely, |bin| fewer(bin, expected(bin), 1.0));
             let expected = rate * events as f64;
-            let sigmas = (hits as f64 - expected) / expected.sqrt();
-            let (lane, sector, strips, kind) = (None, None, None, OutlierKind::SilentBoard);
-            Outlier { kind, board, lane, sector, strips, hits, expected, sigmas, events: numbers }
-        }));
+            found.push(Outlier {
+                board: Some(board),
+                seen: hits as f64,
+                expected,
+                sigmas: (hits as f64 - expected) / expected.sqrt(),
+                when: run.when(bins),
+                ..Outlier::new(OutlierKind::Silent, Part::Board)
+            });
+        }
     }
     let boards = found.len();
-    for lane in lanes {
-        let bins = bins(lane.slot..lane.slot + 1);
-        let of_lane = |outlier: &&Outlier| {
-            outlier.board == lane.slot / LANES_PER_BOARD
-                && outlier.lane.is_none_or(|of| of == lane.slot % LANES_PER_BOARD)
+    for part in lanes.iter().chain(chips) {
+        let bins = run.bins(std::slice::from_ref(&part.chips));
+        let is_around = |outlier: &&Outlier| {
+            outlier.board == Some(part.slot / LANES_PER_BOARD)
+                && outlier.lane.is_none_or(|of| of == part.slot % LANES_PER_BOARD)
+                && outlier.strips.is_none_or(|(first, last)| {
+                    part.strips.is_some_and(|(of_first, of_last)| first <= of_first && of_last <= last)
+                })
         };
-        let mut told: Vec<Outlier> = found[..boards].iter().filter(of_lane).cloned().collect();
+        let above = if part.strips.is_some() { found.len() } else { boards };
+        let mut told: Vec<Outlier> = found[..above].iter().filter(is_around).cloned().collect();
         let beside = told.len();
-        if let Some(expected) = lane.expected {
-            told.extend(of_hits(view, lane, expected, &bins));
+        if let Some(expected) = part.expected.filter(|(expected, _)| *expected > 0.0) {
+            told.extend(of_hits(&run, part, expected, &bins));
         }
-        let stands_out = |kind| whole.iter().filter(of_lane).any(|outlier| outlier.kind == kind);
+        let stands_out = |kind| whole.iter().filter(is_around).any(|outlier| outlier.kind == kind);
+        let has_hot_strip = whole.iter().any(|outlier| {
+            outlier.part == Part::Strip && outlier.kind == OutlierKind::Hot && outlier.slot() == Some(part.slot)
+        });
         // If a lane with a hot strip dies, its earlier rate would look like noise.
-        let has_hot_strip = stands_out(OutlierKind::HotStrip);
-        told.retain(|outlier| !has_hot_strip || outlier.kind != OutlierKind::NoisyLane);
-        if !has_hot_strip && !stands_out(OutlierKind::HotLane) {
-            told.extend(of_charge(view, lane, &bins));
+        told.retain(|outlier| !has_hot_strip || outlier.kind != OutlierKind::Noisy);
+        if !has_hot_strip && !stands_out(OutlierKind::Hot) {
+            told.extend(of_charge(&run, part, &bins));
         }
-        // One outlier per stretch of events: boards take precedence over lanes, hits over charge.
+        // One outlier per stretch of events: boards take precedence over lanes, lanes over chips, hits over charge.
         for (i, outlier) in told.iter().enumerate().skip(beside) {
-            if !told[..i].iter().any(|other| overlap(other.events, outlier.events)) {
+            if !told[..i].iter().any(|other| other.when.overlaps(&outlier.when)) {
                 found.push(outlier.clone());
             }
         }
     }
     found
-}
-
-fn overlap(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
-    one.zip(other).is_some_and(|(one, other)| one.0 <= other.1 && other.0 <= one.1)
 }
 
 fn silent(column: &Column, expected: f64, enough: f64) -> Judged {
@@ -179,61 +294,99 @@ fn silent(column: &Column, expected: f64, enough: f64) -> Judged {
     }
 }
 
-/// Finds stretches in which a lane is silent or noisy.
-fn of_hits(view: &RunView, lane: &LaneOf, (expected, variance): (f64, f64), bins: &[Column]) -> Vec<Outlier> {
-    let (events, enough) = (view.events as f64, SILENT_EXPECTED * (variance / expected.max(1.0)).max(1.0));
+/// Returns true if a bin has fewer hits than expected, with a variance of `clumps` hits.
+fn fewer(bin: &Column, expected: f64, clumps: f64) -> bool {
+    expected - bin.hits as f64 >= END_SIGMAS * (expected * clumps).max(1.0).sqrt()
+}
+
+/// Finds stretches in which a lane or chip is silent, quiet or noisy.
+fn of_hits(run: &OfRun<'_>, part: &PartOf, (expected, variance): (f64, f64), bins: &[Column]) -> Vec<Outlier> {
+    let clumps = (variance / expected.max(1.0)).max(1.0);
+    let enough = SILENT_EXPECTED * clumps;
     let (columns, upper) = columns(bins, enough);
-    let rate = expected / events;
+    let rate = expected / run.events;
     // If half of the run fails, the neighbours tell which half.
-    let quiet = upper.min(rate);
-    let alive: Vec<Column> =
-        columns.iter().copied().filter(|c| c.hits as f64 >= 0.5 * quiet * c.events as f64).collect();
+    let low = upper.min(rate);
+    let alive: Vec<Column> = columns.iter().filter(|c| c.hits as f64 >= 0.5 * low * c.events as f64).cloned().collect();
     let loud = quantile(&alive, 0.25, |column| column.hits as f64 / column.events as f64).max(rate);
-    let outlier = |kind, column: &Column, expected: f64| {
-        let error = (variance.max(lane.variance) * column.events as f64 / events).sqrt();
-        let sigmas = (column.hits as f64 - expected) / error;
-        let outlier = Outlier::of_lane(kind, lane.slot, lane.sector, (column.hits, expected), sigmas);
-        Outlier { events: column.numbers, ..outlier }
-    };
-    let fewer = |column: &Column| quiet * column.busy.min(column.events as f64);
+    let error = |column: &Column| (variance.max(part.variance) * column.events as f64 / run.events).sqrt();
+    let less = |column: &Column| low * column.busy.min(column.events as f64);
     let more = |column: &Column| loud * column.busy.max(column.events as f64);
-    let silent = stretches(&columns, |column| silent(column, fewer(column), enough));
-    let silent = silent.iter().map(|column| outlier(OutlierKind::SilentLane, column, fewer(column)));
-    let noisy = stretches(&columns, |column| {
-        let (n, expected) = (column.hits as f64, more(column));
-        let error = (variance.max(lane.variance) * column.events as f64 / events).sqrt();
-        match n > NOISY * expected && n - expected >= SIGMAS * error {
+    let outlier = |kind, stretch: Stretch, of: &dyn Fn(&Column) -> f64| {
+        let column = &stretch.found;
+        let (n, expected) = (column.hits as f64, of(column));
+        let sigmas = (n - expected) / error(column);
+        let inside = n / expected;
+        // Hits that come together say less about the ends.
+        let likely = |bin: &Column| poisson(bin.hits as f64, inside * of(bin), of(bin)) / clumps;
+        let deviates = |bin: &Column| match kind {
+            OutlierKind::Noisy => bin.hits as f64 - of(bin) >= END_SIGMAS * (of(bin) * clumps).max(1.0).sqrt(),
+            _ => fewer(bin, of(bin), clumps),
+        };
+        let when = run.when(ends(bins, stretch, likely, deviates));
+        Outlier { when, ..Outlier::of(kind, part, (n, expected), sigmas) }
+    };
+    let mut found: Vec<Outlier> = stretches(&columns, |column| silent(column, less(column), enough))
+        .into_iter()
+        .map(|stretch| outlier(OutlierKind::Silent, stretch, &less))
+        .collect();
+    let quiet = stretches(&columns, |column| {
+        let (n, expected) = (column.hits as f64, less(column));
+        match n < QUIET * expected && expected - n >= COLUMN_SIGMAS * error(column).max(expected.sqrt()) {
             _ if expected < enough => Judged::Unknown,
             true => Judged::Fails,
             false => Judged::Fine,
         }
     });
-    let lasting = |column: &&Column| column.hits as f64 - more(column) >= LASTING * lane.variance.sqrt();
-    let noisy = noisy.iter().filter(lasting).map(|column| outlier(OutlierKind::NoisyLane, column, more(column)));
-    silent.chain(noisy).collect()
+    let is_quiet = |stretch: &Stretch| {
+        let expected = less(&stretch.found);
+        expected - stretch.found.hits as f64 >= SIGMAS * error(&stretch.found).max(expected.sqrt())
+    };
+    found.extend(quiet.into_iter().filter(is_quiet).map(|stretch| outlier(OutlierKind::Quiet, stretch, &less)));
+    let noisy = stretches(&columns, |column| {
+        let (n, expected) = (column.hits as f64, more(column));
+        match n > NOISY * expected && n - expected >= SIGMAS * error(column) {
+            _ if expected < enough => Judged::Unknown,
+            true => Judged::Fails,
+            false => Judged::Fine,
+        }
+    });
+    let lasting =
+        |stretch: &Stretch| stretch.found.hits as f64 - more(&stretch.found) >= LASTING * part.variance.sqrt();
+    found.extend(noisy.into_iter().filter(lasting).map(|stretch| outlier(OutlierKind::Noisy, stretch, &more)));
+    found
 }
 
-/// Finds stretches in which the hits of a lane have little charge.
-fn of_charge(view: &RunView, lane: &LaneOf, bins: &[Column]) -> Vec<Outlier> {
+/// Finds stretches in which the hits of a lane or chip have little charge, or much.
+fn of_charge(run: &OfRun<'_>, part: &PartOf, bins: &[Column]) -> Vec<Outlier> {
     let (columns, _) = columns(bins, CHARGED);
-    let mean = |column: &Column| column.charge as f64 / column.hits.max(1) as f64;
-    let full: Vec<Column> = columns.iter().copied().filter(|column| column.hits as f64 >= CHARGED).collect();
+    let full: Vec<Column> = columns.iter().filter(|column| column.hits as f64 >= CHARGED).cloned().collect();
     // A single large cluster moves the mean of a column; that of the neighbours over the whole run is known better.
-    let usual = lane.charge.unwrap_or_else(|| quantile(&full, 0.75, mean));
-    let n = view.hits_of_sector(lane.sector).max(1) as f64;
-    let all = view.charge[lane.sector] as f64 / n;
-    let variance = (view.charge_squares[lane.sector] as f64 / n - all * all).max(1.0);
-    let sigmas = |column: &Column| (mean(column) - usual) / (variance / column.hits.max(1) as f64).sqrt();
-    let is_low = |column: &Column| mean(column) < LOW_CHARGE * usual && sigmas(column) <= -CHARGE_SIGMAS;
-    let found = stretches(&columns, |column| match is_low(column) {
-        _ if (column.hits as f64) < SILENT_EXPECTED || column.charge == 0 => Judged::Unknown,
-        true => Judged::Fails,
-        false => Judged::Fine,
-    });
-    let outlier = |column: &Column| {
-        let charges = (mean(column).round() as u64, usual);
-        let outlier = Outlier::of_lane(OutlierKind::LowCharge, lane.slot, lane.sector, charges, sigmas(column));
-        Outlier { events: column.numbers, ..outlier }
-    };
-    found.iter().filter(|column| sigmas(column) <= -SIGMAS).map(outlier).collect()
+    let usual = part.charge.unwrap_or_else(|| quantile(&full, 0.75, Column::mean));
+    let view = run.view;
+    let n = view.hits_of_sector(part.sector).max(1) as f64;
+    let all = view.charge[part.sector] as f64 / n;
+    let variance = (view.charge_squares[part.sector] as f64 / n - all * all).max(1.0);
+    let sigmas = |column: &Column| (column.mean() - usual) / (variance / column.hits.max(1) as f64).sqrt();
+    let mut found = Vec::new();
+    for (kind, sign) in [(OutlierKind::LowCharge, -1.0), (OutlierKind::HighCharge, 1.0)] {
+        let is_far = |column: &Column| match kind {
+            OutlierKind::LowCharge => column.mean() < LOW_CHARGE * usual,
+            _ => column.mean() > HIGH_CHARGE * usual,
+        };
+        let stretches = stretches(&columns, |column| match is_far(column) && sign * sigmas(column) >= COLUMN_SIGMAS {
+            _ if (column.hits as f64) < SILENT_EXPECTED || column.charge == 0 => Judged::Unknown,
+            true => Judged::Fails,
+            false => Judged::Fine,
+        });
+        for stretch in stretches.into_iter().filter(|stretch| sign * sigmas(&stretch.found) >= SIGMAS) {
+            let (mean, sigmas_of) = (stretch.found.mean(), sigmas(&stretch.found));
+            let away = |bin: &Column, from: f64| (bin.mean() - from).powi(2) * bin.hits as f64 / variance / 2.0;
+            let likely = |bin: &Column| if bin.hits > 0 { away(bin, usual) - away(bin, mean) } else { 0.0 };
+            let deviates = |bin: &Column| bin.hits > 0 && sign * sigmas(bin) >= END_SIGMAS;
+            let when = run.when(ends(bins, stretch, likely, deviates));
+            found.push(Outlier { when, ..Outlier::of(kind, part, (mean, usual), sigmas_of) });
+        }
+    }
+    found
 }

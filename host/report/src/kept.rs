@@ -2,7 +2,8 @@
 
 use super::Bins;
 use super::bins::MOST;
-use super::run::{NAMED_RUNS, RunView, Span};
+use super::run::{BoardSum, N_CHIPS, NAMED_RUNS, RunView, SAMPLE, Span};
+use super::stretch::{MOST as MOST_STRETCHES, Stretch};
 use ut_data::detector::DetectorTables;
 use ut_data::input::kind;
 use ut_format::report::N_COUNTS;
@@ -25,17 +26,22 @@ impl RunView {
         Self::new(tables, self.against).with_lists_of(self, |empty, list| {
             fits &= empty.len() == list.len() && can_be_added(list);
         });
-        let slots = tables.slots().len();
+        let n_boards = tables.boards().n_boards();
+        let boards_fit =
+            |boards: &[BoardSum]| can_be_added(boards.iter().flat_map(BoardSum::numbers).collect::<Vec<_>>().iter());
         // Keys that are bounded bound the length.
         let is_error_bank =
             |&(of, source): &(u8, u32)| (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16;
         let of_span = |(key, span): (u64, &Span)| {
             let inside = |(least, greatest)| key <= least && least <= greatest && greatest - key < self.spans.width();
-            let lists = [(&span.lanes, slots), (&span.charge, slots), (&span.counts, N_COUNTS)];
+            let lists = [(&span.chips, N_CHIPS), (&span.charge, N_CHIPS), (&span.counts, N_COUNTS)];
             lists.into_iter().all(|(list, n)| list.is_empty() || list.len() == n && can_be_added(list))
                 && span.numbers.is_none_or(inside)
-                && can_be_added([&span.events, &span.error_banks])
+                && can_be_added([&span.events, &span.ut_events, &span.squares, &span.error_banks])
+                && (span.boards.is_empty() || span.boards.len() == n_boards)
+                && boards_fit(&span.boards)
         };
+        let heads = |stretch: &Stretch| [stretch.head.len(), stretch.tail.len()] == [n_boards; 2];
         fits && can_be_added([&self.events, &self.hits, &self.clusters])
             && self.hits_of_event.iter().all(|bins| bins.is_sound() && can_be_added(bins.iter().map(|(_, n)| n)))
             && self.spans.is_sound()
@@ -45,6 +51,15 @@ impl RunView {
             && self.error_banks.keys().all(is_error_bank)
             && can_be_added(self.error_banks.values())
             && self.runs.len() <= NAMED_RUNS
+            && self.boards.len() == n_boards
+            && boards_fit(&self.boards)
+            && self.sample.len() <= SAMPLE
+            && self.stretches.len() <= MOST_STRETCHES
+            && self.stretches.iter().all(heads)
+            && can_be_added([&self.ut_events, &self.run_changes])
+            && can_be_added(self.runs.values())
+            && can_be_added(self.odin.values())
+            && can_be_added(self.sample.values().map(|(_, n)| n))
     }
 }
 
@@ -66,7 +81,8 @@ mod tests {
     use ut_data::{Grouping, synth};
 
     /// A span as serde writes it.
-    const SPAN: &str = r#"{"events":1,"numbers":null,"lanes":[],"charge":[],"counts":[],"error_banks":0}"#;
+    const SPAN: &str = r#"{"events":1,"ut_events":1,"numbers":null,"times":null,"squares":0,"chips":[],
+        "charge":[],"counts":[],"error_banks":0,"boards":[]}"#;
 
     #[test]
     fn a_view_that_was_changed_is_none_of_the_detector() {
@@ -74,7 +90,7 @@ mod tests {
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
         let good = || {
             let mut view = RunView::new(&tables, Against::Number);
-            *view.spans.at(7) = Span { events: 1, lanes: vec![1; tables.slots().len()], ..Span::default() };
+            *view.spans.at(7) = Span { events: 1, chips: vec![1; N_CHIPS], ..Span::default() };
             view
         };
         assert!(good().is_of(&tables));
@@ -87,7 +103,11 @@ mod tests {
             |view| *view.hits_of_event[4].at(0) = u64::MAX,
             |view| view.spans.at(7).events = u64::MAX,
             |view| view.spans.at(7).charge.push(1),
-            |view| view.spans.at(7).lanes[0] = 1 << 62,
+            |view| view.spans.at(7).chips[0] = 1 << 62,
+            |view| view.spans.at(7).boards.push(BoardSum::default()),
+            |view| view.boards.truncate(5),
+            |view| view.boards[2].bytes = u64::MAX,
+            |view| view.sample = (0..=SAMPLE as u64).map(|hash| (hash, (1, 1))).collect(),
             |view| view.spans.at(7).numbers = Some((7, 8)),
             |view| view.spans.at(7).numbers = Some((7, 6)),
             |view| view.spans.at(7).error_banks = u64::MAX,
@@ -98,7 +118,7 @@ mod tests {
             |view| view.error_banks.extend([((68, 1), u64::MAX)]),
             |view| view.error_banks.extend([((68, 1 << 16), 1)]),
             |view| view.error_banks.extend([((66, 1), 1)]),
-            |view| view.runs = (0..=NAMED_RUNS as u32).collect(),
+            |view| view.runs = (0..=NAMED_RUNS as u32).map(|run| (run, 1)).collect(),
         ];
         for (i, change) in changes.iter().enumerate() {
             let mut view = good();

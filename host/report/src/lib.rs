@@ -6,6 +6,8 @@
 
 mod about;
 mod bins;
+mod causes;
+mod charge;
 mod compare;
 mod filler;
 mod gather;
@@ -16,19 +18,28 @@ mod outliers;
 mod page;
 mod run;
 mod shape;
+mod stream;
+mod stretch;
 mod sums;
+mod trend;
 mod troubles;
+mod when;
 
 pub use about::{SYNTHETIC, draw, facts, hash};
 pub use bins::{Bins, MOST as MOST_BINS};
-pub use compare::{Difference, MARKED, differences, mean_charge};
+pub use compare::{Difference, MARKED, Overall, differences, mean_charge, overall};
 pub use filler::RunFiller;
 pub use gather::Gatherer;
 pub use mask::mask;
-pub use outliers::{Outlier, OutlierKind, Verdicts, outliers};
+pub use outliers::{Outlier, OutlierKind, Part as OutlierPart, Verdicts, outliers};
 pub use page::Drawn;
 pub use page::names::{count, whole};
-pub use run::{Against, CHARGES, LANE_HITS, RunView, SIZES, Span, TroubleSum};
+pub use run::{
+    ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView, SIZES,
+    Span, TroubleSum, chips_of_lanes,
+};
 pub use shape::{Neighbours, SectorShape, shapes};
+pub use stretch::Stretch;
 pub use sums::{Detector, Gathered, Part, Sums, SumsError, both};
 pub use troubles::{BankTrouble, meaning, troubles, troubles_without_table};
+pub use when::{When, Window};

@@ -3,20 +3,25 @@
 //! By symmetry, a lane should have as many hits as those at the mirrored places ([`Neighbours`]). The run itself tells
 //! how a lane's hits vary from event to event, and how far lanes are off for geometric reasons.
 
+use super::causes::causes;
+use super::charge::of_spectra;
 use super::compare::mean_charge;
-use super::in_time::{LaneOf, failing_for_a_while};
-use super::run::RunView;
+use super::in_time::{PartOf, failing_for_a_while};
+use super::run::{CHIP, CHIPS_PER_SECTOR, RunView, chips_of_lanes};
 use super::shape::Neighbours;
+use super::stream::of_stream;
+use super::trend::of_detector;
+use super::when::When;
 use ut_data::detector::{ChannelId, DetectorTables, LANES_PER_BOARD, LhcbId, Mask, N_SECTORS, STRIPS_PER_SECTOR};
 
 /// A lane below this share of its expectation is dead; so is a chip, strip or board.
 pub const DEAD: f64 = 0.1;
 
 /// A lane below this share of its expectation is quiet.
-pub const QUIET: f64 = 0.5;
+pub const QUIET: f64 = 0.7;
 
 /// A lane above this many times its expectation is hot.
-pub const HOT: f64 = 2.0;
+pub const HOT: f64 = 1.5;
 
 /// Least deviation from the expectation, in standard deviations.
 pub const SIGMAS: f64 = 6.0;
@@ -33,8 +38,11 @@ pub const SILENT_EXPECTED: f64 = 50.0;
 /// A lane above this many times its usual hits, for some of the events, is noisy.
 pub const NOISY: f64 = 1.5;
 
-/// A lane whose mean charge is below this share of its neighbours' has a low charge.
+/// A part whose mean charge is below this share of its neighbours' has a low charge.
 pub const LOW_CHARGE: f64 = 0.7;
+
+/// A part whose mean charge is above this many times its neighbours' has a high charge.
+pub const HIGH_CHARGE: f64 = 1.3;
 
 /// Least number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
 pub const LEAST_EVENTS: u64 = 20;
@@ -42,88 +50,216 @@ pub const LEAST_EVENTS: u64 = 20;
 /// Way in which something stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OutlierKind {
-    /// A board without hits in some of the events, and with hits in others.
-    SilentBoard,
-    /// A lane without hits, or nearly so.
-    DeadLane,
-    /// A lane without hits in some of the events, and with hits in others.
-    SilentLane,
-    /// A chip, 128 strips, without hits in a lane with hits.
-    DeadChip,
-    /// Strips without hits in a chip with hits.
-    DeadStrip,
-    /// A lane with far fewer hits than expected.
-    QuietLane,
-    /// A lane with far more hits than expected.
-    HotLane,
-    /// A lane with more hits than usual in some of the events.
-    NoisyLane,
-    /// A strip with far more hits than the others of its lane.
-    HotStrip,
-    /// A lane whose hits have far less charge than those of its neighbours.
+    /// ODIN banks are missing, too short or of an unknown version.
+    Odin,
+    /// Events of several runs in one file.
+    Runs,
+    /// Events whose number came before.
+    Numbers,
+    /// Bunch crossings that the LHC does not have, or of a type that they do not have.
+    Crossings,
+    /// Banks with troubles of the policy.
+    Troubles,
+    /// UTError and DaqError banks.
+    Errors,
+    /// Banks that are not there.
+    Missing,
+    /// Banks that are those of the event before.
+    Repeated,
+    /// Hits per event of the whole detector that change.
+    Rate,
+    /// Mean charge of the whole detector that changes.
+    Gain,
+    /// No hits, or nearly so.
+    Dead,
+    /// No hits in some of the events.
+    Silent,
+    /// Two lanes of which each has the hits expected of the other.
+    Swapped,
+    /// Far fewer hits than expected.
+    Quiet,
+    /// Far more hits than expected.
+    Hot,
+    /// More hits than usual in some of the events.
+    Noisy,
+    /// Hits with far less charge than those of the neighbours.
     LowCharge,
+    /// Hits with far more charge than those of the neighbours.
+    HighCharge,
+    /// Hits whose charges are distributed in another way than those of the neighbours.
+    Shape,
 }
 
 impl OutlierKind {
     /// Kinds with their names, in the order of lists.
-    pub const ALL: [(Self, &str); 10] = [
-        (Self::SilentBoard, "silent board"),
-        (Self::DeadLane, "dead lane"),
-        (Self::SilentLane, "silent lane"),
-        (Self::DeadChip, "dead chip"),
-        (Self::DeadStrip, "dead strip"),
-        (Self::QuietLane, "quiet lane"),
-        (Self::HotLane, "hot lane"),
-        (Self::NoisyLane, "noisy lane"),
-        (Self::HotStrip, "hot strip"),
-        (Self::LowCharge, "low-charge lane"),
+    pub const ALL: [(Self, &str); 19] = [
+        (Self::Odin, "ODIN"),
+        (Self::Runs, "mixed runs"),
+        (Self::Numbers, "repeated event numbers"),
+        (Self::Crossings, "wrong bunch crossings"),
+        (Self::Troubles, "troubles"),
+        (Self::Errors, "error banks"),
+        (Self::Missing, "missing banks"),
+        (Self::Repeated, "repeated banks"),
+        (Self::Rate, "hits per event"),
+        (Self::Gain, "mean charge"),
+        (Self::Dead, "dead"),
+        (Self::Silent, "silent"),
+        (Self::Swapped, "swapped"),
+        (Self::Quiet, "quiet"),
+        (Self::Hot, "hot"),
+        (Self::Noisy, "noisy"),
+        (Self::LowCharge, "low-charge"),
+        (Self::HighCharge, "high-charge"),
+        (Self::Shape, "odd-charge"),
     ];
 
-    /// Returns the name.
-    pub const fn name(self) -> &'static str {
-        Self::ALL[self as usize].1
+    /// Returns true if the kind says by itself what it is of.
+    const fn is_whole(self) -> bool {
+        (self as usize) < Self::Dead as usize
+    }
+
+    /// Returns true if the numbers are mean charges.
+    pub const fn is_of_charge(self) -> bool {
+        matches!(self, Self::Gain | Self::LowCharge | Self::HighCharge | Self::Shape)
     }
 }
 
-/// A part that stands out.
+/// Part of the detector that stands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The run.
+    Run,
+    /// Lanes of several boards, or some of one board.
+    Lanes,
+    /// A board.
+    Board,
+    /// A sector that two lanes read.
+    Sector,
+    /// A lane.
+    Lane,
+    /// A chip, 128 strips.
+    Chip,
+    /// Neighbouring strips.
+    Strip,
+}
+
+/// Something that stands out: one cause.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlier {
     /// Kind of fault.
     pub kind: OutlierKind,
-    /// Board number.
-    pub board: usize,
-    /// Lane, 0…5; `None` for a board.
+    /// Part that fails.
+    pub part: Part,
+    /// Board number, if the part is of one.
+    pub board: Option<usize>,
+    /// Lane, 0…5, if the part is of one.
     pub lane: Option<usize>,
-    /// Sector id; `None` for a board.
+    /// Sector id, if the part is of one.
     pub sector: Option<usize>,
     /// First and last strip of the sector, of strips and chips.
     pub strips: Option<(usize, usize)>,
-    /// Number of hits; of [`OutlierKind::LowCharge`] their mean charge, ADC counts.
-    pub hits: u64,
-    /// Expected value of `hits`.
+    /// Lane slots of a board, a sector or lanes; empty for single ones.
+    pub slots: Vec<usize>,
+    /// Number that was seen: hits, mean ΣADC of a hit, or banks and events of a fault.
+    pub seen: f64,
+    /// Expected value of `seen`; not a number if nothing is expected.
     pub expected: f64,
     /// Difference of the two in standard deviations; infinite if chance cannot cause it.
     pub sigmas: f64,
-    /// First and last number of the events of a fault that lasts for a part of the run.
-    pub events: Option<(u64, u64)>,
+    /// Events of the fault.
+    pub when: When,
+    /// Further words.
+    pub detail: String,
 }
 
 impl Outlier {
-    /// Creates the outlier of a whole lane for the whole run.
+    /// Makes an outlier of which nothing more is known.
+    pub(super) const fn new(kind: OutlierKind, part: Part) -> Self {
+        Self {
+            kind,
+            part,
+            board: None,
+            lane: None,
+            sector: None,
+            strips: None,
+            slots: Vec::new(),
+            seen: 0.0,
+            expected: f64::NAN,
+            sigmas: f64::INFINITY,
+            when: When::Unknown,
+            detail: String::new(),
+        }
+    }
+
+    /// Makes the outlier of a whole lane for the whole run.
     pub(super) fn of_lane(
         kind: OutlierKind,
         slot: usize,
         sector: usize,
-        (hits, expected): (u64, f64),
+        (seen, expected): (f64, f64),
         sigmas: f64,
     ) -> Self {
-        let (board, lane) = (slot / LANES_PER_BOARD, Some(slot % LANES_PER_BOARD));
-        Self { kind, board, lane, sector: Some(sector), strips: None, hits, expected, sigmas, events: None }
+        Self {
+            board: Some(slot / LANES_PER_BOARD),
+            lane: Some(slot % LANES_PER_BOARD),
+            sector: Some(sector),
+            seen,
+            expected,
+            sigmas,
+            when: When::Throughout,
+            ..Self::new(kind, Part::Lane)
+        }
+    }
+
+    /// Makes the outlier of a lane or chip.
+    pub(super) fn of(kind: OutlierKind, part: &PartOf, numbers: (f64, f64), sigmas: f64) -> Self {
+        let lane = Self::of_lane(kind, part.slot, part.sector, numbers, sigmas);
+        Self { part: if part.strips.is_some() { Part::Chip } else { Part::Lane }, strips: part.strips, ..lane }
+    }
+
+    /// Returns the slot of its lane.
+    pub fn slot(&self) -> Option<usize> {
+        Some(self.board? * LANES_PER_BOARD + self.lane?)
+    }
+
+    /// Returns the slots of all its lanes.
+    pub fn all_slots(&self) -> Vec<usize> {
+        if self.slots.is_empty() { self.slot().into_iter().collect() } else { self.slots.clone() }
+    }
+
+    /// Returns the sectors that it is of.
+    pub fn sectors(&self, tables: &DetectorTables) -> Vec<usize> {
+        let slots = match (self.part, self.board) {
+            (Part::Board, Some(board)) => (board * LANES_PER_BOARD..(board + 1) * LANES_PER_BOARD).collect(),
+            _ => self.all_slots(),
+        };
+        let slots = slots.into_iter().filter_map(|slot| tables.slots().get(slot)).filter(|slot| slot.chan_id != 0);
+        let mut sectors: Vec<usize> = slots.map(|slot| usize::from(slot.sector)).collect();
+        sectors.sort_unstable();
+        sectors.dedup();
+        sectors
+    }
+
+    /// Returns the name: what is the matter with what.
+    pub fn name(&self) -> String {
+        let kind = OutlierKind::ALL[self.kind as usize].1;
+        let part = match self.part {
+            _ if self.kind.is_whole() => return kind.to_owned(),
+            Part::Run => "detector",
+            Part::Lanes => "lanes",
+            Part::Board => "board",
+            Part::Sector => "sector",
+            Part::Lane => "lane",
+            Part::Chip => "chip",
+            Part::Strip => "strip",
+        };
+        format!("{kind} {part}")
     }
 
     /// Returns true if the same part fails in the same way.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        let part = |of: &Self| (of.kind, of.board, of.lane, of.strips);
+        let part = |of: &Self| (of.kind, of.part, of.board, of.lane, of.sector, of.strips, of.slots.clone());
         part(self) == part(other)
     }
 }
@@ -152,9 +288,6 @@ const SPREAD: (f64, f64) = (0.15, 0.03);
 /// Standard deviations of a normal distribution a median absolute deviation.
 const SIGMAS_PER_MAD: f64 = 1.4826;
 
-/// Strips that a chip reads.
-const CHIP: usize = 128;
-
 struct LaneSum {
     slot: usize,
     sector: usize,
@@ -175,6 +308,7 @@ impl LaneSum {
 /// unmasked strips; a lane without any is not judged.
 pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> Verdicts {
     let (mut outliers, without_hot, left) = strips(view, tables, mask);
+    let chips_found: Vec<Outlier> = outliers.iter().filter(|of| of.part == Part::Chip).cloned().collect();
     let events = view.events.max(1) as f64;
     let lanes: Vec<LaneSum> = tables
         .slots()
@@ -229,43 +363,66 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) ->
         let chance = away / variance.sqrt();
         let all = away / (variance.max(lane.variance) + wide * wide).sqrt();
         let (kind, sigmas) = if n < DEAD * expected && chance <= -SIGMAS {
-            (OutlierKind::DeadLane, chance)
+            (OutlierKind::Dead, chance)
         } else if n < QUIET * expected && all <= -SIGMAS {
-            (OutlierKind::QuietLane, all)
+            (OutlierKind::Quiet, all)
         } else if n > HOT * expected && all >= SIGMAS {
-            (OutlierKind::HotLane, all)
+            (OutlierKind::Hot, all)
         } else {
             continue;
         };
-        outliers.push(Outlier::of_lane(kind, lane.slot, lane.sector, (lane.hits, expected), sigmas));
+        outliers.push(Outlier::of_lane(kind, lane.slot, lane.sector, (lane.hits as f64, expected), sigmas));
     }
+    let chips = chips_of_lanes(tables);
     let of_lane = |lane: &LaneSum| {
         let charges = neighbours.of(lane.sector).iter().map(|&other| mean_charge(view, usize::from(other)).0);
-        LaneOf {
+        PartOf {
             slot: lane.slot,
             sector: lane.sector,
+            chips: chips[lane.slot].clone(),
             expected: lane.expected(&expected),
             variance: lane.variance,
             charge: median(charges.filter(|charge| charge.is_finite())),
+            strips: None,
         }
     };
-    let judged_lanes = if view.events < LEAST_EVENTS { Vec::new() } else { lanes.iter().map(of_lane).collect() };
-    let more = failing_for_a_while(view, &judged_lanes, &outliers);
-    let chips: Vec<Outlier> = outliers.iter().filter(|of| of.kind == OutlierKind::DeadChip).cloned().collect();
+    let judged_lanes: Vec<PartOf> =
+        if view.events < LEAST_EVENTS { Vec::new() } else { lanes.iter().map(of_lane).collect() };
+    let judged_chips: Vec<PartOf> = judged_lanes.iter().flat_map(|lane| chips_of(lane, tables, mask)).collect();
+    let more = failing_for_a_while((view, tables), (&judged_lanes, &judged_chips), &outliers);
     // A lane with a dead chip or a fault in time is not also quiet or hot.
     outliers.retain(|outlier| {
         let is_told = |other: &Outlier| {
-            matches!(
-                (outlier.kind, other.kind),
-                (OutlierKind::QuietLane, OutlierKind::SilentLane | OutlierKind::DeadChip)
-                    | (OutlierKind::HotLane, OutlierKind::NoisyLane)
-            ) && (other.board, other.lane) == (outlier.board, outlier.lane)
+            outlier.part == Part::Lane
+                && outlier.slot() == other.slot()
+                && match outlier.kind {
+                    OutlierKind::Quiet => matches!(
+                        (other.kind, other.part),
+                        (OutlierKind::Silent | OutlierKind::Quiet, _) | (OutlierKind::Dead, Part::Chip)
+                    ),
+                    OutlierKind::Hot => other.kind == OutlierKind::Noisy,
+                    _ => false,
+                }
         };
-        !more.iter().chain(&chips).any(is_told)
+        !more.iter().any(is_told) && !chips_found.iter().any(is_told)
     });
-    outliers.extend(more);
+    let spectra = of_spectra(view, &judged_chips, &neighbours);
+    // What is seen in time is said with its time.
+    outliers.extend(spectra.into_iter().filter(|outlier| {
+        let is_told = |other: &&Outlier| other.slot() == outlier.slot() && other.kind.is_of_charge();
+        let windows =
+            more.iter().filter(is_told).filter(|other| other.strips.is_none_or(|_| other.strips == outlier.strips));
+        !windows.clone().any(|other| other.when != When::Throughout)
+    }));
+    let told: Vec<_> = outliers.iter().filter(|other| other.kind.is_of_charge()).map(Outlier::slot).collect();
+    outliers.extend(more.into_iter().filter(|outlier| {
+        !(outlier.kind.is_of_charge() && outlier.when == When::Throughout && told.contains(&outlier.slot()))
+    }));
+    outliers.extend(of_detector(view));
+    outliers.extend(of_stream(view, tables));
+    let mut outliers = causes(outliers, view, tables);
     let striking = |outlier: &Outlier| -outlier.sigmas.abs();
-    outliers.sort_by(|a, b| a.kind.cmp(&b.kind).then(striking(a).total_cmp(&striking(b))));
+    outliers.sort_by(|a, b| (a.kind, a.part).cmp(&(b.kind, b.part)).then(striking(a).total_cmp(&striking(b))));
     let expected = (0..N_SECTORS)
         .map(|s| expected[s].map(|(hits, _)| hits * of_sector[s].iter().map(|&i| lanes[i].left).sum::<f64>()))
         .collect();
@@ -292,10 +449,10 @@ fn strips(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> (Vec<
             (first..first + n).map(|strip| is_left(strip).then_some(hits[strip])).collect();
         let n_left = strips.iter().flatten().count();
         shares[i] = n_left as f64 / n as f64;
-        let mut find = |kind, (from, to): (usize, usize), hits, expected: f64, error: f64| {
+        let mut find = |kind, part, (from, to): (usize, usize), hits: u64, expected: f64, error: f64| {
             let sigmas = (hits as f64 - expected) / error;
-            let outlier = Outlier::of_lane(kind, i, sector, (hits, expected), sigmas);
-            found.push(Outlier { strips: Some((first + from, first + to)), ..outlier });
+            let outlier = Outlier::of_lane(kind, i, sector, (hits as f64, expected), sigmas);
+            found.push(Outlier { part, strips: Some((first + from, first + to)), ..outlier });
         };
         // The mean of the strips that are not hot: the hottest goes first, until one is not hot.
         let mut order: Vec<usize> = (0..n).filter(|&strip| strips[strip].is_some()).collect();
@@ -310,7 +467,7 @@ fn strips(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> (Vec<
             left -= hits;
             others[i] = others[i].saturating_sub(hits);
             strips[strip] = None;
-            find(OutlierKind::HotStrip, (strip, strip), hits, mean, mean.max(1.0).sqrt());
+            find(OutlierKind::Hot, Part::Strip, (strip, strip), hits, mean, mean.max(1.0).sqrt());
         }
         if view.events < LEAST_EVENTS {
             continue;
@@ -327,7 +484,7 @@ fn strips(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> (Vec<
             let range = CHIP * chip..CHIP * (chip + 1);
             let error = (expected * clumps).max(1.0).sqrt();
             if (hits as f64) < DEAD * expected && expected - hits as f64 >= SIGMAS * error {
-                find(OutlierKind::DeadChip, (range.start, range.end - 1), hits, expected, error);
+                find(OutlierKind::Dead, Part::Chip, (range.start, range.end - 1), hits, expected, error);
                 strips[range].fill(None);
             } else {
                 live = (live.0 + hits, live.1 + n);
@@ -341,12 +498,36 @@ fn strips(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> (Vec<
             if row > 0 {
                 let hits = strips[strip..strip + row].iter().flatten().sum();
                 let expected = row as f64 * mean;
-                find(OutlierKind::DeadStrip, (strip, strip + row - 1), hits, expected, expected.sqrt());
+                find(OutlierKind::Dead, Part::Strip, (strip, strip + row - 1), hits, expected, expected.sqrt());
             }
             strip += row + 1;
         }
     }
     (found, others, shares)
+}
+
+/// Returns the chips of a lane with their shares of its expectations; none of which all strips are masked.
+fn chips_of(lane: &PartOf, tables: &DetectorTables, mask: Option<&Mask>) -> Vec<PartOf> {
+    let channel = tables.slots()[lane.slot].chan_id & !(STRIPS_PER_SECTOR - 1);
+    let left = |chip: usize| {
+        let strips = chip % CHIPS_PER_SECTOR * CHIP..(chip % CHIPS_PER_SECTOR + 1) * CHIP;
+        let is_left =
+            |strip: &usize| mask.is_none_or(|mask| !mask.contains(LhcbId::of(ChannelId(channel + *strip as u32)).0));
+        strips.filter(is_left).count() as f64
+    };
+    let all: f64 = lane.chips.clone().map(left).sum();
+    let of_chip = |chip: usize| {
+        let share = left(chip) / all.max(1.0);
+        let first = chip % CHIPS_PER_SECTOR * CHIP;
+        (share > 0.0).then(|| PartOf {
+            chips: chip..chip + 1,
+            expected: lane.expected.map(|(hits, variance)| (hits * share, variance * share)),
+            variance: lane.variance * share,
+            strips: Some((first, first + CHIP - 1)),
+            ..lane.clone()
+        })
+    };
+    lane.chips.clone().filter_map(of_chip).collect()
 }
 
 /// Returns the median; `None` of nothing.

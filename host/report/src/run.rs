@@ -2,16 +2,38 @@
 //!
 //! Every thread fills a [`RunFiller`](super::RunFiller); the [`RunView`]s can be merged in any order.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::AddAssign;
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, Range};
 
 use super::bins::Bins;
+use super::stretch::Stretch;
 use super::sums::both;
-use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
+use ut_data::detector::{DetectorTables, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR, Slot};
 use ut_data::{Count, Kind};
 use ut_format::report::N_COUNTS;
 
 pub(super) const STRIPS: usize = STRIPS_PER_SECTOR as usize;
+
+/// Strips that a chip reads.
+pub const CHIP: usize = 128;
+
+/// Chips of a sector.
+pub const CHIPS_PER_SECTOR: usize = STRIPS / CHIP;
+
+/// Chips of all sectors.
+pub const N_CHIPS: usize = N_SECTORS * CHIPS_PER_SECTOR;
+
+/// ADC values of a strip.
+pub const ADCS: usize = 32;
+
+/// Bunch crossings that an ODIN bank can name.
+pub const CROSSINGS: usize = 1 << 12;
+
+/// Numbers of a bunch crossing: events by type of the crossing, and their hits.
+pub const OF_CROSSING: usize = 5;
+
+/// Most event numbers in the sample.
+pub(super) const SAMPLE: usize = 1024;
 
 /// Bins of the charge: ΣADC 0…254, and everything above in the last.
 pub const CHARGES: usize = 256;
@@ -36,44 +58,115 @@ pub enum Against {
     Place,
 }
 
+/// Sums of the banks of a board.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct BoardSum {
+    /// Decoded banks.
+    pub banks: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Troubles of any kind.
+    pub troubles: u64,
+    /// UTError and DaqError banks.
+    pub errors: u64,
+    /// Banks with hits that are those of the event before in the file.
+    pub repeats: u64,
+}
+
+impl BoardSum {
+    /// Returns all numbers.
+    pub const fn numbers(&self) -> [u64; 5] {
+        [self.banks, self.bytes, self.troubles, self.errors, self.repeats]
+    }
+}
+
+impl AddAssign<&Self> for BoardSum {
+    fn add_assign(&mut self, other: &Self) {
+        self.banks += other.banks;
+        self.bytes += other.bytes;
+        self.troubles += other.troubles;
+        self.errors += other.errors;
+        self.repeats += other.repeats;
+    }
+}
+
 /// Sums of consecutive events.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Span {
     /// Number of events.
     pub events: u64,
+    /// Number of events with a bank of the UT.
+    pub ut_events: u64,
     /// Least and greatest number of the events; `None` without events.
     pub numbers: Option<(u64, u64)>,
-    /// Hits by lane slot; empty without hits.
-    pub lanes: Vec<u64>,
-    /// Charge of the hits whose cluster is known, ΣADC, by lane slot; empty without hits.
+    /// Earliest and latest time of the events, microseconds since 1970; `None` where ODIN has none.
+    pub times: Option<(u64, u64)>,
+    /// Squares of the hits of an event, summed over events.
+    pub squares: u64,
+    /// Hits by chip, four a sector; empty without hits.
+    pub chips: Vec<u64>,
+    /// Charge of the hits whose cluster is known, ΣADC, by chip; empty without hits.
     pub charge: Vec<u64>,
     /// Counts by `Count as usize`; empty without any.
     pub counts: Vec<u64>,
     /// UTError and DaqError banks of the UT.
     pub error_banks: u64,
+    /// Banks by board; empty without any.
+    pub boards: Vec<BoardSum>,
 }
 
 impl AddAssign<&Self> for Span {
     fn add_assign(&mut self, other: &Self) {
         self.events += other.events;
+        self.ut_events += other.ut_events;
         self.numbers = both(self.numbers, other.numbers);
-        add_all(&mut self.lanes, &other.lanes);
+        self.times = both(self.times, other.times);
+        self.squares += other.squares;
+        add_all(&mut self.chips, &other.chips);
         add_all(&mut self.charge, &other.charge);
         add_all(&mut self.counts, &other.counts);
         self.error_banks += other.error_banks;
+        add_boards(&mut self.boards, &other.boards);
     }
 }
 
 impl Span {
-    /// Returns the hits of a board.
-    pub fn hits_of_board(&self, board: usize) -> u64 {
-        self.lanes.iter().skip(board * LANES_PER_BOARD).take(LANES_PER_BOARD).sum()
+    /// Returns the number of hits.
+    pub fn hits(&self) -> u64 {
+        self.chips.iter().sum()
+    }
+
+    /// Returns the hits of some chips.
+    pub fn hits_of(&self, chips: &Range<usize>) -> u64 {
+        self.chips.get(chips.clone()).map_or(0, |chips| chips.iter().sum())
     }
 
     /// Returns a count.
     pub fn count(&self, count: Count) -> u64 {
         self.counts.get(count as usize).copied().unwrap_or_default()
     }
+
+    /// Returns the sums of a board.
+    pub fn board(&self, board: usize) -> BoardSum {
+        self.boards.get(board).copied().unwrap_or_default()
+    }
+}
+
+/// Returns the chips that each lane reads, by lane slot; none where nothing is connected.
+pub fn chips_of_lanes(tables: &DetectorTables) -> Vec<Range<usize>> {
+    let slots = tables.slots();
+    let mut lanes_of = vec![0; N_SECTORS];
+    slots.iter().filter(|slot| slot.chan_id != 0).for_each(|slot| lanes_of[usize::from(slot.sector)] += 1);
+    let chips = |slot: &Slot| {
+        let first = usize::from(slot.sector) * CHIPS_PER_SECTOR;
+        match lanes_of[usize::from(slot.sector)] {
+            _ if slot.chan_id == 0 => 0..0,
+            1 => first..first + CHIPS_PER_SECTOR,
+            _ if slot.chan_id >> 8 & 1 == 0 => first..first + CHIPS_PER_SECTOR / 2,
+            _ => first + CHIPS_PER_SECTOR / 2..first + CHIPS_PER_SECTOR,
+        }
+    };
+    slots.iter().map(chips).collect()
 }
 
 /// Troubles of one kind and board.
@@ -131,6 +224,8 @@ pub struct RunView {
     pub charge: Vec<u64>,
     /// Squares of the charge, by sector.
     pub charge_squares: Vec<u64>,
+    /// Hits of one strip by chip and ADC value, [`ADCS`] a chip.
+    pub adc: Vec<u64>,
     /// Hits by layer and charge, in [`CHARGES`] bins.
     pub charge_of_layer: [Vec<u64>; N_LAYERS],
     /// Hits by layer and strips of the cluster, in [`SIZES`] bins.
@@ -149,8 +244,39 @@ pub struct RunView {
     /// Numbers of UTError and DaqError banks, by type and sourceID.
     #[serde(with = "pairs")]
     pub error_banks: BTreeMap<(u8, u32), u64>,
-    /// Run numbers, the least 64 of them.
-    pub runs: BTreeSet<u32>,
+    /// Events by run number, the least 64 of them.
+    #[serde(with = "pairs")]
+    pub runs: BTreeMap<u32, u64>,
+    /// Number of events with a bank of the UT.
+    pub ut_events: u64,
+    /// Banks by board.
+    pub boards: Vec<BoardSum>,
+    /// Numbers of each bunch crossing, [`OF_CROSSING`] a crossing.
+    pub crossings: Vec<u64>,
+    /// Events by the version of their ODIN bank, `None` without one, and by [`OdinState`].
+    #[serde(with = "pairs")]
+    pub odin: BTreeMap<(Option<u8>, OdinState), u64>,
+    /// Event numbers with how often each came, by a hash of run and number: the least [`SAMPLE`].
+    #[serde(with = "pairs")]
+    pub sample: BTreeMap<u64, (u64, u64)>,
+    /// Events of a file one after the other, with the ends that others can be joined to.
+    pub stretches: Vec<Stretch>,
+    /// Events of another run than the event before in the file.
+    pub run_changes: u64,
+}
+
+/// State of an event's ODIN bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OdinState {
+    /// All of it is there.
+    Whole,
+    /// The bank is too short.
+    Short,
+    /// The layout is not known.
+    Unknown,
+    /// There is none.
+    None,
 }
 
 impl RunView {
@@ -167,6 +293,7 @@ impl RunView {
             clusters: 0,
             charge: vec![0; N_SECTORS],
             charge_squares: vec![0; N_SECTORS],
+            adc: vec![0; N_CHIPS * ADCS],
             charge_of_layer: [(); N_LAYERS].map(|()| vec![0; CHARGES]),
             size_of_layer: [(); N_LAYERS].map(|()| vec![0; SIZES]),
             lane_hits_of_layer: [(); N_LAYERS].map(|()| vec![0; LANE_HITS]),
@@ -175,7 +302,14 @@ impl RunView {
             spans: Bins::default(),
             troubles: BTreeMap::new(),
             error_banks: BTreeMap::new(),
-            runs: BTreeSet::new(),
+            runs: BTreeMap::new(),
+            ut_events: 0,
+            boards: vec![BoardSum::default(); tables.boards().n_boards()],
+            crossings: vec![0; CROSSINGS * OF_CROSSING],
+            odin: BTreeMap::new(),
+            sample: BTreeMap::new(),
+            stretches: Vec::new(),
+            run_changes: 0,
         }
     }
 
@@ -197,7 +331,13 @@ impl RunView {
         for (key, n) in &other.error_banks {
             *self.error_banks.entry(*key).or_default() += n;
         }
-        other.runs.iter().for_each(|&run| self.add_run(run));
+        other.runs.iter().for_each(|(&run, &n)| self.add_run(run, n));
+        self.ut_events += other.ut_events;
+        add_boards(&mut self.boards, &other.boards);
+        other.odin.iter().for_each(|(key, n)| *self.odin.entry(*key).or_default() += n);
+        other.sample.iter().for_each(|(&hash, &(number, n))| self.add_to_sample(hash, number, n));
+        self.run_changes += other.run_changes;
+        other.stretches.iter().for_each(|stretch| self.add_stretch(stretch.clone()));
     }
 
     /// Calls `f` with each list of a fixed length of this view, and that of another.
@@ -209,6 +349,8 @@ impl RunView {
             (&mut self.lane_squares, &other.lane_squares),
             (&mut self.charge, &other.charge),
             (&mut self.charge_squares, &other.charge_squares),
+            (&mut self.adc, &other.adc),
+            (&mut self.crossings, &other.crossings),
         ] {
             f(mine, theirs);
         }
@@ -227,10 +369,33 @@ impl RunView {
         sum.first = sum.first.min(new.first);
     }
 
-    pub(super) fn add_run(&mut self, run: u32) {
-        self.runs.insert(run);
+    pub(super) fn add_to_board(&mut self, board: Option<u32>, number: Option<u64>, more: BoardSum) {
+        let n = self.boards.len();
+        let Some(board) = board.map(|board| board as usize).filter(|&board| board < n) else { return };
+        self.boards[board] += &more;
+        if let Some(number) = number {
+            let of_span = &mut self.spans.at(number).boards;
+            of_span.resize(n, BoardSum::default());
+            of_span[board] += &more;
+        }
+    }
+
+    pub(super) fn add_run(&mut self, run: u32, events: u64) {
+        *self.runs.entry(run).or_default() += events;
         if self.runs.len() > NAMED_RUNS {
             self.runs.pop_last();
+        }
+    }
+
+    /// Counts an event number `n` times, if its hash is among the least: what leaves the sample never comes back, so
+    /// that the counts of those that stay are exact.
+    pub(super) fn add_to_sample(&mut self, hash: u64, number: u64, n: u64) {
+        if self.sample.len() >= SAMPLE && self.sample.last_key_value().is_some_and(|(last, _)| hash > *last) {
+            return;
+        }
+        self.sample.entry(hash).or_insert((number, 0)).1 += n;
+        if self.sample.len() > SAMPLE {
+            self.sample.pop_last();
         }
     }
 
@@ -264,6 +429,13 @@ impl RunView {
 fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
     if sums.len() < more.len() {
         sums.resize(more.len(), 0);
+    }
+    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+fn add_boards(sums: &mut Vec<BoardSum>, more: &[BoardSum]) {
+    if sums.len() < more.len() {
+        sums.resize(more.len(), BoardSum::default());
     }
     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }

@@ -24,7 +24,7 @@ use ut_data::{DecodeOptions, DetectorTables, Grouping};
 const BEGIN: &str = "ut-decode sums ";
 
 /// First line of a file of sums, unpacked; another layout has another number.
-const FORMAT: &str = "ut-decode sums 5\n";
+const FORMAT: &str = "ut-decode sums 6\n";
 
 /// Bytes of the largest sums, unpacked. Short names take twelve times as much in memory.
 const MOST_BYTES: u64 = 64 << 20;

@@ -4,7 +4,7 @@ use chart_page::Page;
 
 use super::names::{count, lanes_of_sectors, sector as sector_name, short};
 use super::{Drawing, Run};
-use crate::{Difference, MARKED};
+use crate::{Difference, MARKED, Overall, RunView, overall};
 use ut_data::DetectorTables;
 
 /// Returns the larger of the two deviations of a sector; 0 where nothing is known.
@@ -25,9 +25,25 @@ pub fn said(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> String 
     format!("{}{hits}{}", sector_name(d.sector, lanes, tables), if d.is_charge_marked() { &charge } else { "" })
 }
 
+/// Relative difference of the hits an event from which it is said.
+const BUSIER: f64 = 0.1;
+
+/// Returns what differs in the whole detector, in words.
+pub fn said_of_all(run: &RunView, reference: &RunView) -> Vec<String> {
+    let Overall { hits, charge } = overall(run, reference);
+    let line = |what: &str, ratio: f64| format!("{what} of the whole detector in A: {} times that in B", short(ratio));
+    let mut lines = Vec::new();
+    lines.extend((charge != 1.0).then(|| line("mean charge", charge)));
+    lines.extend(((hits - 1.0).abs() >= BUSIER).then(|| line("hits per event", hits)));
+    lines
+}
+
 pub fn summary(page: &mut Page, drawing: &Drawing<'_>, reference: &Run<'_>, differences: &[Difference]) {
     let (run, tables) = (&drawing.run, drawing.tables());
     page.heading(&format!("What differs: {} (A) from {} (B)", run.name, reference.name));
+    for line in said_of_all(&run.sums.view, &reference.sums.view) {
+        page.text(&format!("{line}. Sectors are compared without it."));
+    }
     let n = |pick: &dyn Fn(&Difference) -> bool| differences.iter().filter(|d| pick(d)).count() as u64;
     let more = n(&|d| d.is_marked() && d.sigmas > 0.0);
     let fewer = n(&|d| d.is_marked() && d.sigmas < 0.0);

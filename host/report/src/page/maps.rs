@@ -4,7 +4,7 @@ use chart_page::{Areas, Chart, Page, Shading, Sign};
 
 use super::Run;
 use super::names::{LAYERS, lane, lanes_of_sectors, sector, short};
-use crate::{Difference, MARKED, OutlierKind, SectorShape, mean_charge, shapes};
+use crate::{Difference, MARKED, Outlier, OutlierKind, OutlierPart, SectorShape, mean_charge, shapes};
 use ut_data::DetectorTables;
 use ut_data::detector::{N_LAYERS, N_SECTORS, sectors_of_layer};
 
@@ -58,6 +58,7 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
         shading: map.shading,
         range: map.range.or_else(|| range(&map.values, FAR)),
         marks: marks.filter(|(_, _, which)| !which.is_empty()).collect(),
+        room: ends(shapes),
         first_key: of_layer.start as u64,
         sides: ["A side", "C side"],
     };
@@ -65,6 +66,13 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
         .title(&format!("{}{}", LAYERS[layer], map.title))
         .height(height)
         .areas(areas)
+}
+
+/// Returns the corners of what all layers need, so that all have one scale.
+fn ends(shapes: &[SectorShape]) -> Vec<(f64, f64)> {
+    let corners = shapes.iter().flat_map(|shape| shape.corners).map(|(x, y)| (f64::from(x), f64::from(y)));
+    let far = corners.fold((0.0, 0.0), |(x, y): (f64, f64), corner| (x.max(corner.0.abs()), y.max(corner.1.abs())));
+    vec![(-far.0, -far.1), far]
 }
 
 /// Returns the ends of 98 % of the values, at most a factor `far` from the middle one.
@@ -77,18 +85,21 @@ fn range(values: &[f64], far: f64) -> Option<(f64, f64)> {
 
 /// Returns the sectors with an outlier, by kind.
 fn marks(run: &Run<'_>) -> Vec<(String, Sign, Vec<usize>)> {
-    let marked = |name: &str, sign, kinds: &[OutlierKind]| {
-        let of_kind = run.verdicts.outliers.iter().filter(|outlier| kinds.contains(&outlier.kind));
-        let mut sectors: Vec<usize> = of_kind.filter_map(|outlier| outlier.sector).collect();
+    let tables = &run.sums.detector.tables;
+    let marked = |name: &str, sign, is: &dyn Fn(&Outlier) -> bool| {
+        let of_kind = run.verdicts.outliers.iter().filter(|outlier| is(outlier));
+        let mut sectors: Vec<usize> = of_kind.flat_map(|outlier| outlier.sectors(tables)).collect();
         sectors.sort_unstable();
         sectors.dedup();
         (name.to_owned(), sign, sectors)
     };
+    let is_strip = |of: &Outlier| of.part == OutlierPart::Strip;
+    let dead = |of: &Outlier| matches!(of.kind, OutlierKind::Dead | OutlierKind::Silent) && !is_strip(of);
     vec![
-        marked("dead", Sign::Cross, &[OutlierKind::DeadLane, OutlierKind::SilentLane, OutlierKind::DeadChip]),
-        marked("quiet", Sign::Down, &[OutlierKind::QuietLane]),
-        marked("hot", Sign::Up, &[OutlierKind::HotLane, OutlierKind::NoisyLane]),
-        marked("hot strip", Sign::Circle, &[OutlierKind::HotStrip]),
+        marked("dead", Sign::Cross, &dead),
+        marked("quiet", Sign::Down, &|of| of.kind == OutlierKind::Quiet),
+        marked("hot", Sign::Up, &|of| matches!(of.kind, OutlierKind::Hot | OutlierKind::Noisy) && !is_strip(of)),
+        marked("hot strip", Sign::Circle, &|of| of.kind == OutlierKind::Hot && is_strip(of)),
     ]
 }
 

@@ -15,16 +15,17 @@ use std::path::Path;
 use chart_page::Page;
 use serde_json::Value;
 
-use self::names::{count, difference_json, lanes_of_sectors, place_text, run_json, short, whole};
+use self::names::{count, difference_json, lanes_of_sectors, numbers, part_text, place_text, run_json, short, whole};
 use crate::outliers::{
     DEAD, HOT, LEAST_EVENTS, LOW_CHARGE, NOISY, QUIET, SIGMAS, SILENT_EXPECTED, STRIP_FACTOR, STRIP_HITS,
 };
+use crate::overall;
 use crate::{
-    Against, Difference, MARKED, Outlier, OutlierKind, RunView, Sums, SumsError, TroubleSum, Verdicts, differences,
-    mask, meaning, outliers,
+    Against, Difference, MARKED, Outlier, OutlierKind, Overall, RunView, Sums, SumsError, TroubleSum, Verdicts, both,
+    differences, mask, meaning, outliers,
 };
 use ut_data::detector::Mask;
-use ut_data::input::kind;
+use ut_data::input::{kind, utc};
 use ut_data::{Count, DetectorTables, Kind};
 use ut_format::bank::board_of;
 
@@ -114,10 +115,10 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
     let judge = |sums: &Sums| outliers(&sums.view, tables, about.mask.as_ref());
     let mut verdicts = judge(run);
     let other = reference.map(|sums| (sums, judge(sums), differences(&run.view, &sums.view, tables)));
-    let [name, other_name] = [&run.files[..], reference.map_or(&[], |sums| &sums.files)].map(name_of);
+    let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
     let letter = if reference.is_some() { "A" } else { "" };
     // The mask of a run also covers what is known.
-    let mask = mask(&name, &verdicts, tables);
+    let mask = mask(&name, &verdicts, tables, &run.view);
     if let Some((_, reference, _)) = &other {
         let is_known = |outlier: &mut Outlier| reference.outliers.iter().any(|known| known.is_same_as(outlier));
         verdicts.known = verdicts.outliers.extract_if(.., is_known).collect();
@@ -129,6 +130,24 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
         }),
     };
     Ok(Drawn { html: html(&drawing, about), json: json(&drawing), text: text(&drawing), mask })
+}
+
+/// Returns the names of two runs: of files with the same name, with as many folders as tell them apart.
+fn names_of(run: &[OsString], reference: &[OsString]) -> [String; 2] {
+    let names = [run, reference].map(name_of);
+    if names[0] != names[1] {
+        return names;
+    }
+    let ([run], [reference]) = (run, reference) else { return names };
+    let paths = [run, reference].map(|file| Path::new(file).components().collect::<Vec<_>>());
+    let end = |n: usize| {
+        paths.each_ref().map(|path| {
+            let end: std::path::PathBuf = path[path.len().saturating_sub(n)..].iter().collect();
+            end.display().to_string()
+        })
+    };
+    let longest = paths[0].len().max(paths[1].len());
+    (2..=longest).map(end).find(|[one, other]| one != other).unwrap_or(names)
 }
 
 fn name_of(files: &[OsString]) -> String {
@@ -145,6 +164,8 @@ fn json(drawing: &Drawing<'_>) -> Value {
         let lanes = lanes_of_sectors(tables);
         let marked = drawing.marked().into_iter().map(|d| difference_json(d, &lanes[d.sector], tables));
         json.insert("differences".to_owned(), marked.collect());
+        let Overall { hits, charge } = overall(&drawing.run.sums.view, &reference.sums.view);
+        json.insert("overall".to_owned(), serde_json::json!({"hits": hits, "charge": charge}));
         json.insert("reference".to_owned(), run_json(reference, tables).into());
     }
     json.into()
@@ -160,7 +181,7 @@ fn text(drawing: &Drawing<'_>) -> String {
     };
     for run in drawing.runs() {
         let outliers = &run.verdicts.outliers;
-        let line = |outlier: &Outlier| format!("{}: {}", outlier.kind.name(), place_text(outlier, tables));
+        let line = |outlier: &Outlier| said(outlier, tables, &run.sums.view);
         let lines: Vec<String> = outliers.iter().map(line).collect();
         let of = run.of("in");
         match lines.len() {
@@ -180,6 +201,7 @@ fn text(drawing: &Drawing<'_>) -> String {
         let line = |d: &&Difference| compare::said(d, &lanes[d.sector], tables);
         let lines: Vec<String> = drawing.marked().iter().map(line).collect();
         let (a, b) = (&drawing.run.name, &reference.name);
+        compare::said_of_all(&drawing.run.sums.view, &reference.sums.view).iter().for_each(|line| list(line, &[]));
         let verb = if lines.len() == 1 { "differs" } else { "differ" };
         let n = count(lines.len() as u64, "sector");
         list(&format!("A is {a}, B {b}: {n} {verb} by {MARKED} σ or more"), &lines);
@@ -203,9 +225,27 @@ fn known(run: &Run<'_>) -> Option<String> {
 }
 
 fn by_outlier_kind(outliers: &[Outlier]) -> String {
-    let n = |kind: OutlierKind| outliers.iter().filter(|outlier| outlier.kind == kind).count() as u64;
-    let kinds = OutlierKind::ALL.into_iter().filter(|(kind, _)| n(*kind) > 0);
-    list(kinds.map(|(kind, name)| count(n(kind), name)), "")
+    let mut kinds: Vec<(String, u64)> = Vec::new();
+    for name in outliers.iter().map(Outlier::name) {
+        match kinds.iter_mut().find(|(of, _)| *of == name) {
+            Some((_, n)) => *n += 1,
+            None => kinds.push((name, 1)),
+        }
+    }
+    list(kinds.into_iter().map(|(name, n)| format!("{name} ({})", whole(n))), "")
+}
+
+/// Returns an outlier in one line.
+fn said(outlier: &Outlier, tables: &DetectorTables, view: &RunView) -> String {
+    let place = place_text(outlier, tables, view);
+    let [seen, expected] = numbers(outlier);
+    let numbers = match outlier.kind {
+        kind if kind < OutlierKind::Dead => String::new(),
+        kind if kind.is_of_charge() => format!(", {seen} for {expected}"),
+        _ if outlier.expected.is_nan() => String::new(),
+        _ => format!(", {seen} hits for {expected}"),
+    };
+    format!("{}: {place}{numbers}", outlier.name())
 }
 
 /// Returns the number of sectors that cannot be judged, in words, if there are any.
@@ -230,16 +270,21 @@ fn html(drawing: &Drawing<'_>, about: &About) -> String {
         None => format!("UT: {}", drawing.run.name),
     };
     let (mut page, tables) = (Page::new(&title), drawing.tables());
+    drawing.runs().for_each(|run| page.text(&in_short(run)));
+    warnings(&mut page, drawing, about);
+    page.begin_details("Files, tables and options");
     facts(&mut page, drawing, about);
+    page.end_details();
     if drawing.runs().all(|run| run.sums.view.events == 0) {
         drawing.runs().for_each(|run| found(&mut page, tables, run));
         return page.html();
     }
     maps::name_sectors(&mut page, tables);
+    found(&mut page, tables, &drawing.run);
     if let Some((reference, differences)) = &drawing.reference {
         compare::summary(&mut page, drawing, reference, differences);
+        found(&mut page, tables, reference);
     }
-    drawing.runs().for_each(|run| found(&mut page, tables, run));
     match &drawing.reference {
         Some((reference, differences)) => maps::beside(&mut page, tables, &drawing.run, reference, differences),
         None => maps::sections(&mut page, tables, &drawing.run),
@@ -263,7 +308,7 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
         [
             ("files", files(&sums.files)),
             ("events", whole(view.events)),
-            ("runs", list(view.runs.iter().map(u32::to_string), "none named")),
+            ("runs", list(view.runs.keys().map(u32::to_string), "none named")),
             (
                 "event numbers",
                 view.numbers().filter(|_| view.against == Against::Number).map_or_else(|| "none".to_owned(), numbers),
@@ -286,12 +331,32 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
             page.facts(texts(&about.facts));
         }
     }
+}
+
+fn warnings(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
     for warning in &about.warnings {
         page.text(&format!("Warning: {warning}."));
     }
     for trouble in drawing.runs().flat_map(|run| run.sums.troubles()) {
         page.text(&format!("Incomplete: {trouble}."));
     }
+}
+
+/// Returns a run in one line: events, hits, run numbers and time.
+fn in_short(run: &Run<'_>) -> String {
+    let view = &run.sums.view;
+    let name = if run.letter.is_empty() { String::new() } else { format!("{}: ", run.called()) };
+    let runs: Vec<String> = view.runs.keys().take(3).map(u32::to_string).collect();
+    let runs = match (view.runs.len(), runs.join(", ")) {
+        (0, _) => String::new(),
+        (1, runs) => format!("run {runs}, "),
+        (n, runs) => format!("runs {runs}{}, ", if n > 3 { " and more" } else { "" }),
+    };
+    let times = view.spans.iter().fold(None, |all, (_, span)| both(all, span.times));
+    let times = times.map_or_else(String::new, |(from, to)| {
+        format!(", {} to {} UTC", utc(from)[..19].replace('T', " "), &utc(to)[11..19])
+    });
+    format!("{name}{runs}{}, {}{times}.", count(view.events, "event"), count(view.hits, "hit"))
 }
 
 fn texts(facts: &[(String, String)]) -> impl Iterator<Item = (&str, &String)> {
@@ -324,14 +389,12 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
             return;
         }
     } else {
-        page.text(&format!("{}.", by_outlier_kind(outliers)));
-        let head = ["what", "where", "hits", "expected", "σ"].map(str::to_owned);
+        let head = ["what", "where", "when", "seen", "expected", "σ"].map(str::to_owned);
         let row = |outlier: &Outlier| {
-            let place = place_text(outlier, tables);
-            let unit = if outlier.kind == OutlierKind::LowCharge { " ADC" } else { "" };
-            let hits = whole(outlier.hits) + unit;
-            let numbers = [hits, short(outlier.expected) + unit, short(outlier.sigmas)];
-            (false, [&[outlier.kind.name().to_owned(), place][..], &numbers].concat())
+            let [seen, expected] = numbers(outlier);
+            let place = part_text(outlier, tables);
+            let (when, sigmas) = (outlier.when.text(&run.sums.view), short(outlier.sigmas));
+            (false, vec![outlier.name(), place, when, seen, expected, sigmas])
         };
         page.long_table(&heading, &head, outliers.iter().take(LISTED).map(row).collect());
         if outliers.len() > LISTED {

@@ -8,7 +8,7 @@ use ut_data::detector::{LANES_PER_BOARD, Lane, N_SECTORS};
 use ut_data::{Count, DetectorTables};
 
 use super::Run;
-use crate::{Difference, Outlier, OutlierKind};
+use crate::{Difference, Outlier, OutlierPart as Part, RunView, When, mean_charge};
 
 /// Returns the lanes that read each sector, as slots.
 pub fn lanes_of_sectors(tables: &DetectorTables) -> Vec<Vec<usize>> {
@@ -37,42 +37,75 @@ pub fn sector(sector: usize, lanes: &[usize], tables: &DetectorTables) -> String
     format!("sector {sector} ({place})")
 }
 
-pub fn place_text(outlier: &Outlier, tables: &DetectorTables) -> String {
-    let Outlier { kind, board, lane, strips, events, hits, .. } = outlier;
-    let mut text = match lane {
-        Some(lane) => {
-            let slot = board * LANES_PER_BOARD + lane;
-            let of = usize::from(tables.slots()[slot].sector);
-            format!("{}, {}", self::lane(slot), sector(of, &[slot], tables))
+/// Names the part that stands out; empty for the whole run.
+pub fn part_text(outlier: &Outlier, tables: &DetectorTables) -> String {
+    let Outlier { part, board, sector, strips, slots, detail, .. } = outlier;
+    let mut text = match (part, outlier.slot(), board, sector) {
+        (Part::Sector, _, _, Some(of)) => {
+            let lanes: Vec<String> = slots.iter().map(|&slot| lane(slot)).collect();
+            format!("{}, {}", self::sector(*of, slots, tables), lanes.join(" and "))
         }
-        None => format!("board {board}"),
+        (_, Some(slot), ..) => {
+            let of = usize::from(tables.slots()[slot].sector);
+            format!("{}, {}", lane(slot), self::sector(of, &[slot], tables))
+        }
+        (Part::Board, _, Some(board), _) => format!("board {board}"),
+        _ => String::new(),
     };
     let _ = match strips {
         Some((first, last)) if first < last => write!(text, ", strips {first} to {last}"),
         Some((strip, _)) => write!(text, ", strip {strip}"),
         None => Ok(()),
     };
-    if let Some((first, last)) = events {
-        let what = match kind {
-            OutlierKind::LowCharge => "little charge",
-            OutlierKind::NoisyLane => "too many hits",
-            _ if *hits == 0 => "no hits",
-            _ => "hardly any hits",
-        };
-        let _ = write!(text, ", {what} from event {} to {} at least", whole(*first), whole(*last));
+    if !detail.is_empty() {
+        text += if text.is_empty() { "" } else { ", " };
+        text += detail;
     }
     text
 }
 
-fn place_json(outlier: &Outlier, tables: &DetectorTables) -> Value {
-    let Outlier { kind, board, lane, sector, strips, hits, expected, sigmas, events } = outlier;
-    let mounted = lane.map(|lane| mounted(&tables.boards().lanes[board * LANES_PER_BOARD + lane]));
-    let (hits, charge) = if *kind == OutlierKind::LowCharge { (None, Some(hits)) } else { (Some(hits), None) };
+/// Names the part that stands out, and when.
+pub fn place_text(outlier: &Outlier, tables: &DetectorTables, view: &RunView) -> String {
+    let when = outlier.when.text(view);
+    let comma = if when.is_empty() { "" } else { ", " };
+    format!("{}{comma}{when}", part_text(outlier, tables))
+}
+
+/// Returns the numbers that were seen and expected, with their unit.
+pub fn numbers(outlier: &Outlier) -> [String; 2] {
+    let is_of_charge = outlier.kind.is_of_charge();
+    let text = |value: f64| match (value.is_nan(), is_of_charge) {
+        (true, _) => String::new(),
+        (_, true) => format!("{} ADC", short(value)),
+        _ if value.fract() == 0.0 => whole(value as u64),
+        _ => short(value),
+    };
+    [outlier.seen, outlier.expected].map(text)
+}
+
+fn place_json(outlier: &Outlier, tables: &DetectorTables, view: &RunView) -> Value {
+    let Outlier { kind, board, lane, sector, strips, seen, expected, sigmas, when, .. } = outlier;
+    let mounted = outlier.slot().map(|slot| mounted(&tables.boards().lanes[slot]));
+    let (hits, charge) = if kind.is_of_charge() { (None, number(*seen)) } else { (Some(seen.round() as u64), None) };
+    let of_slot = |slot: usize| [slot / LANES_PER_BOARD, slot % LANES_PER_BOARD];
+    let windows: Vec<(u64, u64)> = match when {
+        When::In(windows) => windows.iter().map(|window| window.numbers).collect(),
+        _ => Vec::new(),
+    };
+    let times: Vec<Option<[String; 2]>> = match when {
+        When::In(windows) => {
+            windows.iter().map(|window| window.times.map(|(from, to)| [from, to].map(ut_data::input::utc))).collect()
+        }
+        _ => Vec::new(),
+    };
     json!({
-        "kind": kind.name(), "board": board, "lane": lane, "sector_id": sector, "sector": mounted,
+        "kind": outlier.name(), "where": part_text(outlier, tables), "when": when.text(view),
+        "board": board, "lane": lane, "sector_id": sector, "sector": mounted,
+        "lanes": outlier.all_slots().into_iter().map(of_slot).collect::<Vec<_>>(),
         "first_strip": strips.map(|strips| strips.0), "last_strip": strips.map(|strips| strips.1),
-        "hits": hits, "charge": charge, "expected": expected, "sigmas": number(*sigmas),
-        "first_event": events.map(|events| events.0), "last_event": events.map(|events| events.1),
+        "hits": hits, "charge": charge, "expected": number(*expected), "sigmas": number(*sigmas),
+        "first_event": when.hull().map(|events| events.0), "last_event": when.hull().map(|events| events.1),
+        "events": windows, "times": times, "throughout": *when == When::Throughout,
     })
 }
 
@@ -83,13 +116,20 @@ fn number(value: f64) -> Option<f64> {
 
 pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
     let view = &run.sums.view;
-    let places = |outliers: &[Outlier]| outliers.iter().map(|one| place_json(one, tables)).collect::<Vec<_>>();
+    let places = |outliers: &[Outlier]| outliers.iter().map(|one| place_json(one, tables, view)).collect::<Vec<_>>();
     let counts = Count::ALL.into_iter().map(|count| (count.name().to_owned(), view.count(count).into()));
     let errors = view.error_banks.iter();
     let errors = errors.map(|((kind, source_id), n)| json!({"type": kind, "source_id": source_id, "banks": n}));
     let troubles = view.troubles.iter().map(|((kind, board), trouble)| {
         let kind = Count::ALL.get(*kind).map_or("", |count| count.name());
         json!({"kind": kind, "board": board, "count": trouble.count, "first_event": trouble.first})
+    });
+    let sectors = (0..N_SECTORS).map(|sector| {
+        let (charge, _) = mean_charge(view, sector);
+        json!({
+            "sector_id": sector, "hits": view.hits_of_sector(sector), "charge": number(charge),
+            "expected": run.verdicts.expected[sector], "judged": run.verdicts.judged[sector],
+        })
     });
     let json = json!({
         "events": view.events,
@@ -101,6 +141,7 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
         "unjudged_sectors": run.verdicts.judged.iter().filter(|judged| !**judged).count(),
         "troubles": troubles.collect::<Vec<_>>(),
         "error_banks": errors.collect::<Vec<_>>(),
+        "sectors": sectors.collect::<Vec<_>>(),
     });
     json.as_object().cloned().unwrap_or_default()
 }

@@ -3,8 +3,9 @@
 use chart_page::{Chart, Choices, Page};
 
 use super::names::{LAYERS, lanes_of_sectors};
+use super::time;
 use super::{Drawing, Run};
-use crate::{Bins, CHARGES, LANE_HITS, RunView, SIZES};
+use crate::{ADCS, Bins, CHARGES, CHIPS_PER_SECTOR, LANE_HITS, RunView, SIZES};
 use ut_data::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 
 /// Largest number of sectors whose strips are shown, of two runs.
@@ -104,7 +105,7 @@ pub fn sections(page: &mut Page, drawing: &Drawing<'_>) {
         SIZES - 1,
         LANE_HITS - 1
     ));
-    page.heading("Hits along the strips of a sector");
+    page.heading("A sector in detail");
     strips(page, drawing);
 }
 
@@ -112,9 +113,10 @@ fn strips(page: &mut Page, drawing: &Drawing<'_>) {
     let lanes = lanes_of_sectors(drawing.tables());
     // Hot strips, which have most to show, are the last that stand out, and come first.
     let outliers = drawing.runs().flat_map(|run| run.verdicts.outliers.iter().rev());
+    let tables = drawing.tables();
     let differ = drawing.marked().into_iter().map(|d| d.sector);
     let mut order: Vec<usize> = Vec::new();
-    for sector in outliers.filter_map(|outlier| outlier.sector).chain(differ) {
+    for sector in outliers.flat_map(|outlier| outlier.sectors(tables)).chain(differ) {
         if !order.contains(&sector) {
             order.push(sector);
         }
@@ -130,10 +132,14 @@ fn strips(page: &mut Page, drawing: &Drawing<'_>) {
     }
     for run in drawing.runs() {
         strips_of(page, run, &order, striking);
+        if run.sums.view.clusters > 0 {
+            adc_of(page, run, &order, striking);
+        }
+        time::chips(page, run, (&order, striking.min(order.len())));
     }
     page.note(
-        "Strips as the hits' ids number them. ▲: something stands out in this sector, or it differs. A click on a sector of a \
-         map chooses it here.",
+        "Strips as the hits' ids number them, 128 a chip. Charge: ADC values of hits of one strip. ▲: something stands out in \
+         this sector, or it differs. A click on a sector of a map chooses it in all of these pictures.",
     );
 }
 
@@ -151,5 +157,27 @@ fn strips_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
                 marked: striking.min(order.len()),
             },
         );
+    page.chart(&chart);
+}
+
+/// Draws the ADC values of the four chips of a chosen sector, side by side.
+fn adc_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
+    let of = run.of("of");
+    let n = ADCS * CHIPS_PER_SECTOR;
+    let values: Vec<Vec<u64>> =
+        order.iter().map(|&sector| run.sums.view.adc[sector * n..(sector + 1) * n].to_vec()).collect();
+    let first: Vec<f64> = values.first().map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
+    let x: Vec<f64> = (0..=n).map(|bin| bin as f64 / ADCS as f64).collect();
+    let chart = Chart::new(&format!("charge of chips{of}"), "chip 0, 1, 2 and 3, each from ADC 0 to 31", "hits")
+        .title("Charge in the four chips")
+        .bins("hits", &x, &first)
+        .height(260)
+        .from_zero()
+        .choices(Choices {
+            label: format!("Sector{of}"),
+            values,
+            keys: order.iter().map(|&sector| sector as u64).collect(),
+            marked: striking.min(order.len()),
+        });
     page.chart(&chart);
 }

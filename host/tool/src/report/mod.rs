@@ -140,12 +140,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if failures.is_empty() {
         let troubled = first.view.count_of_troubles() > 0 || !first.warnings.is_empty();
-        match (args.strict, first.view.events) {
+        match first.view.events {
             // A part of a job may be empty.
-            (true, 0) if args.select.shard.is_none() => {
-                Err("there is no event in the input, and --strict was given".into())
+            0 if args.select.shard.is_none() => Err("there is no event in the input, or none was selected".into()),
+            1.. if args.strict && troubled => {
+                Err("there is trouble in the data (see the page), and --strict was given".into())
             }
-            (true, _) if troubled => Err("there is trouble in the data (see the page), and --strict was given".into()),
             _ => Ok(()),
         }
     } else {
@@ -238,8 +238,5 @@ fn with_progress(
 fn warn(sums: &Sums) {
     for warning in sums.warnings.iter().map(String::as_str).chain(sums.is_synthetic().then_some(SYNTHETIC)) {
         say(&format!("warning: {warning}"));
-    }
-    if sums.view.events == 0 && sums.troubles().is_empty() {
-        say("warning: there is no event in the input, or none was selected");
     }
 }

@@ -1,0 +1,97 @@
+//! The shape of the charge: the ADC values of each chip against those of its neighbours.
+
+use super::in_time::PartOf;
+use super::outliers::{HIGH_CHARGE, LOW_CHARGE, Outlier, OutlierKind, SIGMAS, median};
+use super::run::{ADCS, CHIPS_PER_SECTOR, RunView};
+use super::shape::Neighbours;
+use super::when::When;
+
+/// Least hits of a chip to judge its spectrum.
+const LEAST: f64 = 60.0;
+
+/// Least share of the hits of a chip, beyond chance, that has other ADC values than in its neighbours.
+const AWAY: f64 = 0.2;
+
+/// A bit that this share of the hits has, and fewer of the neighbours', is stuck.
+const STUCK: f64 = 0.99;
+
+fn spectrum(view: &RunView, chips: std::ops::Range<usize>) -> Vec<u64> {
+    let mut sum = vec![0; ADCS];
+    for of_chip in view.adc[chips.start * ADCS..chips.end * ADCS].chunks(ADCS) {
+        sum.iter_mut().zip(of_chip).for_each(|(sum, n)| *sum += n);
+    }
+    sum
+}
+
+fn shares(spectrum: &[u64]) -> Vec<f64> {
+    let all = spectrum.iter().sum::<u64>().max(1) as f64;
+    spectrum.iter().map(|&n| n as f64 / all).collect()
+}
+
+fn mean(shares: &[f64]) -> f64 {
+    shares.iter().enumerate().map(|(adc, share)| adc as f64 * share).sum()
+}
+
+/// Finds chips whose hits of one strip have other ADC values than those of their neighbours.
+pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> Vec<Outlier> {
+    let of_sector = |sector: usize| spectrum(view, sector * CHIPS_PER_SECTOR..(sector + 1) * CHIPS_PER_SECTOR);
+    let mut found = Vec::new();
+    let mut usual: Option<(usize, Vec<f64>)> = None;
+    for chip in chips {
+        let of_chip = spectrum(view, chip.chips.clone());
+        let n = of_chip.iter().sum::<u64>() as f64;
+        if n < LEAST {
+            continue;
+        }
+        if usual.as_ref().is_none_or(|(sector, _)| *sector != chip.sector) {
+            let alike = neighbours.of(chip.sector).iter().map(|&other| of_sector(usize::from(other)));
+            let alike: Vec<Vec<f64>> =
+                alike.filter(|of| of.iter().sum::<u64>() as f64 >= LEAST).map(|of| shares(&of)).collect();
+            // The middle one of each value: one odd neighbour does not count.
+            let middle = |adc: usize| median(alike.iter().map(|of| of[adc])).unwrap_or_default();
+            let middles: Vec<f64> = (0..ADCS).map(middle).collect();
+            let sum: f64 = middles.iter().sum();
+            usual = Some((chip.sector, middles.iter().map(|share| share / sum).collect()));
+        }
+        let Some((_, usual)) = usual.as_ref().filter(|(_, usual)| usual.iter().all(|share| share.is_finite())) else {
+            continue;
+        };
+        let of_chip = shares(&of_chip);
+        let (seen, expected) = (mean(&of_chip), mean(usual));
+        let variance = (0..ADCS).map(|adc| (adc as f64 - expected).powi(2) * usual[adc]).sum::<f64>().max(1.0);
+        let sigmas = (seen - expected) / (variance / n).sqrt();
+        let with_bit = |of: &[f64], bit: usize| (0..ADCS).filter(|adc| adc >> bit & 1 == 1).map(|adc| of[adc]).sum();
+        let stuck = (0..5).find_map(|bit| {
+            let [here, there]: [f64; 2] = [with_bit(&of_chip, bit), with_bit(usual, bit)];
+            let error = (there * (1.0 - there) / n).sqrt();
+            let is = |far: bool| far && (here - there).abs() >= SIGMAS * error && (here - there).abs() > 0.1;
+            match (is(here >= STUCK && there < 0.9), is(here <= 1.0 - STUCK && there > 0.1)) {
+                (true, _) => Some(format!("bit {bit} of the ADC is always 1")),
+                (_, true) => Some(format!("bit {bit} of the ADC is always 0")),
+                _ => None,
+            }
+        });
+        let single = (0..ADCS).find(|&adc| of_chip[adc] > 0.95 && usual[adc] < 0.5);
+        let away = of_chip.iter().zip(usual).map(|(here, there)| (here - there).abs()).sum::<f64>() / 2.0;
+        let chance = usual.iter().map(|share| (share / n).sqrt()).sum::<f64>() * 0.4;
+        let chi2: f64 = (0..ADCS).map(|adc| (of_chip[adc] - usual[adc]).powi(2) * n / (usual[adc] + 1.0 / n)).sum();
+        let shape = (chi2 - ADCS as f64) / (2.0 * ADCS as f64).sqrt();
+        let (kind, sigmas, detail) = if let Some(adc) = single {
+            (OutlierKind::Shape, sigmas, format!("every hit has ADC {adc}"))
+        } else if let Some(stuck) = stuck {
+            (OutlierKind::Shape, shape, stuck)
+        } else if seen < LOW_CHARGE * expected && sigmas <= -SIGMAS {
+            (OutlierKind::LowCharge, sigmas, String::new())
+        } else if seen > HIGH_CHARGE * expected && sigmas >= SIGMAS {
+            (OutlierKind::HighCharge, sigmas, String::new())
+        } else if away - chance > AWAY && shape >= SIGMAS {
+            let percent = (100.0 * away).round();
+            (OutlierKind::Shape, shape, format!("{percent} % of the hits have other charges than the neighbours'"))
+        } else {
+            continue;
+        };
+        let when = if kind == OutlierKind::Shape { When::Unknown } else { When::Throughout };
+        found.push(Outlier { when, detail, ..Outlier::of(kind, chip, (seen, expected), sigmas) });
+    }
+    found
+}
