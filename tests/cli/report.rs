@@ -63,17 +63,21 @@ fn what_is_broken_is_found_and_marked_and_nothing_else() {
     let silent = only("silent board");
     assert_eq!(silent["board"], DYING);
     let [first, last] = ["first_event", "last_event"].map(|key| silent[key].as_u64().unwrap());
-    assert!((1300..1340).contains(&first) && last == 1599, "{silent}");
-    // The lanes of the board that dies have half of their hits; nothing else is quiet.
-    assert!(of_kind(&json, "quiet lane").iter().all(|lane| lane["board"] == DYING), "{json:#}");
+    assert!((1280..=1300).contains(&first) && last == 1599, "{silent}");
+    // A board with a bad header in one bank of a hundred, one with a UTError: each is a line, and nothing else is.
+    assert_eq!((&only("troubles")["board"], &only("error banks")["board"]), (&json!(3), &json!(4)));
+    assert_eq!(json["outliers"].as_array().unwrap().len(), 6, "{json:#}");
     assert_eq!(json["report"]["bad_header"], 6);
     assert_eq!((&json["troubles"][0]["board"], &json["troubles"][0]["first_event"]), (&json!(3), &json!(7)));
     assert_eq!(json["error_banks"][0]["type"], 68);
-    assert!(err.contains("things stand out") && err.contains(" hits from event"), "{err}");
+    assert!(
+        err.contains("6 things stand out") && err.contains("board 3, 6 bad_header of 600 banks, throughout"),
+        "{err}"
+    );
     // All of it is on the page.
     let html = page(directory, "faulty.html");
     assert!(html.contains("board 46 lane 3, sector 300 (UTaU C stave 4 face 1 module 6 sector 0)<"));
-    assert!(html.contains(&format!("board {DYING}, no hits from event 1,{} to 1,599 at least", first - 1000)));
+    assert!(html.contains(&format!("between events 1,{} and 1,599, the last", first - 1000)));
     // A mask of it is one: what it leaves has no lane and no strip that is hot.
     let (masked, _) = json_of(0, directory, "decode faulty.mdf --mask found.mask");
     let hot = only("hot lane")["hits"].as_u64().unwrap() + strip["hits"].as_u64().unwrap();
@@ -83,6 +87,7 @@ fn what_is_broken_is_found_and_marked_and_nothing_else() {
     let (known, err) = json_of(1, directory, "report faulty.mdf --mask found.mask --strict -o known.html");
     let kinds = ["dead lane", "hot lane", "hot strip"].map(|kind| of_kind(&known, kind).len());
     assert_eq!((kinds, of_kind(&known, "silent board").len()), ([0; 3], 1), "{known:#}");
+    assert_eq!(known["sectors"].as_array().unwrap().len(), 1048);
     assert_eq!(known["hits"].as_u64().unwrap() + masked, json["hits"].as_u64().unwrap());
     assert!(err.contains("--strict was given") && known["provenance"]["mask"] == "found.mask", "{err}");
     assert!(page(directory, "known.html").contains("<dt>mask</dt><dd>found.mask</dd>"));
@@ -130,31 +135,33 @@ fn what_fails_for_a_while_is_found_once_with_its_events_and_clean_runs_have_noth
     let plants = "sector=112:dead@1200,sector=360/9:hot,sector=110:half@1500,sector=700:half,sector=500:noise@600-900";
     generate("pp-nominal", "2000", "5", &format!("--plant {plants}"));
     let (json, err) = report();
-    let found = |kind: &str| -> Vec<[u64; 2]> {
-        let mut found: Vec<[u64; 2]> = of_kind(&json, kind)
-            .iter()
-            .map(|one| ["sector_id", "first_event"].map(|key| one[key].as_u64().unwrap()))
-            .collect();
+    let found = |kind: &str| -> Vec<(u64, Option<[u64; 2]>)> {
+        let of = |one: &Value| {
+            let window = one["events"].get(0).map(|window| [0, 1].map(|end| window[end].as_u64().unwrap()));
+            (one["sector_id"].as_u64().unwrap(), window)
+        };
+        let mut found: Vec<_> = of_kind(&json, kind).into_iter().map(of).collect();
         found.sort_unstable();
         found
     };
-    let near = |found: &[[u64; 2]], planted: &[[u64; 2]]| {
-        found.len() == planted.len()
-            && found
-                .iter()
-                .zip(planted)
-                .all(|(found, planted)| found[0] == planted[0] && found[1].abs_diff(planted[1]) < 256)
-    };
-    // Two lanes read sectors 110 and 112. Times are those of bins.
-    for (kind, planted) in [
-        ("silent lane", &[[112, 1200], [112, 1200]][..]),
-        ("low-charge lane", &[[110, 1500], [110, 1500], [700, 0]]),
-        ("noisy lane", &[[500, 600]]),
+    // The event in which it begins is in the bin in which the window begins. Two lanes read sectors 110 and 112.
+    for (kind, sector, planted) in [
+        ("silent sector", 112, Some([1200, 1999])),
+        ("low-charge sector", 110, Some([1500, 1999])),
+        ("low-charge lane", 700, None),
+        ("noisy lane", 500, Some([600, 900])),
     ] {
-        assert!(near(&found(kind), planted), "{kind}: {:?}: {err}", found(kind));
+        let of_kind = found(kind);
+        assert_eq!(of_kind.len(), 1, "{kind}: {err}");
+        let near = |window: [u64; 2], planted: [u64; 2]| {
+            (0..=32).contains(&planted[0].abs_diff(window[0])) && planted[1].abs_diff(window[1]) <= 32
+        };
+        let fits = of_kind[0].1.zip(planted).map_or(of_kind[0].1.is_none() && planted.is_none(), |(a, b)| near(a, b));
+        assert!(of_kind[0].0 == sector && fits, "{kind}: {of_kind:?}: {err}");
     }
     assert_eq!(of_kind(&json, "hot strip").len(), 1);
-    assert_eq!(json["outliers"].as_array().unwrap().len(), 7, "{err}");
+    assert!(err.contains("(12:00:0") && err.contains("throughout the run"), "{err}");
+    assert_eq!(json["outliers"].as_array().unwrap().len(), 5, "{err}");
     // Strips that have good hits, too, are not masked.
     let mask = String::from_utf8(read(directory, "found.mask")).unwrap();
     assert_eq!(mask.lines().filter(|line| !line.starts_with('#')).count(), 1, "{mask}");
@@ -191,7 +198,7 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
 fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_another() {
     let directory = &empty();
     write(directory, "empty.mdf", b"");
-    let (out, err) = run_to(0, directory, "report empty.mdf --output empty.html");
+    let (out, err) = run_to(1, directory, "report empty.mdf --output empty.html");
     assert!(err.contains("no event") && out.contains("no event to look at"), "{out}{err}");
     let html = page(directory, "empty.html");
     assert!(html.contains("no event to look at") && !html.contains("<figure") && !out.contains("stands out"), "{out}");
@@ -293,7 +300,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     let text = zstd::decode_all(&good[..]).unwrap();
     let text = String::from_utf8(text).unwrap();
     let pack = |name: &str, text: &str| write(directory, name, &zstd::encode_all(text.as_bytes(), 1).unwrap());
-    pack("format", &text.replace("ut-decode sums 5", "ut-decode sums 7"));
+    pack("format", &text.replace("ut-decode sums 6", "ut-decode sums 7"));
     pack("strips_missing", &text.replace("\"strips\":[", "\"strips\":[],\"other\":["));
     pack("too_many", &text.replace("\"events\":20,", "\"events\":18446744073709551615,"));
     for name in ["cut", "flipped", "text", "format", "strips_missing", "too_many", "run.mdf", "absent"] {
@@ -334,4 +341,36 @@ fn a_strict_report_fails_after_its_page_if_the_data_are_wrong_or_missing() {
     assert!(strict(1, "empty.mdf", "").contains("no event in the input"));
     // A part of a job may be empty.
     strict(0, "good.mdf", "--shard 30/32");
+}
+
+#[test]
+fn every_planted_fault_is_one_line_with_its_time() {
+    let directory = &empty();
+    for (plant, expected) in [
+        ("board=40:dead@300-419", "silent board: board 40, between events 29"),
+        ("board=40:dead", "dead board: board 40, throughout the run"),
+        ("board=9:missing@200-399", "missing banks: board 9, no bank in 200 of 600 events (33.3 %), between events 19"),
+        ("board=12:truncated/4", "troubles: board 12, 150 truncated of 600 banks, throughout the run"),
+        ("board=30:error/7", "error banks: board 30, UTError in 86 of 600 events (14.3 %), throughout the run"),
+        ("board=31:version", "troubles: board 31, 600 wrong_version of 600 banks, throughout the run"),
+        ("board=4:repeat@200-599", "repeated banks: board 4, the bank of the event before in 400 of 600 events"),
+        ("all:busy@300-319", "hits per event: "),
+        ("all:fade@0-599", "hits per event: fall steadily from "),
+        ("all:weak@400", "mean charge: "),
+        ("sector=110/0-127:stuck", "odd-charge chip: board "),
+        ("sector=110/128-255:full", "every hit has ADC 31"),
+        ("sector=112/128-255:dead@300", "silent chip: board "),
+        ("sector=110:quiet", "quiet sector: sector 110 "),
+        ("odin:none/5", "ODIN: no ODIN bank in 120 of 600 events (20.0 %)"),
+        ("odin:short@100-200", "ODIN: an ODIN bank that is too short in 101 of 600 events"),
+        ("odin:layout", "ODIN: an ODIN bank of unknown version 9 in 600 of 600 events"),
+        ("odin:run@300", "mixed runs: in one file, run 1: 300 events, run 2: 300 events"),
+        ("odin:number@500-599", "repeated event numbers: 50 of 600 events (8.33 %), with numbers from 500 to 598"),
+        ("odin:crossing/20", "wrong bunch crossings: not from 1 to 3,564 in 30 of 600 events"),
+        ("odin:type/3", "wrong bunch crossings: another type than at the same crossing otherwise in "),
+    ] {
+        run_to(0, directory, ("generate --n-events 600 --output .", format!("--plant {plant}")));
+        let (_, err) = json_of(0, directory, "report events.mdf --output page.html");
+        assert!(err.contains("1 thing stands out:") && err.contains(expected), "{plant}: {err}");
+    }
 }

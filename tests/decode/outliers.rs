@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use ut_decoding::detector::{BankVersion, Lane, N_SECTORS};
-use ut_decoding::views::{self, Against, Neighbours, Outlier, OutlierKind, RunView, Span, Verdicts};
+use ut_decoding::views::{
+    self, Against, N_CHIPS, Neighbours, Outlier, OutlierKind, OutlierPart, RunView, Span, Verdicts, chips_of_lanes,
+};
 use ut_decoding::{DetectorTables, Grouping};
 
 use crate::suite::events::tables;
@@ -61,7 +63,7 @@ fn outliers(view: &RunView) -> Vec<Outlier> {
 
 /// The slot of the lane that an outlier is of.
 fn slot_of(outlier: &Outlier) -> usize {
-    outlier.board * 6 + outlier.lane.unwrap()
+    outlier.slot().unwrap()
 }
 
 /// Lanes that read a sector alone, far from each other.
@@ -95,18 +97,18 @@ fn lanes_stand_out_by_more_than_chance_can_do() {
         (40, 40, 3, None),
         (40, 40, 19, None),
         (40, 40, 81, None),
-        (40, 40, 0, Some(OutlierKind::DeadLane)),
-        (1000, 5000, 300, Some(OutlierKind::DeadLane)),
-        (1000, 5000, 2000, Some(OutlierKind::QuietLane)),
-        (1000, 5000, 15_000, Some(OutlierKind::HotLane)),
+        (40, 40, 0, Some(OutlierKind::Dead)),
+        (1000, 5000, 300, Some(OutlierKind::Dead)),
+        (1000, 5000, 2000, Some(OutlierKind::Quiet)),
+        (1000, 5000, 15_000, Some(OutlierKind::Hot)),
     ] {
         let mut view = steady(events, each);
         set_lane(&mut view, slot, hits);
         let found = verdicts(&view, &TABLES);
         // Of 40 hits, a dead lane cannot be told where the others have fewer.
         assert_eq!(found.judged[0], each > 40, "{hits} of {each}");
-        let kinds: Vec<_> = found.outliers.iter().map(|found| (found.kind, slot_of(found), found.hits)).collect();
-        let expected: Vec<_> = expected.into_iter().map(|kind| (kind, slot, hits)).collect();
+        let kinds: Vec<_> = found.outliers.iter().map(|found| (found.kind, slot_of(found), found.seen)).collect();
+        let expected: Vec<_> = expected.into_iter().map(|kind| (kind, slot, hits as f64)).collect();
         assert_eq!(kinds, expected, "{hits} of {each}");
     }
     let mut view = steady(1000, 5000);
@@ -128,9 +130,9 @@ fn hot_strips_are_found_beside_hotter_ones_and_do_not_make_their_lane_hot() {
         view.strips[sector * 512 + strip] = hits;
     }
     let found = outliers(&view);
-    let places: Vec<_> = found.iter().map(|found| (found.kind, found.strips, found.hits)).collect();
-    let hot = |strip, hits| (OutlierKind::HotStrip, Some((strip, strip)), hits);
-    assert_eq!(places, [hot(300, 1_000_000), hot(310, 10_000)]);
+    let places: Vec<_> = found.iter().map(|found| (found.name(), found.strips, found.seen)).collect();
+    let hot = |strip, hits| ("hot strip".to_owned(), Some((strip, strip)), hits);
+    assert_eq!(places, [hot(300, 1e6), hot(310, 1e4)]);
     assert!(found.iter().all(|found| slot_of(found) == slot && found.sector == Some(sector)));
     // Nine hits on a strip are few, however empty the others are.
     let mut view = steady(1000, 0);
@@ -147,8 +149,8 @@ fn the_most_striking_of_a_kind_comes_first() {
     for (slot, hits) in lanes.iter().zip([300, 0, 15_000, 50_000]) {
         set_lane(&mut view, *slot, hits);
     }
-    let order: Vec<u64> = outliers(&view).iter().map(|found| found.hits).collect();
-    assert_eq!(order, [0, 300, 50_000, 15_000]);
+    let order: Vec<f64> = outliers(&view).iter().map(|found| found.seen).collect();
+    assert_eq!(order, [0.0, 300.0, 50_000.0, 15_000.0]);
 }
 
 #[test]
@@ -204,21 +206,25 @@ fn lanes_of_half_a_sector_have_a_spread_of_their_own() {
 fn in_bins(first: u64, events: &[u64], hits: impl Fn(usize, usize) -> u64) -> RunView {
     let mut view = steady(1000, 5000);
     for (bin, &events) in events.iter().enumerate() {
-        let mut lanes = vec![0; TABLES.slots().len()];
-        for board in 0..TABLES.boards().n_boards() {
-            lanes[6 * board + bin % 6] = if events > 0 { hits(board, bin) } else { 0 };
+        let mut chips = vec![0; N_CHIPS];
+        for (board, lanes) in chips_of_lanes(&TABLES).chunks(6).enumerate() {
+            let of_board = if events > 0 { hits(board, bin) } else { 0 };
+            let lanes: Vec<_> = lanes.iter().filter(|lane| !lane.is_empty()).collect();
+            let n = lanes.len() as u64;
+            (0..).zip(lanes).for_each(|(i, lane)| chips[lane.start] = (i + 1) * of_board / n - i * of_board / n);
         }
         let key = first + bin as u64;
-        *view.spans.at(key) = Span { events, numbers: (events > 0).then_some((key, key)), lanes, ..Span::default() };
+        *view.spans.at(key) = Span { events, numbers: (events > 0).then_some((key, key)), chips, ..Span::default() };
     }
     assert_eq!((view.spans.width(), view.spans.len()), (1, events.len()));
     view
 }
 
-/// Returns the silent boards, each with its events. (The bins are made for boards: of lanes they say other things.)
+/// Returns the silent boards, each with its first and last event.
 fn silent(view: &RunView) -> Vec<(usize, (u64, u64))> {
-    let found = outliers(view).into_iter().filter(|found| found.kind == OutlierKind::SilentBoard);
-    found.map(|found| (found.board, found.events.unwrap())).collect()
+    let is_silent = |found: &Outlier| found.kind == OutlierKind::Silent && found.part == OutlierPart::Board;
+    let found = outliers(view).into_iter().filter(is_silent);
+    found.map(|found| (found.board.unwrap(), found.when.hull().unwrap())).collect()
 }
 
 #[test]
@@ -253,9 +259,11 @@ fn boards_are_silent_from_and_to_the_events_of_their_bins() {
         (7, 40..=50) => 0,
         _ => 300,
     });
-    assert_eq!(silent(&twice), [(7, (1040, 1050)), (7, (1020, 1030))]);
-    let found = &outliers(&twice)[1];
-    assert!(found.hits == 55 && (found.sigmas - (55.0 - 3300.0) / 3300_f64.sqrt()).abs() < 1e-6, "{found:?}");
+    // One line, whose most striking time is the one without any hit.
+    assert_eq!(silent(&twice), [(7, (1020, 1050))]);
+    let found = &outliers(&twice)[0];
+    assert_eq!((found.seen, found.sigmas), (55.0, -(3300_f64.sqrt())));
+    assert_eq!(found.when.text(&twice), "between events 1,020 and 1,030, and 1,040 and 1,050");
 }
 
 /// View in which every lane has `hits` hits that vary from event to event; `variance` is the sum over events.

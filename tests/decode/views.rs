@@ -9,7 +9,8 @@ use proptest::test_runner::TestRunner;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Cluster, Count, EventReport, Kind};
 use ut_decoding::detector::{BankVersion, Lane, Slot, layer_of};
-use ut_decoding::input::{BankEntry, EventHeader, Format, InputPart, MdfWriter, RawEvent, Select};
+use ut_decoding::input::{BankEntry, EventHeader, Format, InputPart, MdfWriter, Origin, RawEvent, Select};
+use ut_decoding::synth::encode::encode_v5;
 use ut_decoding::views::{
     self, Against, BankTrouble, Detector, Gatherer, MOST_BINS, Neighbours, RunFiller, RunView, Sums,
 };
@@ -124,8 +125,8 @@ fn parts(tables: &DetectorTables) -> Vec<(RunView, UtHits, BatchReport)> {
         decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
         let mut filler = RunFiller::new(tables, Against::Number);
         // Numbers far apart, so that bins have to merge; every seventh event has none.
-        filler.add(&hits, &report, |e| Some(first + 1000 * e as u64).filter(|_| e % 7 != 6));
-        filler.add_trouble(Count::Truncated, 2, Some(5), first + 3);
+        filler.add(&hits, &report, |e| (Some(first + 1000 * e as u64).filter(|_| e % 7 != 6), Some(e as u16)));
+        filler.add_trouble(Count::Truncated, 2, Some(5), (first + 3, Some(first)));
         (filler.finish(), hits, report)
     };
     [0, 5_000_000, 77].into_iter().zip(events.chunks(10)).map(part).collect()
@@ -175,6 +176,13 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
             // Every lane with hits is counted once an event, and its hits are those of the lane.
             let weighted = |bins: &Vec<u64>| bins.iter().zip(0u64..).map(|(n, hits)| n * hits).sum::<u64>();
             assert_eq!(view.lane_hits_of_layer.iter().map(weighted).sum::<u64>(), view.hits);
+            // The chips of the bins are those of the strips, but for the event without a number.
+            let of_chips: u64 = view.spans.iter().map(|(_, span)| span.hits()).sum();
+            let last = hits.of_event(6).count() as u64;
+            assert_eq!(of_chips + last, view.hits);
+            let single = hits.iter().filter(|hit| hit.cluster.is_some_and(|cluster| cluster.n_strips() == 1)).count();
+            assert_eq!(view.adc.iter().sum::<u64>(), single as u64);
+            assert_eq!(view.crossings.iter().sum::<u64>(), view.hits, "by bunch crossing");
             assert_eq!(view.hits_of_event[4].iter().map(|(_, n)| n).sum::<u64>(), 10);
             assert_eq!(view.spans.iter().map(|(_, span)| span.events).sum::<u64>(), 9);
             assert_eq!(view.count(Count::Banks), report.total(Count::Banks));
@@ -258,7 +266,7 @@ fn view_of(tables: &DetectorTables, hits: &UtHits) -> RunView {
     let mut report = BatchReport::new();
     report.reset(hits.n_events());
     let mut filler = RunFiller::new(tables, Against::Number);
-    filler.add(hits, &report, |e| Some(e as u64));
+    filler.add(hits, &report, |e| (Some(e as u64), None));
     filler.finish()
 }
 
@@ -290,13 +298,18 @@ fn every_bin_of_events_has_its_own_troubles() {
     report.events[0].add(Count::Truncated, 3);
     report.events[2].add(Count::Truncated, 2);
     let mut filler = RunFiller::new(&tables, Against::Number);
-    filler.add(&hits_of(&tables, 0, &[vec![], vec![], vec![]]), &report, |e| Some(e as u64));
+    filler.add(&hits_of(&tables, 0, &[vec![], vec![], vec![]]), &report, |e| (Some(e as u64), None));
     let view = filler.finish();
     assert_eq!(view.count(Count::Truncated), 5);
     assert_eq!(
         view.spans.iter().map(|(key, span)| (key, span.count(Count::Truncated))).collect::<Vec<_>>(),
         [(0, 3), (1, 0), (2, 2)]
     );
+}
+
+/// The place of an event of the first file.
+fn at(event: u64) -> Origin {
+    Origin { file: 0, event, place: event }
 }
 
 /// An event of a run, with these banks.
@@ -334,8 +347,8 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
     ];
     let event = event_of(3, &entries);
     let mut filler = RunFiller::new(&tables, Against::Number);
-    filler.add_banks(&event, Some(11));
-    filler.add_banks(&event, Some(11));
+    filler.add_banks(&event, at(0), Some(11));
+    filler.add_banks(&event, at(1), Some(11));
     let mut view = filler.finish();
     assert_eq!(view.error_banks, [(68, 0x0007), (68, 0x2801), (92, 0x2801), (92, 0x3001)].map(|key| (key, 2)).into());
     assert_eq!(view.spans.iter().map(|(_, span)| span.error_banks).collect::<Vec<_>>(), [8]);
@@ -347,8 +360,8 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
     view.merge(&with_hits);
     assert!(view == other);
     let last = view.spans.iter().last().unwrap();
-    assert_eq!((last.0, last.1.lanes.iter().sum::<u64>(), last.1.error_banks), (11, 1, 8));
-    assert_eq!((view.error_banks.len(), view.runs), (4, [3].into()));
+    assert_eq!((last.0, last.1.hits(), last.1.error_banks), (11, 1, 8));
+    assert_eq!((view.error_banks.len(), view.runs), (4, [(3, 2)].into()));
 }
 
 #[test]
@@ -377,4 +390,50 @@ fn partners_are_as_large_and_lie_where_the_detector_is_mirrored() {
             assert!((0.8..1.2).contains(&by), "{sector} and {other}: {by}");
         }
     }
+}
+
+/// Banks of two boards with ten strips each in lane 0, of which the first strip is `strip`.
+fn banks_of(strips: [u16; 2]) -> (Vec<u8>, Vec<BankEntry>) {
+    let (mut data, mut entries) = (Vec::new(), Vec::new());
+    for (board, strip) in strips.into_iter().enumerate() {
+        let hits: Vec<(u16, u8)> = (0..10).map(|i| (strip + 3 * i, 7)).collect();
+        let payload = encode_v5([&hits, &[], &[], &[], &[], &[]]);
+        let (start, length) = (data.len(), payload.len());
+        let source_id = 0x2801 | (board as u32) << 10;
+        entries.push(BankEntry { kind: 66, version: Some(4), source_id, start, byte: 0, length });
+        data.extend(payload);
+    }
+    (data, entries)
+}
+
+#[test]
+fn repeated_banks_and_changes_of_the_run_are_counted_however_a_file_is_divided() {
+    let tables = tables(BankVersion::V5);
+    // The second board repeats itself in events 2 and 3; the run changes before event 4.
+    let events = [[0, 0], [1, 1], [2, 1], [3, 1], [4, 5]].map(banks_of);
+    let runs = [8, 8, 8, 8, 9];
+    let view_of = |parts: &[std::ops::Range<usize>]| {
+        let mut all = RunView::new(&tables, Against::Number);
+        for part in parts {
+            let mut filler = RunFiller::new(&tables, Against::Number);
+            for e in part.clone() {
+                let event = RawEvent { data: &events[e].0, ..event_of(runs[e], &events[e].1) };
+                filler.add_banks(&event, at(e as u64), Some(e as u64));
+            }
+            filler.take_stretches().into_iter().for_each(|stretch| all.add_stretch(stretch));
+            all.merge(&filler.finish());
+        }
+        all
+    };
+    let whole = view_of(&[0..5]);
+    let repeats: Vec<u64> = whole.boards.iter().map(|sum| sum.repeats).collect();
+    assert_eq!((filled(&repeats), whole.run_changes), (vec![(1, 2)], 1));
+    let of_bins = whole.spans.iter().map(|(_, span)| span.board(1).repeats).collect::<Vec<_>>();
+    assert_eq!(of_bins, [0, 0, 1, 1, 0]);
+    assert_eq!(whole.stretches.len(), 1);
+    for parts in [&[0..2, 2..5][..], &[3..5, 0..1, 1..3], &[4..5, 3..4, 2..3, 1..2, 0..1]] {
+        assert!(view_of(parts) == whole, "{parts:?}");
+    }
+    // Events that are left out lie between.
+    assert_eq!(view_of(&[0..2, 3..5]).boards[1].repeats, 0);
 }

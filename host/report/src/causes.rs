@@ -58,7 +58,7 @@ fn is_explained(part: &Outlier, streams: &[Outlier], view: &RunView) -> bool {
     let Some(board) = part.board else { return false };
     let of_board =
         |kind: OutlierKind| streams.iter().any(|of| of.kind == kind && of.board.is_none_or(|of| of == board));
-    if of_board(OutlierKind::Repeated) && part.part != Part::Strip {
+    if of_board(OutlierKind::Repeated) {
         return true;
     }
     let lost = of_board(OutlierKind::Troubles) || of_board(OutlierKind::Missing);
@@ -78,7 +78,7 @@ fn is_explained(part: &Outlier, streams: &[Outlier], view: &RunView) -> bool {
         }
     }
     let share = banks as f64 / events.max(1) as f64;
-    share > 0.05 && part.seen / part.expected >= 0.8 * (1.0 - share) - 0.05
+    share > 0.05 && part.seen / part.expected >= 0.8 * (1.0 - share) - 0.3
 }
 
 /// Joins the stretches of the same fault of the same part.

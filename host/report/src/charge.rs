@@ -61,11 +61,23 @@ pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> 
         let variance = (0..ADCS).map(|adc| (adc as f64 - expected).powi(2) * usual[adc]).sum::<f64>().max(1.0);
         let sigmas = (seen - expected) / (variance / n).sqrt();
         let with_bit = |of: &[f64], bit: usize| (0..ADCS).filter(|adc| adc >> bit & 1 == 1).map(|adc| of[adc]).sum();
+        let chance = usual.iter().map(|share| (share / n).sqrt()).sum::<f64>() * 0.4;
         let stuck = (0..5).find_map(|bit| {
             let [here, there]: [f64; 2] = [with_bit(&of_chip, bit), with_bit(usual, bit)];
             let error = (there * (1.0 - there) / n).sqrt();
-            let is = |far: bool| far && (here - there).abs() >= SIGMAS * error && (here - there).abs() > 0.1;
-            match (is(here >= STUCK && there < 0.9), is(here <= 1.0 - STUCK && there > 0.1)) {
+            // The spectrum that the neighbours would have with this bit.
+            let mut with = vec![[0.0; 2]; ADCS];
+            for (adc, share) in usual.iter().enumerate() {
+                with[adc & !(1 << bit)][0] += share;
+                with[adc | 1 << bit][1] += share;
+            }
+            let is_like = |value: usize| {
+                let away: f64 = of_chip.iter().zip(&with).map(|(here, with)| (here - with[value]).abs()).sum();
+                away / 2.0 - chance < 0.15
+            };
+            let differs = (here - there).abs() >= SIGMAS * error && (here - there).abs() > 0.1;
+            let is = |far: bool, value: usize| far && differs && is_like(value);
+            match (is(here >= STUCK && there < 0.9, 1), is(here <= 1.0 - STUCK && there > 0.1, 0)) {
                 (true, _) => Some(format!("bit {bit} of the ADC is always 1")),
                 (_, true) => Some(format!("bit {bit} of the ADC is always 0")),
                 _ => None,
@@ -73,7 +85,6 @@ pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> 
         });
         let single = (0..ADCS).find(|&adc| of_chip[adc] > 0.95 && usual[adc] < 0.5);
         let away = of_chip.iter().zip(usual).map(|(here, there)| (here - there).abs()).sum::<f64>() / 2.0;
-        let chance = usual.iter().map(|share| (share / n).sqrt()).sum::<f64>() * 0.4;
         let chi2: f64 = (0..ADCS).map(|adc| (of_chip[adc] - usual[adc]).powi(2) * n / (usual[adc] + 1.0 / n)).sum();
         let shape = (chi2 - ADCS as f64) / (2.0 * ADCS as f64).sqrt();
         let (kind, sigmas, detail) = if let Some(adc) = single {

@@ -1,8 +1,8 @@
 //! Adds decoded events to a view.
 
 use super::run::{
-    ADCS, Against, BoardSum, CHARGES, CHIP, CROSSINGS, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView, SIZES,
-    STRIPS, Span, TroubleSum,
+    ADCS, Against, BoardSum, CHARGES, CHIP, CLIPPED, CROSSINGS, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
+    SIZES, STRIPS, Span, TroubleSum,
 };
 use super::stretch::{Follower, Stretch, hash};
 use super::sums::both;
@@ -131,7 +131,7 @@ impl RunFiller {
         for (&id, cluster) in ids.iter().zip(clusters) {
             let (sector, chip) = self.count_hit(id, span);
             let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
-            span.charge[chip] += charge;
+            span.charge[chip] += charge.min(CLIPPED);
             if n == 1 {
                 let value = chip * ADCS + (charge as usize).min(ADCS - 1);
                 let count = &mut self.adc[value];

@@ -11,7 +11,7 @@ use ut_data::memory::{TooMuchMemory, check};
 use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
 
 /// Bytes of a thread's decoder, stack and view, with its work buffers.
-const THREAD_MEMORY: u64 = 28 << 20;
+const THREAD_MEMORY: u64 = 40 << 20;
 
 impl Against {
     /// Returns the axis of time of some inputs: the event number if the first event of `first`, the first file, has one.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::outliers::{
     DEAD, HIGH_CHARGE, LOW_CHARGE, NOISY, Outlier, OutlierKind, Part, QUIET, SIGMAS, SILENT_EXPECTED,
 };
-use super::run::{RunView, Span, chips_of_lanes};
+use super::run::{CLIPPED, RunView, Span, chips_of_lanes};
 use super::sums::both;
 use super::when::When;
 use ut_data::DetectorTables;
@@ -25,7 +25,7 @@ const CHARGED: f64 = 200.0;
 const COLUMN_SIGMAS: f64 = 4.0;
 
 /// Minimum deviation of a bin at the end of a stretch that still belongs to it, in standard deviations.
-const END_SIGMAS: f64 = 2.0;
+const END_SIGMAS: f64 = 1.0;
 
 /// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy event adds one.
 const LASTING: f64 = 2.0;
@@ -187,15 +187,26 @@ struct OfRun<'a> {
     totals: Vec<u64>,
     all: f64,
     events: f64,
+    /// Bins that are left out.
+    is_odd: &'a [bool],
+    /// Variance of the charge of a hit, of [`CLIPPED`] at most.
+    variance: f64,
 }
 
 impl<'a> OfRun<'a> {
-    fn new(view: &'a RunView) -> Self {
+    fn new(view: &'a RunView, is_odd: &'a [bool]) -> Self {
         let spans: Vec<&Span> = view.spans.iter().map(|(_, span)| span).collect();
         let totals: Vec<u64> = spans.iter().map(|span| span.hits()).collect();
         let all = totals.iter().sum::<u64>() as f64;
         let events = spans.iter().map(|span| span.events).sum::<u64>() as f64;
-        Self { view, spans, totals, all, events }
+        let (mut n, mut sums) = (0.0, [0.0; 2]);
+        for (charge, hits) in view.charge_of_layer.iter().flat_map(|layer| layer.iter().enumerate()) {
+            let charge = charge.min(CLIPPED as usize) as f64;
+            n += *hits as f64;
+            sums = [sums[0] + charge * *hits as f64, sums[1] + charge * charge * *hits as f64];
+        }
+        let variance = if n > 0.0 { (sums[1] / n - (sums[0] / n).powi(2)).max(1.0) } else { 1.0 };
+        Self { view, spans, totals, all, events, variance, is_odd }
     }
 
     fn bins(&self, chips: &[Range<usize>]) -> Vec<Column> {
@@ -208,6 +219,9 @@ impl<'a> OfRun<'a> {
         let column = |(i, (span, total)): (usize, (&&Span, &u64))| {
             let busy = if others > 0.0 { (total - hits[i]) as f64 * self.events / others } else { span.events as f64 };
             let charge = sum(&span.charge);
+            if self.is_odd.get(i) == Some(&true) {
+                return Column { bins: i..i + 1, ..Column::default() };
+            }
             Column { events: span.events, busy, hits: hits[i], charge, numbers: span.numbers, bins: i..i + 1 }
         };
         self.spans.iter().zip(&self.totals).enumerate().map(column).collect()
@@ -218,13 +232,14 @@ impl<'a> OfRun<'a> {
     }
 }
 
-/// Finds boards, lanes and chips that fail for a part of the run; `whole` are the outliers of the run as a whole.
+/// Finds boards, lanes and chips that fail for a part of the run; `whole` are the outliers of the run as a whole. Bins in
+/// which the whole detector `is_odd` are left out.
 pub fn failing_for_a_while(
     (view, tables): (&RunView, &DetectorTables),
     (lanes, chips): (&[PartOf], &[PartOf]),
-    whole: &[Outlier],
+    (whole, is_odd): (&[Outlier], &[bool]),
 ) -> Vec<Outlier> {
-    let run = OfRun::new(view);
+    let run = OfRun::new(view, is_odd);
     if run.spans.is_empty() {
         return Vec::new();
     }
@@ -261,7 +276,9 @@ pub fn failing_for_a_while(
                 })
         };
         let above = if part.strips.is_some() { found.len() } else { boards };
-        let mut told: Vec<Outlier> = found[..above].iter().filter(is_around).cloned().collect();
+        // A lane is quiet because a chip of it is silent.
+        let is_above = |of: &&Outlier| part.strips.is_none() || of.kind != OutlierKind::Quiet;
+        let mut told: Vec<Outlier> = found[..above].iter().filter(is_around).filter(is_above).cloned().collect();
         let beside = told.len();
         if let Some(expected) = part.expected.filter(|(expected, _)| *expected > 0.0) {
             told.extend(of_hits(&run, part, expected, &bins));
@@ -282,6 +299,19 @@ pub fn failing_for_a_while(
             }
         }
     }
+    let chips: Vec<Outlier> = found.iter().filter(|of| of.part == Part::Chip).cloned().collect();
+    let lanes: Vec<Outlier> =
+        found.iter().filter(|of| of.part == Part::Lane && of.kind == OutlierKind::Quiet).cloned().collect();
+    found.retain(|of| {
+        let is_with = |other: &&Outlier| other.slot() == of.slot() && other.when.overlaps(&of.when);
+        match (of.part, of.kind) {
+            (Part::Lane, OutlierKind::Quiet) => {
+                !chips.iter().filter(is_with).any(|chip| chip.kind == OutlierKind::Silent)
+            }
+            (Part::Chip, OutlierKind::Quiet) => !lanes.iter().any(|lane| is_with(&lane)),
+            _ => true,
+        }
+    });
     found
 }
 
@@ -363,10 +393,7 @@ fn of_charge(run: &OfRun<'_>, part: &PartOf, bins: &[Column]) -> Vec<Outlier> {
     let full: Vec<Column> = columns.iter().filter(|column| column.hits as f64 >= CHARGED).cloned().collect();
     // A single large cluster moves the mean of a column; that of the neighbours over the whole run is known better.
     let usual = part.charge.unwrap_or_else(|| quantile(&full, 0.75, Column::mean));
-    let view = run.view;
-    let n = view.hits_of_sector(part.sector).max(1) as f64;
-    let all = view.charge[part.sector] as f64 / n;
-    let variance = (view.charge_squares[part.sector] as f64 / n - all * all).max(1.0);
+    let variance = run.variance;
     let sigmas = |column: &Column| (column.mean() - usual) / (variance / column.hits.max(1) as f64).sqrt();
     let mut found = Vec::new();
     for (kind, sign) in [(OutlierKind::LowCharge, -1.0), (OutlierKind::HighCharge, 1.0)] {

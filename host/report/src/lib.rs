@@ -35,8 +35,8 @@ pub use outliers::{Outlier, OutlierKind, Part as OutlierPart, Verdicts, outliers
 pub use page::Drawn;
 pub use page::names::{count, whole};
 pub use run::{
-    ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView, SIZES,
-    Span, TroubleSum, chips_of_lanes,
+    ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
+    SIZES, Span, TroubleSum, chips_of_lanes,
 };
 pub use shape::{Neighbours, SectorShape, shapes};
 pub use stretch::Stretch;

@@ -5,7 +5,6 @@
 
 use super::causes::causes;
 use super::charge::of_spectra;
-use super::compare::mean_charge;
 use super::in_time::{PartOf, failing_for_a_while};
 use super::run::{CHIP, CHIPS_PER_SECTOR, RunView, chips_of_lanes};
 use super::shape::Neighbours;
@@ -374,8 +373,11 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) ->
         outliers.push(Outlier::of_lane(kind, lane.slot, lane.sector, (lane.hits as f64, expected), sigmas));
     }
     let chips = chips_of_lanes(tables);
+    let trends = of_detector(view);
+    let is_odd = is_odd(view, &trends);
+    let clipped = clipped_charges(view, &is_odd);
     let of_lane = |lane: &LaneSum| {
-        let charges = neighbours.of(lane.sector).iter().map(|&other| mean_charge(view, usize::from(other)).0);
+        let charges = neighbours.of(lane.sector).iter().map(|&other| clipped[usize::from(other)]);
         PartOf {
             slot: lane.slot,
             sector: lane.sector,
@@ -389,12 +391,12 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) ->
     let judged_lanes: Vec<PartOf> =
         if view.events < LEAST_EVENTS { Vec::new() } else { lanes.iter().map(of_lane).collect() };
     let judged_chips: Vec<PartOf> = judged_lanes.iter().flat_map(|lane| chips_of(lane, tables, mask)).collect();
-    let more = failing_for_a_while((view, tables), (&judged_lanes, &judged_chips), &outliers);
+    let more = failing_for_a_while((view, tables), (&judged_lanes, &judged_chips), (&outliers, &is_odd));
     // A lane with a dead chip or a fault in time is not also quiet or hot.
     outliers.retain(|outlier| {
         let is_told = |other: &Outlier| {
             outlier.part == Part::Lane
-                && outlier.slot() == other.slot()
+                && (outlier.slot() == other.slot() || other.part == Part::Board && outlier.board == other.board)
                 && match outlier.kind {
                     OutlierKind::Quiet => matches!(
                         (other.kind, other.part),
@@ -406,10 +408,19 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) ->
         };
         !more.iter().any(is_told) && !chips_found.iter().any(is_told)
     });
+    let hot: Vec<Outlier> = outliers.iter().filter(|of| of.kind == OutlierKind::Hot).cloned().collect();
     let spectra = of_spectra(view, &judged_chips, &neighbours);
     // What is seen in time is said with its time.
     outliers.extend(spectra.into_iter().filter(|outlier| {
         let is_told = |other: &&Outlier| other.slot() == outlier.slot() && other.kind.is_of_charge();
+        let is_noise = |other: &Outlier| {
+            matches!(other.kind, OutlierKind::Noisy | OutlierKind::Hot)
+                && other.slot() == outlier.slot()
+                && other.strips.zip(outlier.strips).is_none_or(|(of, chip)| chip.0 <= of.0 && of.1 <= chip.1)
+        };
+        if more.iter().chain(&hot).any(is_noise) {
+            return false;
+        }
         let windows =
             more.iter().filter(is_told).filter(|other| other.strips.is_none_or(|_| other.strips == outlier.strips));
         !windows.clone().any(|other| other.when != When::Throughout)
@@ -418,7 +429,7 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) ->
     outliers.extend(more.into_iter().filter(|outlier| {
         !(outlier.kind.is_of_charge() && outlier.when == When::Throughout && told.contains(&outlier.slot()))
     }));
-    outliers.extend(of_detector(view));
+    outliers.extend(trends);
     outliers.extend(of_stream(view, tables));
     let mut outliers = causes(outliers, view, tables);
     let striking = |outlier: &Outlier| -outlier.sigmas.abs();
@@ -461,7 +472,7 @@ fn strips(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> (Vec<
         for (out, &strip) in order.iter().enumerate() {
             let hits = strips[strip].unwrap_or_default();
             let mean = (left - hits) as f64 / (n_left - out - 1).max(1) as f64;
-            if hits < STRIP_HITS || (hits as f64) < STRIP_FACTOR * mean {
+            if hits < STRIP_HITS || (hits as f64) < STRIP_FACTOR * mean || !is_no_chance(hits as f64, mean) {
                 break;
             }
             left -= hits;
@@ -504,6 +515,35 @@ fn strips(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) -> (Vec<
         }
     }
     (found, others, shares)
+}
+
+/// Returns true if a strip of half a million has so many hits by chance in one of a thousand runs at most.
+fn is_no_chance(hits: f64, mean: f64) -> bool {
+    let mean = mean.max(0.02);
+    hits * (hits / mean).ln() - (hits - mean) >= 22.0
+}
+
+/// Returns true for each bin in which the whole detector changes for a while.
+fn is_odd(view: &RunView, trends: &[Outlier]) -> Vec<bool> {
+    let windows = trends.iter().flat_map(|trend| match &trend.when {
+        When::In(windows) => windows.as_slice(),
+        _ => &[],
+    });
+    let windows: Vec<(u64, u64)> = windows.map(|window| window.numbers).collect();
+    let is_in = |(from, to): (u64, u64)| windows.iter().any(|(first, last)| from <= *last && to >= *first);
+    view.spans.iter().map(|(_, span)| span.numbers.is_some_and(is_in)).collect()
+}
+
+/// Returns the mean charge of the hits of each sector, of each [`CLIPPED`](super::run::CLIPPED) at most.
+fn clipped_charges(view: &RunView, is_odd: &[bool]) -> Vec<f64> {
+    let mut sums = vec![[0.0; 2]; N_SECTORS];
+    for (_, span) in view.spans.iter().zip(is_odd).filter(|(_, is_odd)| !**is_odd).map(|(span, _)| span) {
+        for (chip, (hits, charge)) in span.chips.iter().zip(&span.charge).enumerate() {
+            let sum = &mut sums[chip / CHIPS_PER_SECTOR];
+            *sum = [sum[0] + *hits as f64, sum[1] + *charge as f64];
+        }
+    }
+    sums.into_iter().map(|[hits, charge]| charge / hits).collect()
 }
 
 /// Returns the chips of a lane with their shares of its expectations; none of which all strips are masked.

@@ -23,6 +23,9 @@ pub const CHIPS_PER_SECTOR: usize = STRIPS / CHIP;
 /// Chips of all sectors.
 pub const N_CHIPS: usize = N_SECTORS * CHIPS_PER_SECTOR;
 
+/// Most charge of a hit in the sums by bin: the mean of a few hundred is not that of one large cluster.
+pub const CLIPPED: u64 = 64;
+
 /// ADC values of a strip.
 pub const ADCS: usize = 32;
 
@@ -105,7 +108,7 @@ pub struct Span {
     pub squares: u64,
     /// Hits by chip, four a sector; empty without hits.
     pub chips: Vec<u64>,
-    /// Charge of the hits whose cluster is known, ΣADC, by chip; empty without hits.
+    /// Charge of the hits whose cluster is known, ΣADC, of each [`CLIPPED`] at most, by chip; empty without hits.
     pub charge: Vec<u64>,
     /// Counts by `Count as usize`; empty without any.
     pub counts: Vec<u64>,

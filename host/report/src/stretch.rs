@@ -7,13 +7,13 @@ use super::run::{BoardSum, RunView};
 use super::sums::both;
 use ut_data::detector::BankVersion;
 use ut_data::input::{BankEntry, Origin, RawEvent, kind};
-use ut_format::bank::{board_of, v5::COUNT_BYTES};
+use ut_format::bank::{COUNT_BYTES, board_of};
 
 /// Most stretches in sums: a selection can leave every event alone.
 pub const MOST: usize = 4096;
 
 /// Strips from which a bank that comes twice is no chance.
-const STRIPS: usize = 8;
+const STRIPS: usize = 4;
 
 /// Bytes of a bank that are compared.
 const COMPARED: usize = 128;

@@ -11,6 +11,9 @@ const CHANGES: [f64; 2] = [0.2, 0.08];
 /// Relative deviation of a bin that is not told from chance, of hits and charge.
 const FLOORS: [f64; 2] = [0.03, 0.01];
 
+/// Deviation of a bin next to a stretch, in standard deviations, from which it belongs to the stretch.
+const PARTLY: f64 = 2.0;
+
 /// Most stretches of one quantity.
 const MOST: usize = 8;
 
@@ -126,6 +129,18 @@ fn changes(view: &RunView, kind: OutlierKind, mut values: Vec<Value>) -> Vec<Out
         if (inside / outside - 1.0).abs() <= least || sigmas.abs() < SIGMAS {
             break;
         }
+        // Bins that the change has in part.
+        let mut range = range;
+        let is_part = |values: &[Value], at: usize| {
+            let (value, weight) = values[at];
+            weight > 0.0 && (value - outside) * (inside - outside).signum() * weight.sqrt() >= PARTLY
+        };
+        if range.start > 0 && is_part(&values, range.start - 1) {
+            range.start -= 1;
+        }
+        if range.end < values.len() && is_part(&values, range.end) {
+            range.end += 1;
+        }
         let detail =
             format!("{} {unit}, {} times the {} otherwise", short(inside), short(inside / outside), short(outside));
         values[range.clone()].iter_mut().for_each(|value| value.1 = 0.0);
@@ -151,7 +166,8 @@ pub fn of_detector(view: &RunView) -> Vec<Outlier> {
         }
     }
     let all = spans.iter().map(|span| span.hits()).sum::<u64>() as f64 / view.events.max(1) as f64;
-    let variance = if free > 0.0 { within / free } else { all * all };
+    // Hits are independent at best.
+    let variance = if free > 0.0 { (within / free).max(all) } else { all * all };
     let weight = |variance: f64, floor: f64| 1.0 / (variance + floor * floor).max(1e-9);
     let rate = |span: &&Span| {
         let n = span.events as f64;

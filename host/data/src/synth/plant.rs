@@ -242,7 +242,7 @@ impl FromStr for Plant {
 
 #[cfg(test)]
 mod tests {
-    use ut_format::bank::v5::COUNT_BYTES;
+    use ut_format::bank::COUNT_BYTES;
 
     use super::{Ailment, Part, Plant};
     use crate::detector::{BankVersion, sector_id};

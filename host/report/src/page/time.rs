@@ -48,8 +48,8 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     };
     let mut hits =
         Chart::new(&format!("hits against event number{of}"), what, "hits an event").title("Hits of the layers");
-    let mut charge =
-        Chart::new(&format!("charge against event number{of}"), what, "mean ΣADC of a hit").title("Mean charge");
+    let mut charge = Chart::new(&format!("charge against event number{of}"), what, "mean ΣADC of a hit, 64 at most")
+        .title("Mean charge");
     for (layer, name) in LAYERS.iter().enumerate().take(N_LAYERS) {
         let sectors = sectors_of_layer(layer);
         let chips = sectors.start * CHIPS_PER_SECTOR..sectors.end * CHIPS_PER_SECTOR;
