@@ -67,7 +67,7 @@ pub struct Choices {
     pub keys: Vec<u64>,
     /// Number of keys, from the first, whose names get a ▲. A key may come once more behind them.
     pub marked: usize,
-    /// Values of the bins, by key; missing ones are 0.
+    /// Values of the bins, by key; missing ones are 0. From 256 on they are rounded to 1 %.
     pub values: Vec<Vec<u64>>,
 }
 
@@ -311,10 +311,17 @@ impl Chart {
     }
 }
 
-/// Numbers as text: four bytes each, the lowest first; then raw DEFLATE and base64.
+/// Rounds to seven binary digits, which is finer than what chance does to a count of so many.
+fn in_short(number: u64) -> u32 {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    let surplus = (u32::BITS - number.leading_zeros()).saturating_sub(7);
+    if number < 256 { number } else { number.saturating_add(1 << surplus >> 1) >> surplus << surplus }
+}
+
+/// Numbers as text: the lowest byte of each, then the next one of each, four in all; then raw DEFLATE and base64.
 fn packed(rows: &[Vec<u64>]) -> String {
-    let numbers = rows.iter().flatten().map(|&number| u32::try_from(number).unwrap_or(u32::MAX));
-    let bytes: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
+    let numbers: Vec<u32> = rows.iter().flatten().map(|&number| in_short(number)).collect();
+    let bytes: Vec<u8> = (0..4).flat_map(|byte| numbers.iter().map(move |number| number.to_le_bytes()[byte])).collect();
     let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
     // Writing to memory cannot fail.
     let _ = deflate.write_all(&bytes);

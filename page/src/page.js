@@ -197,11 +197,12 @@
       said.textContent = "Shown: " + box.selectedOptions[0].textContent;
     });
   };
-  // Numbers that the page holds packed: base64 of DEFLATE of four bytes each, the lowest first.
+  // Numbers that the page holds packed: base64 of DEFLATE of the lowest byte of each, then of the next one, four in all.
   const unpacked = async (text) => {
-    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    return [...new Uint32Array(await new Response(stream).arrayBuffer())];
+    const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    const bytes = new Uint8Array(await new Response(stream).arrayBuffer()), n = bytes.length / 4;
+    return Array.from({ length: n }, (_, i) => bytes[i] + 256 * (bytes[n + i] + 256 * (bytes[2 * n + i] + 256 * bytes[3 * n + i])));
   };
   const drawChoice = (figure, choice) => {
     const series = figure.series[0], bins = series.y.length;

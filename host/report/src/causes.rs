@@ -156,7 +156,7 @@ fn chips(parts: &mut Vec<Outlier>, is_single: impl Fn(&Outlier) -> bool, tables:
     let slots: std::collections::BTreeSet<usize> =
         parts.iter().filter(|of| is_single(of)).filter_map(Outlier::slot).collect();
     for slot in slots {
-        let n = chips.get(slot).map_or(0, |chips| chips.len());
+        let n = chips.get(slot).map_or(0, ExactSizeIterator::len);
         let least = if n > 2 { n - 1 } else { n };
         while let Some((at, members)) = take_alike(parts, least, |of| of.slot() == Some(slot) && is_single(of)) {
             let whole = one_of(&members, Part::Lane);
@@ -253,7 +253,9 @@ fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     let lanes = &tables.boards().lanes;
     let mut sizes: BTreeMap<(u8, String), usize> = BTreeMap::new();
     for (lane, _) in lanes.iter().zip(tables.slots()).filter(|(_, slot)| slot.chan_id != 0) {
-        places(lane).into_iter().for_each(|place| *sizes.entry(place).or_default() += 1);
+        for place in places(lane) {
+            *sizes.entry(place).or_default() += 1;
+        }
     }
     let is_lane = |of: &Outlier| of.part != Part::Strip && of.part != Part::Chip && of.kind != OutlierKind::Swapped;
     let slots_of = |members: &[&Outlier]| members.iter().flat_map(|of| of.all_slots()).collect::<Vec<_>>();
@@ -271,7 +273,9 @@ fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
         }
         let mut here: BTreeMap<(u8, String), usize> = BTreeMap::new();
         for &slot in &slots {
-            places(&lanes[slot]).into_iter().for_each(|place| *here.entry(place).or_default() += 1);
+            for place in places(&lanes[slot]) {
+                *here.entry(place).or_default() += 1;
+            }
         }
         let fills =
             |place: &&(u8, String)| here[*place] >= MANY && here[*place] as f64 >= TOGETHER * sizes[*place] as f64;

@@ -70,7 +70,9 @@ impl Column {
 
     fn of(bins: &[Self]) -> Self {
         let mut sum = Self::default();
-        bins.iter().for_each(|bin| sum.add(bin));
+        for bin in bins {
+            sum.add(bin);
+        }
         sum
     }
 
@@ -206,7 +208,7 @@ impl<'a> OfRun<'a> {
             sums = [sums[0] + charge * *hits as f64, sums[1] + charge * charge * *hits as f64];
         }
         let variance = if n > 0.0 { (sums[1] / n - (sums[0] / n).powi(2)).max(1.0) } else { 1.0 };
-        Self { view, spans, totals, all, events, variance, is_odd }
+        Self { view, spans, totals, all, events, is_odd, variance }
     }
 
     fn bins(&self, chips: &[Range<usize>]) -> Vec<Column> {

@@ -150,10 +150,10 @@ impl When {
                 (0, Against::Place, false) => "the events at places ",
                 _ => "",
             };
-            let _ = match first == last {
-                true => write!(text, "{}", whole(*first)),
-                false => write!(text, "{} and {}", whole(*first), whole(*last)),
-            };
+            text += &whole(*first);
+            if first < last {
+                let _ = write!(text, " and {}", whole(*last));
+            }
             if Some(*last) == end && first < last {
                 text += ", the last";
             }

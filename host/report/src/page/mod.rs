@@ -201,7 +201,9 @@ fn text(drawing: &Drawing<'_>) -> String {
         let line = |d: &&Difference| compare::said(d, &lanes[d.sector], tables);
         let lines: Vec<String> = drawing.marked().iter().map(line).collect();
         let (a, b) = (&drawing.run.name, &reference.name);
-        compare::said_of_all(&drawing.run.sums.view, &reference.sums.view).iter().for_each(|line| list(line, &[]));
+        for line in compare::said_of_all(&drawing.run.sums.view, &reference.sums.view) {
+            list(&line, &[]);
+        }
         let verb = if lines.len() == 1 { "differs" } else { "differ" };
         let n = count(lines.len() as u64, "sector");
         list(&format!("A is {a}, B {b}: {n} {verb} by {MARKED} σ or more"), &lines);
