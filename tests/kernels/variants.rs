@@ -96,7 +96,7 @@ impl Part {
     fn of<'a>(&'a self, batch: BatchView<'a>, pipeline: Pipeline) -> BatchView<'a> {
         let (first_event, n_events) = (self.first_event, self.n_events);
         // Allen's kernels take no list.
-        let selected = if pipeline != Pipeline::Allen { self.selected.as_deref() } else { None };
+        let selected = if pipeline == Pipeline::Allen { None } else { self.selected.as_deref() };
         let part = BatchView { first_event, n_events, selected, ..batch };
         if self.has_one_version { BatchView { versions: None, version: self.version, ..part } } else { part }
     }

@@ -85,7 +85,6 @@ impl FusedPlaces {
 /// - `base` is a multiple of [`LINE`] and has the bytes of [`FusedPlaces::of`], and nothing else uses
 ///   them.
 /// - `output` has views of memory that the device can write, as long as the plan asks for; its status word is 0 by then.
-#[expect(clippy::too_many_arguments, reason = "everything that a launch is of")]
 pub(super) unsafe fn launch<'a, D: Device>(
     device: &'a mut D,
     stream: &'a D::Stream,

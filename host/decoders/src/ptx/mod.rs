@@ -223,8 +223,11 @@ impl Kernel {
             Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),
             Self::PrefixSumTiles | Self::PrefixSumOffsets => prefix_sum_shared_bytes(),
             Self::ClusterAndPredecode => cluster_and_predecode_shared_bytes(n_groups),
-            Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder | Self::SelectEvents => 0,
-            Self::MakeHits => 0,
+            Self::CompressAndMakeKeys
+            | Self::FindPermutation
+            | Self::DecodeInOrder
+            | Self::SelectEvents
+            | Self::MakeHits => 0,
             Self::SortGroups => sort_groups_shared_bytes(),
             Self::Cluster => cluster_shared_bytes(),
             Self::ClusterUnusual => cluster_unusual_shared_bytes(version, n_boards),

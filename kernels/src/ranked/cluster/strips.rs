@@ -167,7 +167,7 @@ impl Strips<'_> {
         let number = if is_begin { 0 } else { size };
         // (What is added behind the last strip, is part of no cluster.)
         let charge = v5::adc(word as u16);
-        let continued = if (thread == 0) & !is_begin { carried.sums } else { 0 };
+        let continued = if thread == 0 && !is_begin { carried.sums } else { 0 };
         let sums = charge.wrapping_mul(number.wrapping_mul(MOMENT) | 1).wrapping_add(continued);
         let sums = segmented_sum(block, sums, number.min(thread));
         let rotated = block.shuffle_idx_sync(FULL_MASK, sums, thread.wrapping_sub(1) % WARP_SIZE);
@@ -200,7 +200,7 @@ impl Strips<'_> {
         let place = (first >> 3).wrapping_add(self.list.first_rank << Record::RANK);
         let sums = if self.options.is_plain != 0 {
             core::hint::cold_path();
-            size | size.wrapping_mul(size.wrapping_sub(1)) / 2 * MOMENT
+            size | (size.wrapping_mul(size.wrapping_sub(1)) / 2 * MOMENT)
         } else {
             sums
         };

@@ -60,7 +60,7 @@ pub(super) fn write<B: Block>(
         block.store(work.heads, head + HEAD_LENGTHS + warp(block), n);
     }
     let i = thread(block);
-    if i < WARP_SIZE && i >= HEAD_REPORT {
+    if (HEAD_REPORT..WARP_SIZE).contains(&i) {
         let word = if i == HEAD_REPORT + Count::Banks as u32 {
             block.shared_load(shared.place, 0)
         } else if i == HEAD_REPORT + Count::Strips as u32 {
