@@ -5,9 +5,12 @@ use crate::statistics::{mean, median, quantile, variance};
 
 /// Relative gain that is not worth more samples in a run-off.
 const TOLERANCE: f64 = 0.002;
-/// Standard errors between a median or mean and its bounds. There are some ten looks at several
-/// finalists, and the best must survive them all.
-const SURE: f64 = 2.5;
+/// Standard errors between a median or mean and its bounds, with few and with many samples. There
+/// are some ten looks at several finalists, and the best must survive them all; but with few samples
+/// wide bounds span both modes of a kernel with two, which keeps too many in the run-off.
+const SURE: [f64; 2] = [2.0, 2.5];
+/// Number of samples that are many.
+const MANY: usize = 40;
 /// Chance, over all configurations together, that bad luck alone keeps one out of the run-off.
 const UNLUCKY: f64 = 0.01;
 
@@ -62,8 +65,8 @@ impl Scan {
 
     /// Returns the finalists between which more samples could decide: the leader, and those that
     /// may be faster by more than [`TOLERANCE`]. A median is taken to lie between the order
-    /// statistics [`SURE`] standard deviations of the binomial to either side of the middle, which
-    /// span both modes of a kernel with two; a mean, within as many standard errors.
+    /// statistics [`SURE`] standard deviations of the binomial to either side of the middle; a
+    /// mean, within as many standard errors.
     pub(super) fn undecided(&self) -> Vec<usize> {
         let known: Vec<(usize, f64)> =
             self.finalists.iter().filter_map(|config| Some((*config, self.estimate(*config)?))).collect();
@@ -72,12 +75,13 @@ impl Scan {
         };
         let bound = |config: usize, side: f64| {
             let mut samples: Vec<f64> = self.samples[config].iter().copied().collect();
+            let sure = SURE[usize::from(samples.len() >= MANY)];
             if self.options.statistic == Statistic::Mean {
-                return mean(&samples) + SURE * side * (variance(&samples) / samples.len() as f64).sqrt();
+                return mean(&samples) + sure * side * (variance(&samples) / samples.len() as f64).sqrt();
             }
             samples.sort_by(f64::total_cmp);
             let last = samples.len() as f64 - 1.0;
-            let place = last * 0.5 + side * 0.5 * SURE * (last + 1.0).sqrt();
+            let place = last * 0.5 + side * 0.5 * sure * (last + 1.0).sqrt();
             // Rounds outwards.
             let place = if side > 0.0 { place.ceil().min(last) } else { place.floor().max(0.0) };
             samples[place as usize]
