@@ -1,13 +1,15 @@
 //! Text that people and programs write for the tuner and the tool.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use tuner::chain::{ChainFile, default_of};
+use tuner::chain::file::ChainFile;
+use tuner::chain::{Chain, Member};
 use tuner::expression::Expr;
-use tuner::interchange::{import, read_recording};
 use tuner::store::{DeviceIdentity, Finding, Plan, Store, Task, TunableIdentity, Workload};
-use tuner::{Space, SpaceBuilder};
+use tuner::{Outcome, Space, SpaceBuilder, from_fn};
+use tuner_score::interchange::{import, read_recording};
 use ut_decoding::cli::config;
 use ut_decoding::detector::Mask;
 use ut_decoding::{BankVersion, DetectorTables, Grouping, synth};
@@ -113,8 +115,16 @@ pub fn text(data: &[u8]) {
         }
         3 => {
             let Ok(file) = ChainFile::read(&file_of("chain.toml", data)) else { return };
-            for kernel in &file.kernels {
-                _ = default_of("x", &space(), None, &kernel.default);
+            let member = |name: &'static str| Member {
+                name: name.to_owned(),
+                prefix: name.to_owned(),
+                device: Box::new(from_fn(name, |_, launches| Outcome::Times(vec![1.0; launches]))),
+                space: space(),
+                default: None,
+                apart: name == "b",
+            };
+            if let Ok(chain) = Chain::new(["a", "b"].map(member).into(), &file, &BTreeMap::new()) {
+                chain.groups().iter().for_each(|group| _ = chain.space_of(group));
             }
         }
         4 => _ = read_recording(&file_of("recording", data)),

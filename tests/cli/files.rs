@@ -106,13 +106,13 @@ fn results_in_a_folder_are_not_written_over_what_is_read() {
     fs::create_dir(directory.join("new")).unwrap();
     fs::copy(directory.join("events.mdf"), directory.join("new/sweep.json")).unwrap();
     fs::copy(directory.join("boards.bin"), directory.join("new/sweep.html")).unwrap();
-    write(directory, "new/run-1.json", b"[parameters]\nx = [1]\n");
+    fs::copy(directory.join("events.mdf"), directory.join("new/run-1.json")).unwrap();
     write(directory, "tables.toml", b"boards = \"new/sweep.html\"\ngeometry = \"geometry.bin\"\n");
     let sweep = "-o new --backend emulated --axis cluster.block_x=32";
     let lines = [
         format!("sweep new/sweep.json {sweep}"),
         format!("sweep events.mdf {sweep} --config tables.toml"),
-        "tune run --space new/run-1.json --command true --report new".to_owned(),
+        "tune run new/run-1.json --report new".to_owned(),
     ];
     let lines = lines.map(|line| format!("UT_DECODE_TUNE_DB=tune.sqlite ut-decode {line}"));
     refused(directory, &["new/sweep.json", "new/sweep.html", "new/run-1.json"], &lines);
@@ -219,7 +219,7 @@ fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
     for args in [
         "decode events.mdf --boards absent.bin --geometry geometry.bin",
         "decode absent.bin --boards boards.bin --geometry geometry.bin",
-        "tune groups absent.bin",
+        "tune chain absent.bin",
     ] {
         let err = says(1, directory, args, "absent.bin");
         assert_eq!(err.matches("No such file").count(), 1, "{err}");

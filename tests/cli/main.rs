@@ -16,7 +16,6 @@ mod files;
 mod folders;
 #[cfg(unix)]
 mod formats;
-mod groups;
 mod inspect;
 #[cfg(unix)]
 mod jobs;

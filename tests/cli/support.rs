@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 use tuner::store::Store;
-use tuner_score::synthetic::Synthetic;
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
 /// Part of a command line: text is split at spaces, arguments in an array are taken as they are.
@@ -78,15 +77,6 @@ pub const STORE: &str = "tune.sqlite";
 
 pub fn store(directory: &Path) -> Store {
     Store::open(&directory.join(STORE)).unwrap()
-}
-
-/// Returns the name of a device for `--backend`: a recording in `folder` of the made device that `spec` describes.
-pub fn device(folder: &Path, spec: &str) -> String {
-    let name = format!("synthetic{spec}.json");
-    if !folder.join(&name).exists() {
-        write(folder, &name, Synthetic::new(spec.parse().unwrap()).recording(20).as_bytes());
-    }
-    format!("replay:{name}")
 }
 
 pub fn run(directory: &Path, line: impl Line) -> Output {

@@ -4,14 +4,11 @@
 //! measures one configuration. [`tuned()`] tunes an operation when a machine first uses it, [`tune()`] is a whole tuning,
 //! [`online`] tunes during real work, [`store`] keeps results.
 
-#[cfg(feature = "cli")]
-pub mod cli;
+pub mod chain;
 mod decide;
 mod device;
 pub mod expression;
 pub mod fnv;
-#[cfg(feature = "store")]
-pub mod interchange;
 pub mod objective;
 pub mod online;
 pub mod program;
@@ -30,16 +27,16 @@ pub mod watch;
 use std::fmt;
 use std::time::Duration;
 
-pub use decide::{chain, compare, cost, drift, statistics, verdict, workloads};
-pub use device::replay::{Noise, Recording, Replay};
-pub use device::{process, replay};
+pub use chain::{cost, workloads};
+pub use decide::{compare, drift, statistics, verdict};
+pub use device::process;
 #[cfg(feature = "store")]
 pub use search::{
     budget, racing, session,
     tune::{tune, tune_watched},
 };
 pub use space::builder::SpaceBuilder;
-pub use space::file::{parse_toml, read_space};
+pub use space::file::{parse_toml, read_space, space_of_table};
 pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};
 #[cfg(feature = "store")]
 pub use tuned::{Operation, Source, Tuned, forced, stub, tuned};
@@ -68,7 +65,7 @@ impl fmt::Display for Value {
 
 impl Value {
     /// Returns a text that equal values share, and other values do not.
-    pub(crate) fn key(&self) -> String {
+    pub fn key(&self) -> String {
         match self {
             // -0.0 equals 0.0 and is written differently.
             Self::Float(number) => format!("{:?}", number + 0.0),

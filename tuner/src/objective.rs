@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 /// Largest cost. The square of a larger one, which decisions need, is infinite.
 const MOST_COST: f64 = 1e150;
 
-/// Returns true if a number is a cost: positive, and small enough to compute with.
+/// Shortest time in ms that a clock can tell from none: a nanosecond.
+pub(crate) const RESOLUTION: f64 = 1e-6;
+
+/// Returns true if a number is a cost: positive, and neither too large nor too small to compute with.
 pub(crate) fn is_cost(number: f64) -> bool {
-    number > 0.0 && number <= MOST_COST
+    (1.0 / MOST_COST..=MOST_COST).contains(&number)
 }
 
 /// Measured quantity, and its better direction.
@@ -50,15 +53,18 @@ impl Objective {
     /// Returns the cost of a value.
     ///
     /// # Errors
-    /// If the value is not positive, because decisions rest on ratios, or value or cost exceeds 1e150.
+    /// If the value is not positive, because decisions rest on ratios, a time is below a nanosecond, the resolution of a
+    /// clock, or value or cost is not within 1e-150 to 1e150.
     pub fn cost(self, value: f64) -> Result<f64, String> {
         let cost = match self {
             Self::Time | Self::Smaller => value,
             Self::Rate => 1e3 / value,
             Self::Larger => 1.0 / value,
         };
-        if is_cost(value) && is_cost(cost) {
+        if is_cost(value) && is_cost(cost) && (self != Self::Time || value >= RESOLUTION) {
             Ok(cost)
+        } else if self == Self::Time && value > 0.0 && value < RESOLUTION {
+            Err(format!("{value:e} ms is no time: a clock does not resolve less than a nanosecond"))
         } else if value > 0.0 && value.is_finite() {
             Err(format!("{value:e} is too large or too small to compare"))
         } else {

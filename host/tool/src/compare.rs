@@ -18,7 +18,7 @@ use crate::config;
 use crate::output::{print_beside, say, write_json};
 use crate::sample::Synthetic;
 use crate::trial::{self, EventsArgs, RuleArgs, evidence, trouble};
-use crate::tune::store::APPLICATION;
+use crate::tune::APPLICATION;
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 

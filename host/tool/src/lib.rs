@@ -25,15 +25,12 @@ mod kernels;
 mod online;
 mod output;
 mod paths;
-mod progress;
 pub mod report;
 mod sample;
 #[cfg(feature = "full")]
 mod share;
-mod signals;
 mod summary;
 mod sweep;
-mod table;
 mod tables;
 mod throughput;
 mod trial;
@@ -49,6 +46,7 @@ use std::time::Instant;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use tuner_command::{progress, signals, table};
 
 /// Anything that ends a command with exit code 1.
 type Failure = Box<dyn std::error::Error>;
@@ -132,7 +130,8 @@ static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 /// Runs the tool, and returns its exit code. A process calls it once, since a command may end the process.
 pub fn main(invocation: &Invocation) -> u8 {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
-    signals::prepare();
+    tuner::process::keep_if_asked(&invocation.again, &invocation.args);
+    signals::prepare(ut_files::remove_unfinished);
     let start = Instant::now();
     let (Cli { command, common }, matches) = parse(&invocation.args);
     output::set_verbosity(common.quiet, common.verbose);

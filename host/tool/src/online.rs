@@ -21,7 +21,7 @@ use ut_data::input::EventBatch;
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::trial::evidence;
-use crate::tune::store::APPLICATION;
+use crate::tune::APPLICATION;
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 

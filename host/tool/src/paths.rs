@@ -12,7 +12,7 @@ use clap::ArgMatches;
 use ut_files::{NewFile, place_of};
 
 use crate::output::is_stdout;
-use crate::tune::store::APPLICATION;
+use crate::tune::APPLICATION;
 use crate::{Failure, config};
 use tuner::store::Locations;
 
@@ -136,9 +136,9 @@ fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
     values
 }
 
-/// Returns the files that a value may name: itself, a list, `@FILE`, or a recording, `replay:FILE`.
+/// Returns the files that a value may name: itself, a list, or `@FILE`.
 pub fn named(value: &OsStr) -> impl Iterator<Item = PathBuf> + use<> {
-    let of_text = |text: &str| text.strip_prefix("replay:").or(text.strip_prefix('@')).map(PathBuf::from);
+    let of_text = |text: &str| text.strip_prefix('@').map(PathBuf::from);
     [PathBuf::from(value)].into_iter().chain(value.to_str().and_then(of_text))
 }
 

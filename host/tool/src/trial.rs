@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use tuner::compare::{Comparison, Plan};
-use tuner::report::words::percent;
-use tuner::verdict::{Judgement, Method, Rules, Verdict};
-use tuner::watch::{Limits, Watch};
+use tuner::verdict::{Method, Rules, Verdict};
+use tuner::watch::Watch;
+pub use tuner_command::WatchArgs;
+pub use tuner_command::chain_text::evidence;
 use ut_bench::decoding::DecodeDevice;
 use ut_bench::environment::watch;
 use ut_bench::{ENOUGH_DISTINCT, Varied};
@@ -63,28 +64,14 @@ pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> D
     DecodeDevice::new(&detector.tables, config::options(), events, varied)
 }
 
-/// Way in which evidence is weighed.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Evidence")]
-pub struct MethodArgs {
-    /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval of the difference of
-    /// the means of all samples (alice), as ALICE does, which alarms too often on free clocks.
-    #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
-    rule: String,
-}
-
-impl MethodArgs {
-    pub fn method(&self) -> Method {
-        if self.rule == "alice" { Method::Alice } else { Method::Blocks }
-    }
-}
-
 /// Rules by which evidence is taken and weighed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct RuleArgs {
-    #[command(flatten)]
-    method: MethodArgs,
+    /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval of the difference of
+    /// the means of all samples (alice), as ALICE does, which alarms too often on free clocks.
+    #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
+    rule: String,
     /// Difference in % within which two configurations count as the same.
     #[arg(long, value_name = "%", default_value_t = 0.2)]
     zone: f64,
@@ -96,24 +83,6 @@ pub struct RuleArgs {
     rounds: Option<u32>,
     #[command(flatten)]
     watch: WatchArgs,
-}
-
-/// Load at which the machine is too busy to measure on.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Evidence")]
-pub struct WatchArgs {
-    /// Share in % of the machine's time that others may take before samples are discarded.
-    #[arg(long, value_name = "%", default_value_t = 25.0)]
-    others: f64,
-}
-
-impl WatchArgs {
-    pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
-        if self.others.is_nan() || self.others < 0.0 {
-            usage("--others must be a share in %, not negative");
-        }
-        watch(backend, Limits { others: self.others / 100.0 })
-    }
 }
 
 impl RuleArgs {
@@ -128,7 +97,7 @@ impl RuleArgs {
         }
         Plan {
             rules: Rules {
-                method: self.method.method(),
+                method: if self.rule == "alice" { Method::Alice } else { Method::Blocks },
                 indifference: self.zone / 100.0,
                 looks: looks.clone(),
                 ..Rules::default()
@@ -139,7 +108,7 @@ impl RuleArgs {
     }
 
     pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
-        self.watch.watch(backend)
+        watch(backend, self.watch.limits())
     }
 }
 
@@ -149,21 +118,4 @@ pub fn trouble(comparison: &Comparison) -> String {
         (Some(trouble), Verdict::CannotTell(_)) => format!("note                {trouble}\n"),
         _ => String::new(),
     }
-}
-
-/// Returns the evidence of a judgement, a line each.
-pub fn evidence(judgement: &Judgement) -> String {
-    let interval = if judgement.low.is_finite() && judgement.high.is_finite() {
-        format!("interval {} to {}", percent(judgement.low), percent(judgement.high))
-    } else {
-        "no interval: too few blocks".to_owned()
-    };
-    format!(
-        "difference          {} (time of B against A; {interval})\n\
-         samples             {} used in {} blocks, {} discarded\n",
-        percent(judgement.difference),
-        judgement.kept,
-        judgement.blocks,
-        judgement.discarded,
-    )
 }

@@ -23,8 +23,8 @@ use crate::Failure;
 use crate::config;
 use crate::output::{detail, say};
 use crate::sample::read;
-use crate::tune::Watcher;
-use crate::tune::store::APPLICATION;
+use crate::tune::APPLICATION;
+use tuner_command::watcher::Watcher;
 
 /// Budget of the search of a first use.
 const FIRST_USE: &str = "evaluations=30,time=20";
@@ -39,8 +39,8 @@ pub struct TunedArgs {
     /// Ignore what `ut-decode tune run` has found; use the defaults.
     #[arg(long)]
     pub untuned: bool,
-    /// Use what `ut-decode tune workloads` found for this workload (pp-low, or the name of a file without its
-    /// extension), and nothing that was tuned for another one.
+    /// Use what `ut-decode tune chain` found for the workload of this name, and nothing that was tuned for another
+    /// one.
     #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
     pub workload: Option<String>,
 }

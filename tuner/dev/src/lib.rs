@@ -1,4 +1,8 @@
-//! Scores the tuner's searches on recorded spaces, and gives its tests devices that do not exist.
+//! Recorded spaces: files of other tuners, replayed as devices or kept in a store; scores of searches on them; and
+//! devices that do not exist, for tests.
 
+pub mod interchange;
+pub mod replay;
+mod replay_csv;
 pub mod score;
 pub mod synthetic;

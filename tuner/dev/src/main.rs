@@ -4,8 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
-use tuner::interchange::read_recording;
 use tuner::strategy::StrategyKind;
+use tuner_score::interchange::read_recording;
 use tuner_score::score::{ScoreRow, score, table};
 
 /// Replay recorded search spaces, to judge how the tuner searches.

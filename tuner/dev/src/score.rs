@@ -8,9 +8,10 @@
 use rayon::prelude::*;
 
 use tuner::Outcome;
-use tuner::replay::{Noise, Recording, Replay, mean_ms};
 use tuner::statistics::{mean, student_critical, variance};
 use tuner::strategy::StrategyKind;
+
+use crate::replay::{Noise, Recording, Replay, mean_ms};
 
 /// First evaluation that counts for the score.
 const FIRST: usize = 20;

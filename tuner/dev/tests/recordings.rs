@@ -9,11 +9,11 @@ use chacha20::ChaCha8Rng;
 use flate2::read::GzDecoder;
 use rand::{RngExt as _, SeedableRng as _};
 use tuner::compare::{Plan, Ruling, decide, turns};
-use tuner::interchange::read_recording;
-use tuner::replay::{Recording, mean_ms};
 use tuner::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Outcome, Value, from_fn};
+use tuner_score::interchange::read_recording;
+use tuner_score::replay::{Recording, mean_ms};
 
 /// A file of the recordings, which must be there.
 fn recorded(name: &str) -> PathBuf {

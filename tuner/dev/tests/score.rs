@@ -1,8 +1,8 @@
 //! Scores: drawing at random is 0, the optimum at once is 1.
 
-use tuner::replay::{Noise, Recording, Replay};
 use tuner::strategy::StrategyKind;
 use tuner::{Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
+use tuner_score::replay::{Noise, Recording, Replay};
 use tuner_score::score::{Estimate, score, table};
 
 fn failed() -> Outcome {

@@ -1,6 +1,5 @@
-//! Replayed recordings as devices, and devices in a process of their own.
+//! Devices in a process of their own.
 
 pub(crate) mod group;
+pub(crate) mod keeper;
 pub mod process;
-pub mod replay;
-mod replay_csv;

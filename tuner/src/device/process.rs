@@ -13,8 +13,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel}
 use std::time::Duration;
 
 pub use super::group::end_all;
+pub use super::keeper::keep_if_asked;
 
 use super::group::Group;
+use super::keeper;
+use crate::objective::RESOLUTION;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// Longest time until a child is ready: it may read input or start a driver.
@@ -95,19 +98,23 @@ pub struct ProcessDevice {
     command: Command,
     time_out: Duration,
     fresh: bool,
+    timed: bool,
     child: Option<Running>,
 }
 
 /// Child, with the channels to the two threads at its pipes.
 struct Running {
     child: Group,
-    requests: Sender<Request>,
+    /// `None` once the child is to end.
+    requests: Option<Sender<Request>>,
     answers: Receiver<std::io::Result<String>>,
     died: bool,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // Closes the child's input, which lets a keeper end.
+        self.requests = None;
         // Even if the leader has ended, its group may still run.
         self.child.kill();
     }
@@ -129,7 +136,11 @@ fn next_line(from: &mut impl BufRead) -> std::io::Result<Option<String>> {
 }
 
 fn start(command: &mut Command) -> std::io::Result<Running> {
-    let mut child = Group::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+    let mut kept = keeper::wrap(command);
+    let mut child = match &mut kept {
+        Some(keeper) => Group::spawn_keeper(keeper.stdin(Stdio::piped()).stdout(Stdio::piped())),
+        None => Group::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped())),
+    }?;
     let missing = || std::io::Error::other("the child has no pipes");
     let mut input = child.leader().stdin.take().ok_or_else(missing)?;
     let output = child.leader().stdout.take().ok_or_else(missing)?;
@@ -148,14 +159,14 @@ fn start(command: &mut Command) -> std::io::Result<Running> {
     // A child that does not read blocks this thread, not the one that watches the time. An error of writing needs no
     // report: the missing answer is the failure.
     std::thread::spawn(move || asked.iter().try_for_each(|request| write_line(&mut input, &request)));
-    Ok(Running { child, requests, answers, died: false })
+    Ok(Running { child, requests: Some(requests), answers, died: false })
 }
 
 impl ProcessDevice {
     /// Makes a device of `command`, whose process [`serve`]s. A measurement may take `time_out`, for any number of
     /// launches.
     pub fn new(name: impl Into<String>, command: Command, time_out: Duration) -> Self {
-        Self { name: name.into(), command, time_out, fresh: false, child: None }
+        Self { name: name.into(), command, time_out, fresh: false, timed: false, child: None }
     }
 
     /// Starts a new child after every failed launch, which may leave a device that no longer works, as a GPU's context
@@ -163,6 +174,13 @@ impl ProcessDevice {
     #[must_use]
     pub fn fresh_after_failures(mut self) -> Self {
         self.fresh = true;
+        self
+    }
+
+    /// Refuses times that are shorter than a clock can tell: a device that answers with other numbers has no such limit.
+    #[must_use]
+    pub fn with_times(mut self) -> Self {
+        self.timed = true;
         self
     }
 
@@ -203,9 +221,16 @@ impl ProcessDevice {
             // If the child has died, no answer will come.
             Err(_) => {}
         }
-        let _ = running.requests.send(Request { config: config.clone(), launches });
+        let _ = running.requests.iter().try_for_each(|to| to.send(Request { config: config.clone(), launches }));
         let line = answer(running, self.time_out)?;
-        serde_json::from_str(&line).map_err(|_| launch(format!("the measuring process answered {}", quoted(&line))))
+        let outcome = serde_json::from_str(&line)
+            .map_err(|_| launch(format!("the measuring process answered {}", quoted(&line))))?;
+        match &outcome {
+            Outcome::Times(times) if self.timed && times.iter().any(|time| *time < RESOLUTION) => {
+                Err(launch("it answered with a time below a nanosecond, which no clock resolves".to_owned()))
+            }
+            _ => Ok(outcome),
+        }
     }
 }
 

@@ -18,10 +18,10 @@ enum Token<'a> {
     End,
 }
 
-/// Number, word, string in either quotes, symbol (the longer ones first).
+/// Number, word (with dots, for the parameters of a chain), string in either quotes, symbol (the longer ones first).
 const TOKEN: &str = concat!(
     r"^(?:((?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?)",
-    r"|([A-Za-z_\x{80}-\x{10FFFF}][0-9A-Za-z_\x{80}-\x{10FFFF}]*)",
+    r"|([A-Za-z_\x{80}-\x{10FFFF}][0-9A-Za-z_.\x{80}-\x{10FFFF}]*)",
     r#"|"([^"\\]*)"|'([^'\\]*)'"#,
     r"|(\*\*|//|<<|>>|[<>=!]=|[-+*/%&|^<>(),]))",
 );

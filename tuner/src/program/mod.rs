@@ -17,22 +17,24 @@
 //! ```
 
 mod reading;
+mod shell;
 mod template;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 pub use reading::{Reading, unit_ms};
 pub use template::Template;
 
 use crate::device::group::{Folder, Group};
+use crate::device::keeper;
 use crate::objective::Objective;
 use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
 /// Largest output of a program in bytes; more makes the launch a failure.
-const MOST_OUTPUT: u64 = 16 << 20;
+pub(crate) const MOST_OUTPUT: u64 = 16 << 20;
 
 /// Largest output to standard error in bytes, of which only the end is kept.
 const MOST_ERRORS: u64 = 256 << 20;
@@ -48,12 +50,14 @@ const LAST_WORDS: usize = 300;
 pub struct ProgramDevice {
     name: String,
     parameters: Vec<String>,
+    /// Parameters that a program reads from its environment by itself: no command names them.
+    pub reads: Vec<String>,
     /// Values of other places in the commands, as the input of a workload.
     pub constants: BTreeMap<String, Value>,
     command: Template,
     /// Compiles a configuration: runs once for each combination of the parameters that it names, as `{name}` or
-    /// `TUNE_name`. Its environment has only these, or all if it names none. `{build}`, in every command, is the
-    /// combination's folder.
+    /// `TUNE_name`, and of [`reads`](Self::reads). Its environment has only these, or all if it names none. `{build}`,
+    /// in every command, is the combination's folder.
     pub build: Option<Template>,
     /// Checks a configuration: runs once before its first launch, and must exit with 0.
     pub check: Option<Template>,
@@ -87,15 +91,36 @@ pub struct Ran {
 /// # Errors
 /// [`FailureKind::TimeOut`] after `limit`; [`FailureKind::Launch`] if it cannot be started, fails, or prints too much.
 pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure> {
+    let spawn = |command: &mut Command| Ok(Box::new(Group::spawn(command)?) as Box<dyn Launched>);
+    keeper::launch(command, limit).unwrap_or_else(|| launch_here(command, limit, &spawn))
+}
+
+/// Process that is running; dropping it ends it, with all that it has started.
+pub(crate) trait Launched {
+    /// Returns the exit status if the process has ended.
+    fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>>;
+}
+
+impl Launched for Group {
+    fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        Self::try_wait(self)
+    }
+}
+
+/// Runs a command to its end as a child of this process, which `spawn` starts.
+pub(crate) fn launch_here(
+    command: &mut Command,
+    limit: Duration,
+    spawn: &dyn Fn(&mut Command) -> std::io::Result<Box<dyn Launched>>,
+) -> Result<Ran, Failure> {
     let launch = |message: String| Failure { kind: FailureKind::Launch, message };
     let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
     let (output, errors) = (tempfile::tempfile().map_err(file)?, tempfile::tempfile().map_err(file)?);
     command.stdin(Stdio::null());
     command.stdout(output.try_clone().map_err(file)?).stderr(errors.try_clone().map_err(file)?);
     let begun = Instant::now();
-    // Dropping the group kills it.
-    let mut child = Group::spawn(command)
-        .map_err(|error| launch(format!("{}: {error}", command.get_program().to_string_lossy())))?;
+    let mut child =
+        spawn(command).map_err(|error| launch(format!("{}: {error}", command.get_program().to_string_lossy())))?;
     let status = loop {
         match child.try_wait().map_err(|error| launch(error.to_string()))? {
             Some(status) => break status,
@@ -132,6 +157,7 @@ impl ProgramDevice {
         Self {
             name: crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned()),
             parameters: space.names(),
+            reads: Vec::new(),
             constants: BTreeMap::new(),
             command: Template::new(command),
             build: None,
@@ -148,13 +174,20 @@ impl ProgramDevice {
         }
     }
 
-    /// Checks that every `{name}` in the commands is a parameter, a constant or `{build}`.
+    /// Checks that every `{name}` in the commands is a parameter, a constant or `{build}`, and that a command names
+    /// every parameter, or a program [`reads`](Self::reads) it: one that reaches no program would be tuned all the same.
     ///
     /// # Errors
-    /// If one is unknown, there is a `{build}` without a build, or a constant is named like a parameter.
+    /// If one is unknown, a parameter reaches no program, there is a `{build}` without a build, or a constant is named
+    /// like a parameter.
     pub fn validate(&self) -> Result<(), String> {
+        let commands = [Some(&self.command), self.build.as_ref(), self.check.as_ref()];
+        let commands: Vec<&Template> = commands.into_iter().flatten().collect();
         if let Some(twice) = self.parameters.iter().find(|name| self.constants.contains_key(*name)) {
             return Err(format!("{twice} is a parameter, and a value of the workload"));
+        }
+        if let Some(name) = self.reads.iter().find(|name| !self.parameters.contains(name)) {
+            return Err(format!("there is no parameter {name:?} that a program could read"));
         }
         let mut known: Vec<&str> = self.parameters.iter().chain(self.constants.keys()).map(String::as_str).collect();
         if self.build.is_some() {
@@ -165,8 +198,12 @@ impl ProgramDevice {
             }
             known.push("build");
         }
-        for template in [Some(&self.command), self.build.as_ref(), self.check.as_ref()].into_iter().flatten() {
-            template.validate(&known)?;
+        commands.iter().try_for_each(|template| template.validate(&known))?;
+        let reaches = |name: &String| self.reads.contains(name) || commands.iter().any(|command| command.sees(name));
+        if let Some(name) = self.parameters.iter().find(|name| !reaches(name)) {
+            let how =
+                format!("write {{{name}}} or $TUNE_{name}, or say --reads {name} if a program reads it by itself");
+            return Err(format!("no command names the parameter {name}: {how}"));
         }
         Ok(())
     }
@@ -191,7 +228,7 @@ impl ProgramDevice {
         }
         let mut values = self.values(config, None);
         if self.parameters.iter().any(|name| build.sees(name)) {
-            values.retain(|(name, _)| build.sees(name));
+            values.retain(|(name, _)| build.sees(name) || self.reads.iter().any(|read| read == name));
         }
         let key = format!("{values:?}");
         if let Some(built) = self.built.get(&key) {

@@ -6,14 +6,16 @@ use super::words::{changes, in_words, objective_for, percent};
 use super::{Importance, Report, numbers};
 use crate::Outcome;
 use crate::compare::{Decision, Fate};
-use crate::interchange::RECORDED;
 use crate::objective::Objective;
 use crate::store::contents::RunRecord;
-use crate::store::{Contender, Details, Evidence, Observation};
+use crate::store::{Contender, Details, Evidence, Observation, RECORDED};
 use crate::verdict::{Judgement, Side, Verdict};
 
 /// Most values of a parameter that are listed.
 const VALUES: usize = 12;
+
+/// Most pairs of parameters that are listed.
+const PAIRS: usize = 3;
 
 /// Explains the decision of a run.
 pub fn explain(record: &RunRecord) -> String {
@@ -45,7 +47,10 @@ pub fn explain(record: &RunRecord) -> String {
             let _ = writeln!(text, "Default:\n  {}\n  Verdict: {}.", line(default), evidence.verdict);
         }
         None => {
-            let _ = writeln!(text, "No default was given. Verdict: {}.", evidence.verdict);
+            // The plan of a session with a default names it.
+            let given = record.plan.strategy.contains(", default ");
+            let why = if given { "The default failed" } else { "No default was given" };
+            let _ = writeln!(text, "{why}. Verdict: {}.", evidence.verdict);
         }
     }
     if let Some(runner_up) = &evidence.runner_up {
@@ -112,38 +117,59 @@ fn judged(objective: Objective, judgement: &Judgement) -> String {
 
 fn effects(report: &Report, evidence: &Evidence, text: &mut String) {
     let objective = report.objective;
-    let importance: Vec<Importance> = report
-        .summary()
-        .importance
-        .into_iter()
-        .filter(|parameter| parameter.effects.iter().filter(|effect| effect.count > 0).count() > 1)
-        .collect();
-    // The share of a single parameter says nothing.
-    let alone = importance.len() == 1;
+    let summary = report.summary();
+    let tried = |of: &&Importance| of.effects.iter().filter(|effect| effect.count > 0).count() > 1;
+    let importance: Vec<&Importance> = summary.importance.iter().filter(tried).collect();
     let Some(width) = importance.iter().map(|parameter| parameter.parameter.len()).max() else { return };
-    let _ = writeln!(
-        text,
-        "What matters: the share of the spread of {} that a parameter explains by itself, and the median of what \
-         was tried with each of its values (* is chosen):",
-        match objective {
-            Objective::Time => "times".to_owned(),
-            other => format!("{}s", other.noun()),
-        }
-    );
+    let what = match objective {
+        Objective::Time => "times".to_owned(),
+        other => format!("{}s", other.noun()),
+    };
+    // The share of a single parameter says nothing.
+    let shown = importance.len() > 1 && importance.iter().any(|of| of.share.is_some());
+    let _ = match (shown, importance.iter().any(|of| of.range.is_some())) {
+        (true, _) => writeln!(
+            text,
+            "What matters: the share of the variance of log {what} that a parameter explains by itself, the difference \
+             between its worst and its best value, all else equal, and the median of what was tried with each value (* is \
+             chosen):"
+        ),
+        (false, true) => writeln!(text, "What was tried, with the median for each value (* is chosen):"),
+        (false, false) => writeln!(
+            text,
+            "Too few configurations to tell what matters. The median of what was tried with each value (* is chosen):"
+        ),
+    };
     for parameter in importance {
         let place = report.parameters.iter().position(|(name, _)| *name == parameter.parameter);
         let chosen = place.and_then(|place| evidence.chosen.config.0.get(place));
         let known: Vec<_> = parameter.effects.iter().filter_map(|effect| Some((effect, effect.median?))).collect();
-        let shown = known.iter().take(VALUES).map(|(effect, median)| {
+        let values = known.iter().take(VALUES).map(|(effect, median)| {
             let mark = if Some(&effect.value) == chosen { "*" } else { "" };
             format!("{}{mark} {}", effect.value, objective.words(*median))
         });
-        let mut values = shown.collect::<Vec<_>>().join(", ");
+        let mut values = values.collect::<Vec<_>>().join(", ");
         if known.len() > VALUES {
             let _ = write!(values, ", and {} more", known.len() - VALUES);
         }
-        let share = if alone { String::new() } else { format!(" {:3.0} %", 100.0 * parameter.share) };
-        let _ = writeln!(text, "  {:width$}{share}  {values}", parameter.parameter);
+        let numbers = match (parameter.share, parameter.range) {
+            (Some(share), Some(range)) if shown => format!(" {:3.0} %, {:5.1} %", 100.0 * share, 100.0 * range),
+            _ => String::new(),
+        };
+        let _ = writeln!(text, "  {:width$}{numbers}  {values}", parameter.parameter);
+    }
+    if let Some(together) = summary.together.filter(|_| shown) {
+        let pairs = summary.interactions.iter().take(PAIRS).map(|pair| {
+            let [first, second] = &pair.parameters;
+            format!("{first} with {second} {:.0} %", 100.0 * pair.share)
+        });
+        let pairs = pairs.collect::<Vec<_>>().join(", ");
+        let named = if pairs.is_empty() { String::new() } else { format!(": {pairs}") };
+        let _ = writeln!(
+            text,
+            "  {:.0} % of the variance no parameter explains by itself: they act together, or it is noise{named}.",
+            100.0 * together
+        );
     }
 }
 

@@ -6,7 +6,7 @@ mod numbers;
 mod page;
 pub mod words;
 
-pub use numbers::{Effect, Importance, Summary};
+pub use numbers::{Effect, Importance, Interaction, Summary};
 
 use super::compare::Decision;
 use super::objective::Objective;

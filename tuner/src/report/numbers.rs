@@ -21,15 +21,31 @@ pub struct Effect {
     pub median: Option<f64>,
 }
 
-/// Share of the variance of log times that a parameter explains by itself.
+/// Importance of a parameter in the search.
+///
+/// All parameters are fitted at once: the logarithm of a time is a sum of one number for each value. A search tries
+/// good values more often than others, so the times with one value also depend on the values that came with it; the fit
+/// takes that out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
     /// Name of the parameter.
     pub parameter: String,
-    /// Share of the variance of log times between its values, corrected for their number, 0..=1.
-    pub share: f64,
+    /// Share of the variance of log times that it explains by itself, corrected for the number of its values, 0..=1;
+    /// `None` from too few configurations to tell.
+    pub share: Option<f64>,
+    /// Time with its worst value over the time with its best, all else equal, less 1; `None` as for `share`.
+    pub range: Option<f64>,
     /// Effects of the values.
     pub effects: Vec<Effect>,
+}
+
+/// Two parameters, and the share of the variance that they explain only together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interaction {
+    /// Names of the parameters.
+    pub parameters: [String; 2],
+    /// Share of the variance of log times beyond what both explain by themselves, corrected for chance, 0..=1.
+    pub share: f64,
 }
 
 /// Summary of a tuning.
@@ -49,6 +65,11 @@ pub struct Summary {
     pub best_so_far: Vec<Option<f64>>,
     /// Parameters, the most important first.
     pub importance: Vec<Importance>,
+    /// Share of the variance of log times that no parameter explains by itself: interactions, and the noise of a median;
+    /// `None` from too few configurations to tell.
+    pub together: Option<f64>,
+    /// Pairs of parameters with such a share, the largest first.
+    pub interactions: Vec<Interaction>,
 }
 
 /// Returns the median time of an outcome, if it has one.
@@ -102,15 +123,21 @@ impl Report {
         summary.failures = failures(self).iter().map(|(kind, count, ..)| (kind.name().to_owned(), *count)).collect();
         let noises: Vec<f64> = self.search().iter().filter_map(|e| noise(&e.outcome)).collect();
         summary.noise = (!noises.is_empty()).then(|| quantile(&noises, 0.5));
-        summary.importance = (0..self.parameters.len()).map(|parameter| importance(self, parameter)).collect();
-        summary.importance.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let fit = Fit::of(self);
+        summary.importance = (0..self.parameters.len()).map(|parameter| importance(self, parameter, &fit)).collect();
+        let worth = |of: &Importance| (of.share.unwrap_or_default(), of.range.unwrap_or_default());
+        summary.importance.sort_by(|a, b| {
+            let (a, b) = (worth(a), worth(b));
+            b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+        });
+        summary.together = fit.together();
+        summary.interactions = fit.interactions(self);
         summary
     }
 }
 
-fn importance(report: &Report, parameter: usize) -> Importance {
+fn importance(report: &Report, parameter: usize, fit: &Fit) -> Importance {
     let mut effects = Vec::new();
-    let mut groups: Vec<Vec<f64>> = Vec::new();
     for value in report.parameters[parameter].1.clone() {
         let with: Vec<&Outcome> =
             report.search().iter().filter(|e| e.config.0.get(parameter) == Some(&value)).map(|e| &e.outcome).collect();
@@ -122,37 +149,171 @@ fn importance(report: &Report, parameter: usize) -> Importance {
             best: times.iter().copied().reduce(f64::min),
             median: (!times.is_empty()).then(|| median(&times)),
         });
-        groups.push(times.iter().map(|time| time.ln()).collect());
     }
-    groups.retain(|group| !group.is_empty());
-    Importance { parameter: report.parameters[parameter].0.clone(), share: share(&groups), effects }
+    let (share, range) = (fit.share(parameter), fit.range(parameter));
+    Importance { parameter: report.parameters[parameter].0.clone(), share, range, effects }
 }
 
-/// Returns the share of the variance between groups (ε²: corrected for chance).
-fn share(groups: &[Vec<f64>]) -> f64 {
-    let all = groups.concat();
-    let (n, k) = (all.len() as f64, groups.len() as f64);
-    let total = variance(&all) * (n - 1.0);
-    if groups.len() < 2 || n - k < 1.0 || total <= 0.0 {
-        return 0.0;
+/// Sweeps over all parameters until the effects stand still; few are needed.
+const SWEEPS: usize = 60;
+
+/// Least share of an interaction that is named.
+const NAMED: f64 = 0.02;
+
+/// Log times as a sum of an effect for each parameter's value, by least squares.
+struct Fit {
+    /// Number of the value of each parameter, by configuration that has a time.
+    codes: Vec<Vec<usize>>,
+    /// Effects by parameter and value; `None` for values without a time.
+    effects: Vec<Vec<Option<f64>>>,
+    /// Log times less all effects.
+    rest: Vec<f64>,
+    /// Sum of the squares of the log times round their mean.
+    total: f64,
+    /// Degrees of freedom that are left; 0 if nothing can be told.
+    free: f64,
+}
+
+impl Fit {
+    fn of(report: &Report) -> Self {
+        let place =
+            |(value, (_, values)): (&Value, &(String, Vec<Value>))| values.iter().position(|known| known == value);
+        let row = |seen: &Observation| {
+            let codes: Option<Vec<usize>> = seen.config.0.iter().zip(&report.parameters).map(place).collect();
+            Some((codes.filter(|codes| codes.len() == report.parameters.len())?, time(&seen.outcome)?.ln()))
+        };
+        let (codes, mut rest): (Vec<Vec<usize>>, Vec<f64>) = report.search().iter().filter_map(row).unzip();
+        let middle = if rest.is_empty() { 0.0 } else { mean(&rest) };
+        for log in &mut rest {
+            *log -= middle;
+        }
+        let total = rest.iter().map(|log| log * log).sum();
+        let mut effects: Vec<Vec<Option<f64>>> =
+            report.parameters.iter().map(|(_, values)| vec![None; values.len()]).collect();
+        for _ in 0..SWEEPS {
+            for (parameter, effects) in effects.iter_mut().enumerate() {
+                let mut sums = vec![(0.0, 0usize); effects.len()];
+                for (codes, rest) in codes.iter().zip(&rest) {
+                    let sum = &mut sums[codes[parameter]];
+                    *sum = (sum.0 + rest, sum.1 + 1);
+                }
+                let change = |value: usize| if sums[value].1 > 0 { sums[value].0 / sums[value].1 as f64 } else { 0.0 };
+                for (codes, rest) in codes.iter().zip(&mut rest) {
+                    *rest -= change(codes[parameter]);
+                }
+                for (value, effect) in effects.iter_mut().enumerate() {
+                    if sums[value].1 > 0 {
+                        *effect = Some(effect.unwrap_or_default() + change(value));
+                    }
+                }
+            }
+        }
+        let taken: usize = effects.iter().map(|of| of.iter().flatten().count().saturating_sub(1)).sum();
+        let free = (codes.len() as f64 - 1.0 - taken as f64).max(0.0);
+        Self { codes, effects, rest, total, free }
     }
-    let within: f64 = groups.iter().map(|group| variance(group) * (group.len() - 1) as f64).sum();
-    let of_chance = within / (n - k);
-    ((total - within - (k - 1.0) * of_chance) / total).clamp(0.0, 1.0)
+
+    /// Returns the variance that chance gives to each degree of freedom; `None` if nothing can be told.
+    fn of_chance(&self) -> Option<f64> {
+        let left = self.rest.iter().map(|rest| rest * rest).sum::<f64>();
+        // Rounding is no variance.
+        (self.free >= 1.0 && self.total > 1e-18).then(|| left / self.free)
+    }
+
+    fn share(&self, parameter: usize) -> Option<f64> {
+        let of_chance = self.of_chance()?;
+        let known = |codes: &Vec<usize>| self.effects[parameter][codes[parameter]].unwrap_or_default();
+        let effects: Vec<f64> = self.codes.iter().map(known).collect();
+        let values = self.effects[parameter].iter().flatten().count() as f64;
+        let explained = variance(&effects) * (effects.len() as f64 - 1.0);
+        Some(((explained - (values - 1.0).max(0.0) * of_chance) / self.total).clamp(0.0, 1.0))
+    }
+
+    fn range(&self, parameter: usize) -> Option<f64> {
+        self.of_chance()?;
+        let known = || self.effects[parameter].iter().flatten().copied();
+        let (least, most) = (known().reduce(f64::min)?, known().reduce(f64::max)?);
+        Some((most - least).exp() - 1.0)
+    }
+
+    fn together(&self) -> Option<f64> {
+        Some((self.of_chance()? * (self.codes.len() as f64 - 1.0) / self.total).clamp(0.0, 1.0))
+    }
+
+    /// Returns the pairs whose combinations differ beyond the sum of their effects.
+    fn interactions(&self, report: &Report) -> Vec<Interaction> {
+        let mut found = Vec::new();
+        let n = self.effects.len();
+        for (first, second) in (0..n).flat_map(|first| (first + 1..n).map(move |second| (first, second))) {
+            let mut cells: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+            for (codes, rest) in self.codes.iter().zip(&self.rest) {
+                cells.entry((codes[first], codes[second])).or_default().push(*rest);
+            }
+            let values = |of: usize| self.effects[of].iter().flatten().count();
+            // The sums of both parameters' effects take the others.
+            let taken = (cells.len() + 1).saturating_sub(values(first) + values(second)) as f64;
+            let within: f64 = cells.values().map(|cell| variance(cell) * (cell.len() as f64 - 1.0)).sum();
+            let left = self.rest.iter().map(|rest| rest * rest).sum::<f64>();
+            if self.of_chance().is_none() || taken < 1.0 || self.free - taken < 1.0 {
+                continue;
+            }
+            let of_chance = within / (self.free - taken);
+            let share = ((left - within - taken * of_chance) / self.total).clamp(0.0, 1.0);
+            if share >= NAMED {
+                let parameters = [first, second].map(|of| report.parameters[of].0.clone());
+                found.push(Interaction { parameters, share });
+            }
+        }
+        found.sort_by(|a, b| b.share.total_cmp(&a.share));
+        found
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A search over two parameters of three values, whose log times are `log`.
+    fn searched(n: usize, log: impl Fn(usize, usize, usize) -> f64) -> Summary {
+        let one = |i: usize| {
+            let (a, b) = (i % 3, i / 3 % 3);
+            let config = Config([a, b].map(|value| Value::Int(value as i64)).to_vec());
+            let outcome = Outcome::Times(vec![log(a, b, i / 9).exp()]);
+            Observation { config, launches: 1, outcome, took_ms: 0.0 }
+        };
+        let values: Vec<Value> = (0..3).map(Value::Int).collect();
+        let parameters = vec![("a".to_owned(), values.clone()), ("b".to_owned(), values)];
+        Report { parameters, evaluations: (0..n).map(one).collect(), ..Report::default() }.summary()
+    }
+
     #[test]
-    fn importance_is_the_share_between_groups() {
-        assert_eq!(share(&[]), 0.0);
-        assert_eq!(share(&[vec![1.0, 2.0]]), 0.0);
-        assert_eq!(share(&[vec![1.0], vec![2.0]]), 0.0, "one each: nothing to compare with");
-        assert_eq!(share(&[vec![1.0; 3], vec![2.0; 3]]), 1.0);
-        assert_eq!(share(&[vec![1.0, 2.0, 3.0], vec![1.0, 2.0, 3.0]]), 0.0);
-        let some = share(&[vec![1.0, 1.2, 1.1], vec![1.4, 1.3, 1.5]]);
-        assert!(some > 0.7 && some < 0.95, "{some}");
+    fn a_small_effect_has_its_range_although_another_takes_all_of_the_variance() {
+        let summary = searched(9, |a, b, _| 5.0 * a as f64 + 0.13 * b as f64);
+        let [a, b] = &summary.importance[..] else { panic!() };
+        assert!(a.parameter == "a" && a.share > Some(0.99) && b.share < Some(0.01), "{summary:?}");
+        assert!((b.range.unwrap() - 0.297).abs() < 0.001, "30 % of the time: {b:?}");
+        assert!(summary.together < Some(1e-9) && summary.interactions.is_empty(), "{summary:?}");
+    }
+
+    #[test]
+    fn what_is_fast_only_together_is_an_interaction() {
+        let summary = searched(18, |a, b, _| if a == b { 0.0 } else { 1.0 });
+        assert!(summary.importance.iter().all(|of| of.share < Some(0.01)), "{summary:?}");
+        assert!(summary.together > Some(0.99), "{summary:?}");
+        assert_eq!(summary.interactions[0].parameters, ["a", "b"]);
+        assert!(summary.interactions[0].share > 0.99, "{summary:?}");
+    }
+
+    #[test]
+    fn chance_is_no_effect_and_few_configurations_tell_nothing() {
+        let noise = |a: usize, b: usize, i: usize| ((a * 7919 + b * 104_729 + i * 1_299_709) % 97) as f64;
+        let summary = searched(180, noise);
+        assert!(summary.importance.iter().all(|of| of.share < Some(0.1)), "{summary:?}");
+        let summary = searched(2, |a, _, _| a as f64);
+        assert!(summary.importance.iter().all(|of| of.share.is_none() && of.range.is_none()), "{summary:?}");
+        assert_eq!((summary.together, summary.interactions.len()), (None, 0));
+        assert_eq!(searched(0, |_, _, _| 0.0).together, None);
+        // Equal times: nothing matters.
+        assert_eq!(searched(9, |_, _, _| 1.0).importance[0].share, None);
     }
 }

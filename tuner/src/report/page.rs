@@ -141,17 +141,31 @@ fn best_so_far(page: &mut Page, report: &Report, summary: &Summary) {
 }
 
 fn importance(page: &mut Page, summary: &Summary) {
-    if summary.importance.is_empty() {
+    let known: Vec<(&str, f64, f64)> = summary
+        .importance
+        .iter()
+        .filter_map(|of| Some((of.parameter.as_str(), 100.0 * of.share?, 100.0 * of.range?)))
+        .collect();
+    if known.is_empty() {
         return;
     }
     page.heading("Importance of the parameters");
-    let names: Vec<String> = summary.importance.iter().map(|of| of.parameter.clone()).collect();
-    let shares: Vec<f64> = summary.importance.iter().map(|of| 100.0 * of.share).collect();
-    let chart = Chart::new("importance", "share of the variance of log times, %", "");
-    page.chart(&chart.lying_bars("share", &names, &shares));
-    page.note(
-        "What each parameter explains by itself, corrected for chance; what they do together is in the maps below.",
-    );
+    let mut names: Vec<String> = known.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    let ranges: Vec<f64> = known.iter().map(|(.., range)| *range).collect();
+    let ranged = Chart::new("ranges", "difference between worst and best value, %", "");
+    let ranged = ranged.lying_bars("difference", &names, &ranges);
+    let mut shares: Vec<f64> = known.iter().map(|(_, share, _)| *share).collect();
+    for pair in &summary.interactions {
+        names.push(pair.parameters.join(" with "));
+        shares.push(100.0 * pair.share);
+    }
+    let shared = Chart::new("importance", "share of the variance of log times, %", "");
+    page.charts(&[shared.lying_bars("share", &names, &shares), ranged]);
+    page.note(&format!(
+        "What each parameter explains by itself, and each pair beyond that, corrected for chance; {:.0} % no parameter \
+         explains by itself. The difference is that between two times, all else equal.",
+        100.0 * summary.together.unwrap_or_default()
+    ));
 }
 
 fn effects(page: &mut Page, report: &Report, summary: &Summary) {

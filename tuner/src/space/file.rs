@@ -64,12 +64,10 @@ struct ConstraintEntry {
 pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
     let wrong = |what: String| SpaceError::Wrong(format!("{}: {what}", path.display()));
     let (builder, default) = read_limited(path).and_then(|text| parse(&text)).map_err(wrong)?;
-    let space = builder.build()?;
-    if default.is_empty() {
-        return Ok((space, None));
-    }
-    let config = space.config_of(&default).map_err(|what| wrong(format!("default: {what}")))?;
-    Ok((space, Some(config)))
+    built(&builder, &default).map_err(|error| match error {
+        SpaceError::Wrong(what) if what.starts_with("default: ") => wrong(what),
+        error => error,
+    })
 }
 
 /// Reads a space from the text of a TOML file.
@@ -80,9 +78,32 @@ pub fn parse_toml(text: &str) -> Result<SpaceBuilder, String> {
     Ok(parse(text)?.0)
 }
 
+/// Makes a space of a table of TOML, with the default configuration if it has a `[default]`.
+///
+/// # Errors
+/// Same errors as [`read_space`].
+pub fn space_of_table(table: toml::Table) -> Result<(Space, Option<Config>), SpaceError> {
+    let document = table.try_into().map_err(|error: toml::de::Error| SpaceError::Wrong(error.to_string()))?;
+    let (builder, default) = declared(document).map_err(SpaceError::Wrong)?;
+    built(&builder, &default)
+}
+
+/// Builds a space, and looks its default up.
+fn built(builder: &SpaceBuilder, default: &BTreeMap<String, Value>) -> Result<(Space, Option<Config>), SpaceError> {
+    let space = builder.build()?;
+    if default.is_empty() {
+        return Ok((space, None));
+    }
+    let config = space.config_of(default).map_err(|what| SpaceError::Wrong(format!("default: {what}")))?;
+    Ok((space, Some(config)))
+}
+
 /// Parses a space and its default.
 fn parse(text: &str) -> Result<(SpaceBuilder, BTreeMap<String, Value>), String> {
-    let document: Document = toml::from_str(text).map_err(|error| error.to_string())?;
+    declared(toml::from_str(text).map_err(|error| error.to_string())?)
+}
+
+fn declared(document: Document) -> Result<(SpaceBuilder, BTreeMap<String, Value>), String> {
     let mut builder = SpaceBuilder::new();
     for (name, value) in document.constants {
         builder = builder.constant(&name, value);

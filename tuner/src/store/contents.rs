@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Returns true if a run has this plan.
-    pub(crate) fn has_plan(&self, plan: &Plan) -> Result<bool, StoreError> {
+    pub fn has_plan(&self, plan: &Plan) -> Result<bool, StoreError> {
         Ok(!self.rows("SELECT 1 FROM runs WHERE plan = ?1", &[&json_of(plan)?], |_| Ok(()))?.is_empty())
     }
 

@@ -27,6 +27,9 @@ pub use lookup::Found;
 pub use recorder::Recorder;
 pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, RunLock, Task};
 
+/// Strategy of a run that is an imported recording, which decided nothing.
+pub const RECORDED: &str = "recorded";
+
 /// Time that a process waits for another's lock before it gives up.
 pub const WAIT: Duration = Duration::from_secs(20);
 

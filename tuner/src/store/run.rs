@@ -331,7 +331,7 @@ impl Store {
     }
 
     /// Keeps a whole run, and returns its number.
-    pub(crate) fn keep_run(
+    pub fn keep_run(
         &mut self,
         task: &Task<'_>,
         plan: &Plan,

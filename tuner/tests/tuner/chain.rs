@@ -1,17 +1,15 @@
-//! A chain of kernels from a file: what is grouped, what a step takes, and what is refused.
+//! A chain from a file: what is tuned together, what a step takes, and what is refused.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 
-use tuner::chain::{ChainFile, DeviceChain, Group, GroupEntry, Kernel};
-use tuner::compare::Plan;
-use tuner::verdict::{Side, Verdict};
-use tuner::watch::NoWatch;
-use tuner::{Config, Device, Failure, FailureKind, Outcome, SpaceBuilder, Value};
+use tuner::chain::file::ChainFile;
+use tuner::chain::{Chain, Member};
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
 
 use crate::made;
 
 /// A device that takes as many ms as the sum of its parameters, and gives so many times a launch.
-fn sum(times: usize) -> impl Device {
+pub fn sum(times: usize) -> impl Device {
     let value = |value: &Value| match value {
         Value::Int(number) => *number as f64,
         other => panic!("{other:?}"),
@@ -19,31 +17,50 @@ fn sum(times: usize) -> impl Device {
     made(move |config, launches| Outcome::Times(vec![config.0.iter().map(value).sum(); times * launches]))
 }
 
-/// A kernel with these parameters, each from 1 to `most`.
-fn kernel(name: &str, parameters: &[&str], most: i64) -> Kernel<'static> {
+/// A space with these parameters, each from 1 to `most`.
+pub fn space(parameters: &[&str], most: i64) -> Space {
     let range = |space: SpaceBuilder, name: &&str| space.range(name, 1, most, 1);
-    let space = parameters.iter().fold(SpaceBuilder::new(), range).build().unwrap();
-    let default = space.config(0);
-    Kernel { name: name.into(), device: Box::new(sum(1)), space, default }
+    parameters.iter().fold(SpaceBuilder::new(), range).build().unwrap()
 }
 
-fn together(members: &[&str], concurrent: bool) -> GroupEntry {
-    GroupEntry { name: None, together: members.iter().map(|&member| member.to_owned()).collect(), concurrent }
+/// A kernel with these parameters, each from 1 to `most`.
+pub fn kernel(name: &str, parameters: &[&str], most: i64) -> Member<'static> {
+    let (name, space) = (name.to_owned(), space(parameters, most));
+    Member { prefix: name.clone(), name, device: Box::new(sum(1)), space, default: None, apart: false }
 }
 
-fn widths(all: &[i64]) -> Vec<Config> {
-    all.iter().map(|&width| Config(vec![Value::Int(width)])).collect()
+/// Makes the chain of a file.
+pub fn chain<'d>(members: Vec<Member<'d>>, file: &str) -> Result<Chain<'d>, String> {
+    let values = BTreeMap::from([("strips".to_owned(), Value::Int(3))]);
+    Chain::new(members, &ChainFile::parse(file)?, &values)
+}
+
+pub fn ints(all: &[i64]) -> Config {
+    Config(all.iter().map(|&value| Value::Int(value)).collect())
+}
+
+/// Names of the groups, with their parameters.
+fn groups(chain: &Chain<'_>) -> Vec<(String, Vec<String>)> {
+    let names = |of: &[usize]| of.iter().map(|&place| chain.names()[place].clone()).collect();
+    chain.groups().iter().map(|group| (group.name.clone(), names(&group.parameters))).collect()
+}
+
+fn shown(groups: &[(&str, &[&str])]) -> Vec<(String, Vec<String>)> {
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    groups.iter().map(|(name, names)| ((*name).to_owned(), owned(names))).collect()
 }
 
 #[test]
 fn a_step_takes_as_long_as_its_slowest_kernel_where_they_run_at_once_and_as_all_of_them_otherwise() {
     for (concurrent, step, whole) in [(true, 4.0, 9.0), (false, 6.0, 11.0)] {
         let kernels = ["a", "b", "c"].map(|name| kernel(name, &["width"], 5)).into();
-        let mut chain = DeviceChain::new(kernels, false, &[together(&["a", "b"], concurrent)]).unwrap();
-        let configs = widths(&[4, 2, 5]);
-        assert_eq!(chain.step(&[0, 1], &configs, 2), Outcome::Times(vec![step; 2]));
-        assert_eq!(chain.step(&[2], &configs, 2), Outcome::Times(vec![5.0; 2]));
-        assert_eq!(chain.whole(&configs, 2), Outcome::Times(vec![whole; 2]));
+        let file = format!("[[group]]\ntogether = [\"a\", \"b\"]\nconcurrent = {concurrent}");
+        let mut chain = chain(kernels, &file).unwrap();
+        let [group, alone] = [0, 1].map(|at| chain.groups()[at].clone());
+        let all = ints(&[4, 2, 5]);
+        assert_eq!(chain.part(&group, all.clone()).measure(&ints(&[4, 2]), 2), Outcome::Times(vec![step; 2]));
+        assert_eq!(chain.part(&alone, all.clone()).measure(&ints(&[5]), 2), Outcome::Times(vec![5.0; 2]));
+        assert_eq!(chain.whole().measure(&all, 2), Outcome::Times(vec![whole; 2]));
     }
 }
 
@@ -51,89 +68,97 @@ fn a_step_takes_as_long_as_its_slowest_kernel_where_they_run_at_once_and_as_all_
 fn a_kernel_that_gives_another_number_of_times_than_launches_is_a_failure_with_its_name() {
     let mut kernels = vec![kernel("good", &["width"], 5), kernel("bad", &["width"], 5)];
     kernels[1].device = Box::new(sum(2));
-    let mut chain = DeviceChain::new(kernels, false, &[]).unwrap();
-    let Outcome::Failed(failure) = chain.whole(&widths(&[1, 1]), 3) else { panic!() };
+    let Outcome::Failed(failure) = chain(kernels, "").unwrap().whole().measure(&ints(&[1, 1]), 3) else { panic!() };
     assert_eq!(failure.message, "bad: 6 times for 3 launches");
+    let values = chain(vec![kernel("one", &["width"], 5)], "").unwrap().whole().measure(&ints(&[1, 1]), 1);
+    assert!(matches!(values, Outcome::Failed(Failure { kind: FailureKind::Constraint, .. })), "{values:?}");
 }
 
 #[test]
-fn a_group_takes_a_parameter_or_all_behind_a_dot_and_what_has_a_choice_is_left_alone_by_none() {
-    let names = ["cluster.block", "cluster.run", "clusters", "sort"];
-    let mut kernel = kernel("decoder", &names, 2);
-    let fixed = SpaceBuilder::new().range("only", 1, 1, 1);
-    kernel.space = names.iter().fold(fixed, |space, name| space.range(name, 1, 2, 1)).build().unwrap();
-    kernel.default = kernel.space.config(0);
-    let chain = DeviceChain::new(vec![kernel], true, &[together(&["cluster"], false)]).unwrap();
-    let groups: Vec<(&str, &[usize])> =
-        chain.groups().iter().map(|group| (group.name.as_str(), group.kernels.as_slice())).collect();
-    assert_eq!(groups, [("cluster", &[1, 2][..]), ("clusters", &[3]), ("sort", &[4])]);
+fn a_group_takes_a_parameter_or_all_behind_a_dot_and_the_rest_is_tuned_by_itself() {
+    let names = ["only", "cluster.block", "cluster.run", "clusters", "sort"];
+    let mut decoder = kernel("decoder", &names, 2);
+    (decoder.prefix, decoder.apart) = (String::new(), true);
+    let made = chain(vec![decoder], "[[group]]\ntogether = [\"cluster\"]").unwrap();
+    let expected: &[(&str, &[&str])] = &[
+        ("cluster", &["cluster.block", "cluster.run"]),
+        ("only", &["only"]),
+        ("clusters", &["clusters"]),
+        ("sort", &["sort"]),
+    ];
+    assert_eq!(groups(&made), shown(expected));
+    assert_eq!(made.space_of(&made.groups()[0]).unwrap().len(), 4);
+    // A kernel that is not apart keeps what no group takes together.
+    let made = chain(vec![kernel("k", &["a", "b", "c"], 2)], "[[group]]\ntogether = [\"k.b\"]").unwrap();
+    assert_eq!(groups(&made), shown(&[("k.b", &["k.b"]), ("k", &["k.a", "k.c"])]));
 }
 
 #[test]
 fn a_group_of_more_configurations_than_can_be_listed_is_refused() {
     // 512 · 512 are more than 200 000.
-    let refused =
-        |chain: DeviceChain<'_>| chain.space_of("g", &[0, 1]).is_err_and(|error| error.contains("more than 200000"));
+    let two = |most: i64| {
+        let kernels = ["a", "b"].map(|name| kernel(name, &["width"], most)).into();
+        let made = chain(kernels, "[[group]]\nname = \"g\"\ntogether = [\"a\", \"b\"]").unwrap();
+        made.space_of(&made.groups()[0]).map(|space| space.len())
+    };
+    assert!(two(512).unwrap_err().contains("group g has more than 200000"));
+    assert_eq!(two(20), Ok(400));
+    // Shared, there are only 512.
     let kernels = ["a", "b"].map(|name| kernel(name, &["width"], 512)).into();
-    assert!(refused(DeviceChain::new(kernels, false, &[]).unwrap()));
-    assert!(refused(DeviceChain::new(vec![kernel("both", &["a", "b"], 512)], true, &[]).unwrap()));
-    let small = DeviceChain::new(vec![kernel("both", &["a", "b"], 20)], true, &[]).unwrap();
-    assert_eq!(small.space_of("g", &[0, 1]).unwrap().len(), 400);
-    assert_eq!(small.space_of("g", &[1]).unwrap().len(), 20);
+    let made = chain(kernels, "[[shared]]\nname = \"width\"\nparameters = [\"a.width\", \"b.width\"]").unwrap();
+    assert_eq!(made.space_of(&made.groups()[0]).unwrap().len(), 512);
 }
 
 #[test]
-fn a_default_beside_kernels_of_their_own_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let read = |text: &str| {
-        let path = folder.path().join("chain.toml");
-        std::fs::write(&path, text).unwrap();
-        ChainFile::read(Path::new(&path))
-    };
-    let kernel = "[[kernel]]\nname = \"a\"\ndevice = \"replay:x\"\n";
-    assert_eq!(read(kernel).unwrap().kernels.len(), 1);
-    assert!(read(&format!("[default]\nblock = 1\n{kernel}")).unwrap_err().contains("a default of its own"));
-    assert!(read(&format!("{kernel}{kernel}")).unwrap_err().contains("two kernels"));
-}
-
-/// A device that takes one over its width, and after so many launches as long as its width.
-fn tires(mut fresh: usize) -> impl Device {
-    made(move |config, launches| {
-        let Value::Int(width) = config.0[0] else { panic!() };
-        if width == 5 {
-            return Outcome::Failed(Failure { kind: FailureKind::Launch, message: "too wide".into() });
-        }
-        let time = if fresh > 0 { 1.0 / width as f64 } else { width as f64 };
-        fresh = fresh.saturating_sub(launches);
-        Outcome::Times(vec![time; launches])
-    })
-}
-
-/// A chain of two kernels, each tuned by itself; the group of the first one chooses `width`.
-fn chosen(fresh: usize, width: i64) -> (tuner::chain::ChainDecision, Vec<String>) {
-    let mut kernels = vec![kernel("a", &["width"], 5), kernel("b", &["width"], 5)];
-    kernels[0].device = Box::new(tires(fresh));
-    let mut chain = DeviceChain::new(kernels, false, &[]).unwrap();
-    let mut asked = Vec::new();
-    let mut choose = |group: &Group, device: &mut dyn Device, default: &Config| {
-        device.measure(default, 1);
-        asked.push(group.name.clone());
-        if group.name == "a" { Config(vec![Value::Int(width)]) } else { default.clone() }
-    };
-    (chain.tune(&Plan::default(), &mut NoWatch, &mut choose).unwrap(), asked)
+fn shared_parameters_take_the_values_that_all_kernels_have() {
+    let mut kernels = vec![kernel("a", &["layout", "x"], 4), kernel("b", &["y", "layout"], 2)];
+    kernels[0].default = Some(ints(&[2, 1]));
+    kernels[1].default = Some(ints(&[1, 2]));
+    let file = "[[shared]]\nname = \"layout\"\nparameters = [\"a.layout\", \"b.layout\"]";
+    let made = chain(kernels, file).unwrap();
+    assert_eq!(made.names(), ["layout", "a.x", "b.y"]);
+    let space = made.space_of(&made.groups()[0]).unwrap();
+    // Layouts 1 and 2, four of x, two of y.
+    assert_eq!(space.len(), 16);
+    assert!(space.index_of(&ints(&[3, 1, 1])).is_none() && space.index_of(&ints(&[2, 4, 2])).is_some());
 }
 
 #[test]
-fn the_groups_choose_and_only_the_whole_chain_counts() {
-    let (decision, asked) = chosen(usize::MAX, 4);
-    assert_eq!((decision.configs, asked), (widths(&[4, 1]), vec!["a".to_owned(), "b".to_owned()]));
-    assert_eq!(decision.comparison.unwrap().judgement.verdict, Verdict::Better(Side::B));
-    // Slower in the chain than it was alone.
-    let (decision, _) = chosen(1, 4);
-    assert_eq!((decision.proposed, decision.configs), (widths(&[4, 1]), widths(&[1, 1])));
-    assert_eq!(decision.comparison.unwrap().judgement.verdict, Verdict::Better(Side::A));
-    // A proposal that the chain does not survive leaves the defaults, which need no comparison.
-    let (decision, _) = chosen(usize::MAX, 5);
-    assert_eq!((decision.configs, decision.failure.unwrap().message), (widths(&[1, 1]), "a: too wide".to_owned()));
-    assert_eq!(chosen(usize::MAX, 1).0.comparison, None);
+fn what_contradicts_itself_is_named() {
+    let two = || ["a", "b"].map(|name| kernel(name, &["width"], 5)).into();
+    for (file, part) in [
+        ("[[group]]\ntogether = [\"sort\"]", "there is no \"sort\"; there are a.width, b.width"),
+        ("[[group]]\ntogether = []", "it is empty"),
+        ("[default]\n\"a.width\" = 7", "no valid configuration has width=7"),
+        ("[default]\nwidth = 1", "there is no \"width\""),
+        ("[[shared]]\nname = \"w\"\nparameters = [\"a.w\"]", "there is no \"a.w\""),
+        ("[[shared]]\nname = \"a.width\"\nparameters = [\"b.width\"]", "the name of a kernel's parameter"),
+        ("[[constraint]]\nwhen = \"a.width > b.height\"", "b.height"),
+        ("[[constraint]]\nwhen = \"a.width > b.width\"", "the default does not meet it"),
+        ("together = 1", "unknown field"),
+        ("[[kernel]]\nname = \"a\"", "needs a name, and either a program or a recording"),
+        (
+            "[[kernel]]\nname = \"a\"\nreplay = \"x\"\n[[kernel]]\nname = \"a\"\nreplay = \"x\"",
+            "two kernels called \"a\"",
+        ),
+        ("[[workload]]\nname = \"pp\"\n[[workload]]\nname = \"pp\"", "two workloads called \"pp\""),
+        ("[[workload]]\nname = \"pp\"\nweight = -1", "the weight -1"),
+        ("[[workload]]\nname = \"pp\"\nweight = 0", "all workloads have the weight 0"),
+        (
+            "[[group]]\ntogether = [\"a\"]\nconcurrent = true\n[[group]]\ntogether = [\"a\", \"b\"]\nconcurrent = true",
+            "at once with others already",
+        ),
+    ] {
+        let refused = chain(two(), file).err().unwrap_or_default();
+        assert!(refused.contains(part), "{file}: {refused}");
+    }
+    let mut differ: Vec<Member<'_>> = two();
+    differ[1].default = Some(ints(&[2]));
+    let file = "[[shared]]\nname = \"width\"\nparameters = [\"a.width\", \"b.width\"]";
+    let refused = chain(differ, file).err().unwrap();
+    assert!(refused.contains("1 for a and 2 for b") && refused.contains("[default]"), "{refused}");
+    // The file's default decides, for both.
+    let mut differ: Vec<Member<'_>> = two();
+    differ[1].default = Some(ints(&[2]));
+    assert_eq!(*chain(differ, &format!("[default]\nwidth = 3\n{file}")).unwrap().default(), ints(&[3]));
 }

@@ -1,8 +1,9 @@
 //! Recorded spaces in other programs' forms: what real files do.
 
-use tuner::interchange::{RECORDED, import, read_recording, t4};
-use tuner::replay::Recording;
+use tuner::store::RECORDED;
 use tuner::{Config, FailureKind, Outcome, Value};
+use tuner_score::interchange::{import, read_recording, t4};
+use tuner_score::replay::Recording;
 
 use crate::store::Folder;
 

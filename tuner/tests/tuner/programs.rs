@@ -186,7 +186,11 @@ fn a_place_that_nothing_fits_is_known_before_anything_runs() {
     let program = ProgramDevice::new(&space(), "./mm {tile} {threads}");
     assert!(program.validate().unwrap_err().contains("there is no {threads}"));
     assert!(ProgramDevice::new(&space(), "{build}/mm").validate().is_err(), "there is no build");
-    assert!(ProgramDevice::new(&space(), "./mm {tile}").validate().is_ok());
+    assert!(ProgramDevice::new(&space(), "./mm {tile} $TUNE_mode").validate().is_ok());
+    let mut program = ProgramDevice::new(&space(), "./mm {tile} $TUNE_mode2");
+    assert!(program.validate().unwrap_err().contains("no command names the parameter mode"));
+    program.reads = vec!["mode".to_owned()];
+    assert!(program.validate().is_ok());
     let named = parse_toml("[[parameter]]\nname = \"build\"\nvalues = [1, 2]\n").unwrap().build().unwrap();
     let mut program = ProgramDevice::new(&named, "./mm {build}");
     assert!(program.validate().is_ok());
@@ -222,36 +226,4 @@ fn the_example_in_c_is_compiled_checked_and_tuned() {
     let tile = space.named(&evidence.chosen.config).int("tile");
     // Blocks of two are several times as slow as larger ones, which other load may hide.
     assert!(tile > 2 || evidence.verdict.contains("cannot tell"), "{}", evidence.verdict);
-}
-
-#[test]
-fn whatever_changes_the_numbers_of_a_program_is_part_of_its_workload() {
-    #[derive(clap::Parser)]
-    struct Args {
-        #[command(flatten)]
-        program: tuner::cli::ProgramArgs,
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let space = folder.path().join("space.toml");
-    std::fs::write(&space, "[[parameter]]\nname = \"tile\"\nvalues = [8, 16]\n").unwrap();
-    let parse = |more: &[&str]| {
-        let common = ["tuner", "--command", "true", "--space", space.to_str().unwrap()];
-        <Args as clap::Parser>::try_parse_from(common.iter().chain(more))
-    };
-    let workload = |more: &[&str]| parse(more).ok().unwrap().program.program().unwrap().unwrap().workload.to_string();
-    assert_eq!(workload(&["--unit", "ms"]), workload(&[]));
-    let all: Vec<String> =
-        [&[][..], &["--unit", "s"], &["--same-output"], &["--stays"], &["--regex", "a"], &["--json-pointer", "/a"]]
-            .iter()
-            .map(|more| workload(more))
-            .collect();
-    for (at, one) in all.iter().enumerate() {
-        assert!(!all[..at].contains(one), "{one}");
-    }
-    assert!(parse(&["--stays", "--unit", "s"]).is_err() && parse(&["--objective", "watt"]).is_err());
-    // Its command may name other files in another folder.
-    let folder = std::env::current_dir().unwrap().display().to_string();
-    assert_eq!(parse(&[]).ok().unwrap().program.program().unwrap().unwrap().sample, folder);
-    let alone = |option: &str, value: &str| <Args as clap::Parser>::try_parse_from(["tuner", option, value]);
-    assert!(alone("--unit", "s").is_err() && alone("--objective", "larger").is_err());
 }

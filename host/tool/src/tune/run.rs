@@ -1,112 +1,61 @@
-//! `ut-decode tune run`: find good launch parameters, and keep them.
+//! `ut-decode tune run`: finds good launch parameters of the decoder, and keeps them.
 
 use std::path::Path;
 
-use serde_json::json;
-use tuner::report::Report;
-use tuner::report::explain::explain;
-use tuner::session::Session;
-use tuner::store::{Store, Task};
-use tuner::strategy::StrategyKind;
-use tuner::{Config, tune_watched};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner_command::session::{SessionArgs, tune_target};
+use tuner_command::store::open_to_measure;
+use ut_bench::environment::watch;
+use ut_decoders::{Backend, Pipeline};
 
-use super::run_args::{Args, DeviceSpec};
-use super::store::{open, open_to_measure};
-use super::target::Target;
-use super::watcher::Watcher;
-use crate::output::{print_beside, say, write_json};
+use super::HOST;
+use super::target::{process, target_of};
+use crate::args::one_of;
 use crate::paths::Protected;
-use crate::{Failure, signals, usage};
+use crate::trial::EventsArgs;
+use crate::{Failure, usage};
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let kernels = matches!(args.backend, DeviceSpec::Decoder(backend) if backend.runs_kernels());
-    if args.pipeline.is_some() && !kernels {
-        usage("--pipeline chooses between kernels, for --backend cuda and emulated");
-    }
-    if let Some(directory) = &args.report {
-        check_report(args, directory);
-    }
-    let target = Target::of(args)?;
-    let device = &mut *target.process(args)?;
-    let budget = match &args.budget {
-        Some(budget) => budget.clone(),
-        None => target.budget.parse()?,
-    };
-    let kind = StrategyKind::default_for(target.space.len(), budget.most_evaluations());
-    let task =
-        Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
-    let (mut store, _alone) = match args.backend {
-        // A replay measures nothing.
-        DeviceSpec::Replay(_) => (open()?, None),
-        DeviceSpec::Decoder(_) => open_to_measure()?,
-    };
-    let session = Session {
-        launches: usize::from(args.launches),
-        finalists: usize::from(args.finalists),
-        default: target.default.clone(),
-        sample: target.sample.clone(),
-        seeds: if args.no_seeds { Vec::new() } else { seeds(&store, &task)? },
-        fresh: args.fresh,
-        ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
-    };
-    say(&format!(
-        "{} for {} on {}: {} configurations, {}, until {}",
-        target.tunable,
-        target.workload,
-        target.device,
-        target.space.len(),
-        session.strategy,
-        session.budget
-    ));
-    target.space.report().warnings().for_each(|warning| say(&format!("warning: {warning}")));
-    let mut watcher = Watcher::new(target.objective);
-    signals::keeps("every finished measurement is kept; the same command goes on from here");
-    let mut watch = Target::watch(args);
-    let tuning = tune_watched(&session, device, &mut store, &mut *watch, &mut |step| {
-        watcher.step(step, |config| target.space.named(config).to_string());
-        true
-    })?;
-    drop(watcher);
-    let record = store.run_record(tuning.run)?;
-    if let Some(path) = &args.json {
-        write_json(
-            path,
-            &json!({
-                "run": tuning.run,
-                "resumed": tuning.resumed,
-                "store": store.file().display().to_string(),
-                "parameters": target.space.names(),
-                "decision": tuning.evidence,
-            }),
-        )?;
-    }
-    if let Some(directory) = &args.report {
-        let report = Report::of(&record, target.default.clone());
-        let written = report.write(directory, &format!("run-{}", tuning.run));
-        let [page, ..] = written.map_err(|error| format!("{}: {error}", directory.display()))?;
-        say(&format!("report: {}", page.display()));
-    }
-    print_beside(args.json.as_deref(), &explain(&record))?;
-    Ok(())
+/// Backends that can be tuned.
+const TUNED: [Backend; 3] = [Backend::Cpu, Backend::Cuda, Backend::Emulated];
+
+/// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
+///
+/// Every measurement is kept at once: after a kill, the same command continues where it stopped. The winner of the
+/// search is measured again, taking turns with the default, and replaces it only if it is faster again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Decoder to tune: cpu, cuda (the kernels on the first NVIDIA GPU), or emulated (the kernels on the CPU, for
+    /// experiments).
+    #[arg(long, value_name = "BACKEND", default_value = "cpu", value_parser = one_of!(TUNED, Backend::name))]
+    pub backend: Backend,
+    /// Kernels of cuda and emulated: fused (two launches) or allen (seven kernels in nine launches) [default: fused on
+    /// a GPU, else allen].
+    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    pub pipeline: Option<Pipeline>,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    #[command(flatten)]
+    pub sample: EventsArgs,
 }
 
-/// Returns the chosen configuration and the runner-up of the closest match: another device, driver or version of this
-/// program.
-fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
-    // An exact match is no seed: the search has to find it again.
-    let nearest = store.find(task)?.into_iter().find(|found| found.step() > 0);
-    let Some(nearest) = nearest else { return Ok(Vec::new()) };
-    say(&format!("beginning with the best of {}: {}", nearest.device, nearest.in_words()));
-    let runner_up = nearest.evidence.runner_up.map(|contender| contender.config);
-    Ok([nearest.config].into_iter().chain(runner_up).collect())
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.pipeline.is_some() && !args.backend.runs_kernels() {
+        usage("--pipeline chooses between kernels, for --backend cuda and emulated");
+    }
+    if let Some(directory) = &args.session.report {
+        check_report(args, directory);
+    }
+    let target = target_of(args)?;
+    let device = &mut *process(args, &target)?;
+    let (mut store, _alone) = open_to_measure(&HOST)?;
+    let mut watch = watch(args.backend, args.session.watch.limits());
+    tune_target(&HOST, &args.session, &target, device, &mut store, &mut *watch)
 }
 
 /// Ends the program if the report could overwrite an input. The number of the run is not known yet, so no input may
 /// have the name of any run's report.
 fn check_report(args: &Args, directory: &Path) {
     let mut protected = Protected::inputs(&args.sample.files);
-    let recording = if let DeviceSpec::Replay(file) = &args.backend { Some(file) } else { None };
-    protected.add(args.program.space.iter().chain(recording), "which is named by another option");
     protected.add_unnamed();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(b"run-") {

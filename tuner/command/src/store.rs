@@ -1,34 +1,31 @@
-//! `ut-decode tune store`: lists, imports and prunes the tuner's runs.
+//! Lists, imports and prunes the tuner's runs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use tuner::interchange::{RECORDED, read_recording};
 use tuner::report::words::{in_words, objective_for};
 use tuner::store::contents::{Prune, RunSummary};
-use tuner::store::{Locations, RunLock, Store, StoreError};
+use tuner::store::{Locations, RECORDED, RunLock, Store, StoreError};
+use tuner_score::interchange::{import as keep_recording, read_recording};
 
-use crate::Failure;
-use crate::output::{count, print, print_beside, say, write_json};
-
-/// Name of this program, to which the stores belong.
-pub const APPLICATION: &str = "ut-decode";
+use crate::output::{count, print, say};
+use crate::{Failure, Host};
 
 /// Opens the user's store for reading.
-pub fn open_to_read() -> Result<Store, Failure> {
-    Ok(Store::open_existing(&Locations::choose(APPLICATION)?.user)?)
+pub fn open_to_read(host: &Host) -> Result<Store, Failure> {
+    Ok(Store::open_existing(&Locations::choose(host.application)?.user)?)
 }
 
 /// Opens or makes the user's store.
-pub fn open() -> Result<Store, Failure> {
-    Ok(Store::open(&Locations::choose(APPLICATION)?.user)?)
+pub fn open(host: &Host) -> Result<Store, Failure> {
+    Ok(Store::open(&Locations::choose(host.application)?.user)?)
 }
 
 /// Opens the user's store for a tuning, once no other process measures with it.
-pub fn open_to_measure() -> Result<(Store, Option<RunLock>), Failure> {
-    let store = open()?;
+pub fn open_to_measure(host: &Host) -> Result<(Store, Option<RunLock>), Failure> {
+    let store = open(host)?;
     let mut told = false;
     loop {
         match store.measure_alone() {
@@ -74,16 +71,17 @@ enum Command {
     },
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+/// Runs the command.
+pub fn run(host: &Host, args: &Args) -> Result<(), Failure> {
     match &args.command {
-        Command::List { json } => list(&open_to_read()?, json.as_deref()),
-        Command::Import { files } => import(&mut open()?, files),
+        Command::List { json } => list(host, &open_to_read(host)?, json.as_deref()),
+        Command::Import { files } => import(&mut open(host)?, files),
         Command::Prune { runs, unfinished } => {
             let prune = Prune { runs: runs.clone(), unfinished: *unfinished };
             if prune == Prune::default() {
-                crate::usage("say which runs: by number or --unfinished");
+                return Err("say which runs: by number or --unfinished".into());
             }
-            let removed = open()?.prune(&prune)?;
+            let removed = open(host)?.prune(&prune)?;
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
             match removed.len() {
                 0 => print("nothing to remove\n")?,
@@ -104,7 +102,7 @@ fn state(summary: &RunSummary) -> &'static str {
     }
 }
 
-fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
+fn list(host: &Host, store: &Store, json: Option<&Path>) -> Result<(), Failure> {
     let runs = store.runs()?;
     if let Some(path) = json {
         let runs: Vec<_> = runs
@@ -120,7 +118,7 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
                 })
             })
             .collect();
-        write_json(path, &json!({"file": store.file().display().to_string(), "runs": runs}))?;
+        (host.write_json)(path, &json!({"file": store.file().display().to_string(), "runs": runs}))?;
     }
     let mut text = format!("{}: {}\n", store.file().display(), count(runs.len(), "run"));
     for summary in &runs {
@@ -147,12 +145,12 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
             decided.unwrap_or_default()
         );
     }
-    print_beside(json, &text)
+    host.print_beside(json, &text)
 }
 
 fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
-        let measurements = tuner::interchange::import(store, &read_recording(file)?)?;
+        let measurements = keep_recording(store, &read_recording(file)?)?;
         print(&format!("{}: {}\n", file.display(), count(measurements, "new measurement")))?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `ut-decode tune explain`: the reasons of a decision.
+//! Explains the reasons of a decision.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,22 @@ use serde_json::json;
 use tuner::report::Report;
 use tuner::report::explain::explain;
 
-use crate::Failure;
-use crate::output::{print_beside, write_json};
-use crate::tune::store::open_to_read;
+use crate::store::open_to_read;
+use crate::{Failure, Host};
 
 /// Explain a decision: the configurations compared, how sure it is, and which parameters matter.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Number of the run, as `tune store list` shows it [default: the latest that decided something].
+    /// Number of the run, as `store list` shows it [default: the latest that decided something].
     run: Option<i64>,
     /// Write the decision and the effects of the parameters as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let store = open_to_read()?;
+/// Runs the command.
+pub fn run(host: &Host, args: &Args) -> Result<(), Failure> {
+    let store = open_to_read(host)?;
     let runs: Vec<_> = store.runs()?.into_iter().map(|summary| summary.record).collect();
     // The latest decision: a run that began later may have decided earlier.
     let latest = || runs.iter().filter(|run| run.decision.is_some()).max_by_key(|run| &run.finished).map(|run| run.run);
@@ -29,10 +29,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let run = run.ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?;
     let record = store.run_record(run)?;
     if let Some(path) = &args.json {
-        write_json(
-            path,
-            &json!({ "decision": record.decision, "importance": Report::of(&record, None).summary().importance }),
-        )?;
+        let summary = Report::of(&record, None).summary();
+        let value = json!({
+            "decision": record.decision, "importance": summary.importance, "interactions": summary.interactions,
+            "together": summary.together,
+        });
+        (host.write_json)(path, &value)?;
     }
-    print_beside(args.json.as_deref(), &explain(&record))
+    host.print_beside(args.json.as_deref(), &explain(&record))
 }

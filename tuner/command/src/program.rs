@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::objective::Objective;
-use crate::process::ProcessDevice;
-use crate::program::{ProgramDevice, Reading, Template, unit_ms};
-use crate::space::file::read_space;
-use crate::store::{DeviceIdentity, TunableIdentity, Workload};
-use crate::{Config, Device, Space, Value};
+use tuner::objective::Objective;
+use tuner::process::ProcessDevice;
+use tuner::program::{ProgramDevice, Reading, Template, unit_ms};
+use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
+use tuner::{Config, Device, Space, Value, read_space};
+
+use crate::Failure;
 
 /// Any program, and its parameters.
 #[derive(Clone, Debug, clap::Args, serde::Deserialize)]
@@ -19,9 +20,10 @@ use crate::{Config, Device, Space, Value};
 pub struct ProgramArgs {
     /// TOML file with the program's parameters (docs/tuning-programs.md has every key).
     #[arg(long, value_name = "FILE", requires = "command")]
+    #[serde(default)]
     pub space: Option<PathBuf>,
-    /// Program, run by the shell once per launch. {name} stands for the value of a parameter, {build} for the build's
-    /// folder; the environment has TUNE_name.
+    /// Program, run by the shell once per launch. {name} stands for the value of a parameter, also inside quotes, {build}
+    /// for the build's folder; the environment has TUNE_name.
     #[arg(long, value_name = "COMMAND", requires = "space")]
     pub command: Option<String>,
     /// Command that compiles a configuration; run once for each combination of the parameters that it names.
@@ -30,6 +32,10 @@ pub struct ProgramArgs {
     /// Command that checks a configuration; run once for each. Any exit code but 0 means a wrong result.
     #[arg(long, value_name = "COMMAND", requires = "command")]
     pub check: Option<String>,
+    /// Parameter that a program reads from its environment, as TUNE_NAME, although no command names it; repeatable.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    #[serde(default)]
+    pub reads: Vec<String>,
     /// Require the check (without one, the program) to print the same as for the default configuration.
     #[arg(long, requires = "command")]
     #[serde(default)]
@@ -52,7 +58,7 @@ pub struct ProgramArgs {
     pub objective: Objective,
     /// The program keeps running and measures on request, exchanging lines of JSON (docs/tuning-programs.md).
     #[arg(long, requires = "command",
-        conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer", "unit"])]
+        conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer", "unit", "reads"])]
     #[serde(default)]
     pub stays: bool,
     /// Name of the program in the store, in place of its command line: results are found again under another path.
@@ -62,6 +68,10 @@ pub struct ProgramArgs {
     #[arg(skip)]
     #[serde(skip)]
     pub constants: BTreeMap<String, Value>,
+    /// Space and default, instead of a file's.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub given: Option<(Space, Option<Config>)>,
 }
 
 fn ms() -> String {
@@ -83,13 +93,17 @@ pub struct Program {
 }
 
 impl ProgramArgs {
-    /// Returns the program; `None` if these options name none.
+    /// Describes the program.
     ///
     /// # Errors
-    /// If the space cannot be read, or a value cannot be kept by a store.
-    pub fn program(&self) -> Result<Option<Program>, Box<dyn std::error::Error>> {
-        let (Some(file), Some(command)) = (&self.space, &self.command) else { return Ok(None) };
-        let (space, default) = read_space(file)?;
+    /// If there is no command, the space cannot be read, or a value cannot be kept by a store.
+    pub fn program(&self) -> Result<Program, Failure> {
+        let command = self.command.as_ref().ok_or("a program has a command")?;
+        let (space, default) = match (&self.given, &self.space) {
+            (Some(given), None) => given.clone(),
+            (None, Some(file)) => read_space(file)?,
+            _ => return Err("a program has one space: a file, or in the chain's file".into()),
+        };
         let mut workload = Workload::new().with("objective", self.objective.name())?;
         // All options that change the numbers, as text, so that a reader of the store understands them.
         let texts = [
@@ -98,6 +112,7 @@ impl ProgramArgs {
             ("unit", (self.unit != "ms").then(|| self.unit.clone())),
             ("regex", self.regex.clone()),
             ("json_pointer", self.json_pointer.clone()),
+            ("reads", (!self.reads.is_empty()).then(|| self.reads.join(" "))),
         ];
         for (name, text) in texts {
             if let Some(text) = text {
@@ -112,13 +127,13 @@ impl ProgramArgs {
                 workload = workload.with(name, true)?;
             }
         }
-        let model = crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned());
+        let model = tuner::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned());
         let device = DeviceIdentity {
             sm_count: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
             compute_capability: std::env::consts::ARCH.to_owned(),
             ..DeviceIdentity::named(model, "program")
         };
-        Ok(Some(Program {
+        Ok(Program {
             device,
             tunable: TunableIdentity::new(self.name.as_ref().unwrap_or(command), 1),
             workload,
@@ -126,7 +141,7 @@ impl ProgramArgs {
             space,
             default,
             objective: self.objective,
-        }))
+        })
     }
 
     /// Makes the device of a program.
@@ -134,11 +149,7 @@ impl ProgramArgs {
     /// # Errors
     /// If a place in a command is unknown, a pattern or pointer is wrong, options contradict each other, or a program
     /// that stays does not start.
-    pub fn device(
-        &self,
-        program: &Program,
-        time_out: Duration,
-    ) -> Result<Box<dyn Device + Send>, Box<dyn std::error::Error>> {
+    pub fn device(&self, program: &Program, time_out: Duration) -> Result<Box<dyn Device + Send>, Failure> {
         let text = self.command.as_deref().unwrap_or_default();
         if self.stays {
             if !matches!(program.objective, Objective::Time | Objective::Smaller) {
@@ -150,10 +161,14 @@ impl ProgramArgs {
             command.arg("-c").arg(text);
             command.envs(self.constants.iter().map(|(name, value)| (format!("TUNE_{name}"), value.to_string())));
             let mut device = ProcessDevice::new(program.device.name.as_str(), command, time_out);
+            if program.objective == Objective::Time {
+                device = device.with_times();
+            }
             device.start()?;
             return Ok(Box::new(device));
         }
         let mut device = ProgramDevice::new(&program.space, text);
+        device.reads.clone_from(&self.reads);
         device.constants.clone_from(&self.constants);
         device.build = self.build.as_deref().map(Template::new);
         device.check = self.check.as_deref().map(Template::new);

@@ -4,11 +4,11 @@
 //! more than once: its samples are joined, a later failure replaces them, and later times replace a failure.
 
 use serde_json::Value as Json;
+use tuner::program::unit_ms;
+use tuner::{FailureKind, Outcome, Value};
 
 use super::{Ordered, Rows, failed, times_of, value_of};
-use crate::program::unit_ms;
 use crate::replay::Recording;
-use crate::{FailureKind, Outcome, Value};
 
 #[derive(serde::Deserialize)]
 struct File {

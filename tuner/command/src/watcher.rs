@@ -13,9 +13,12 @@ pub struct Watcher {
     best: f64,
     replayed: usize,
     phase: Phase,
+    /// State of a busy machine that was told.
+    trouble: String,
 }
 
 impl Watcher {
+    /// Begins to show a tuning with this objective.
     pub fn new(objective: Objective) -> Self {
         Self {
             objective,
@@ -23,9 +26,11 @@ impl Watcher {
             best: f64::INFINITY,
             replayed: 0,
             phase: Phase::Searching,
+            trouble: String::new(),
         }
     }
 
+    /// Shows a step; `words` describes a configuration.
     pub fn step(&mut self, step: &Step<'_>, words: impl Fn(&Config) -> String) {
         if step.replayed {
             self.replayed += 1;
@@ -37,6 +42,12 @@ impl Watcher {
             let (run, replayed) = (step.run, self.replayed);
             self.bar.say(&format!("continuing run {run}: {replayed} measurements were already made"));
             self.replayed = 0;
+        }
+        if let Some(trouble) = step.trouble
+            && (self.trouble.is_empty() || step.phase == Phase::Waiting && self.trouble != trouble)
+        {
+            trouble.clone_into(&mut self.trouble);
+            self.bar.say(&format!("warning: {trouble}"));
         }
         let left = step.left_ms.map_or_else(String::new, |ms| format!(", {} left", seconds(ms / 1e3)));
         if let Some((config, time)) = step.best

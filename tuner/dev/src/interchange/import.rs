@@ -1,12 +1,10 @@
 //! Keeps recordings in a store, as runs that decided nothing.
 
-use crate::Outcome;
-use crate::fnv::Fnv;
-use crate::replay::Recording;
-use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, Task, TunableIdentity, Workload};
+use tuner::Outcome;
+use tuner::fnv::Fnv;
+use tuner::store::{DeviceIdentity, Observation, Plan, RECORDED, Store, StoreError, Task, TunableIdentity, Workload};
 
-/// Strategy of a run that is an imported recording.
-pub const RECORDED: &str = "recorded";
+use crate::replay::Recording;
 
 /// Returns a hash of a recording's contents (64-bit FNV-1a, in hexadecimal).
 pub fn fingerprint(recording: &Recording) -> String {

@@ -4,9 +4,9 @@
 //! order: `status` (`ok`, `compile`, `runtime` or `invalid`), `mean_ms`, and the names of the parameters. The columns
 //! `median_ms,min_ms,sd_ms,n,compile_ms` are not read; `n` stands behind `status`.
 
+use tuner::{Failure, FailureKind, Outcome, SpaceError, Value};
+
 use crate::replay::Recording;
-use crate::space::SpaceError;
-use crate::{Failure, FailureKind, Outcome, Value};
 
 /// Columns that are no parameters.
 const KNOWN: [&str; 7] = ["status", "mean_ms", "median_ms", "min_ms", "sd_ms", "n", "compile_ms"];
@@ -73,7 +73,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
         SpaceError::DuplicateRow { first, second } => {
             format!("lines {} and {} hold the same configuration", at_line[first], at_line[second])
         }
-        SpaceError::Wrong(what) => what,
+        error => error.to_string(),
     })
 }
 

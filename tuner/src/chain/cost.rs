@@ -86,8 +86,7 @@ pub fn measure(
         }
     }
     if round < 2 && rounds > 0 && times.iter().flatten().any(Result::is_ok) {
-        let state = watch.look().in_words();
-        return Err(format!("cannot tell what the sets cost: {state}; try again when this machine is quiet"));
+        return Err(format!("cannot tell what the sets cost: {}", watch.look().trouble(&limits)));
     }
     let mut failures = Vec::new();
     let mut errors = Vec::new();

@@ -1,8 +1,7 @@
 //! A recorded space as a device, so that tuning can be tested without the GPU that was recorded.
 
-use crate::space::{ConfigIndex, Space};
-use crate::strategy::draw::mix;
-use crate::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner::strategy::draw::mix;
+use tuner::{Config, ConfigIndex, Device, Failure, FailureKind, Outcome, Space, SpaceError, Value};
 
 pub use super::replay_csv::parse_csv;
 
@@ -30,7 +29,7 @@ impl Recording {
         names: &[String],
         rows: &[Vec<Value>],
         outcomes: Vec<Outcome>,
-    ) -> Result<Self, crate::SpaceError> {
+    ) -> Result<Self, SpaceError> {
         let (space, indices) = Space::recorded(names, rows)?;
         let mut placed: Vec<Option<Outcome>> = vec![None; outcomes.len()];
         for (outcome, index) in outcomes.into_iter().zip(indices) {

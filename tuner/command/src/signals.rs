@@ -15,11 +15,15 @@ static GENTLY: AtomicBool = AtomicBool::new(false);
 #[cfg(unix)]
 const PATIENCE: Duration = Duration::from_millis(700);
 
+/// Removes what a program leaves unfinished, set by [`prepare`].
+static AT_END: Mutex<fn()> = Mutex::new(|| ());
+
 /// Announces that the command looks at [`interrupted`] and ends by itself.
 pub fn end_gently() {
     GENTLY.store(true, Ordering::SeqCst);
 }
 
+/// Returns true once a signal came.
 pub fn interrupted() -> bool {
     SIGNAL.load(Ordering::SeqCst) != 0
 }
@@ -28,7 +32,9 @@ pub fn interrupted() -> bool {
 pub fn end() -> ! {
     // First, so that nothing that is measured outlives this process, or is recorded as failed because it was ended.
     tuner::process::end_all();
-    ut_files::remove_unfinished();
+    if let Ok(remove) = AT_END.lock().map(|at_end| *at_end) {
+        remove();
+    }
     #[cfg(unix)]
     say_what_was_done();
     #[cfg(unix)]
@@ -37,12 +43,16 @@ pub fn end() -> ! {
     std::process::exit(1)
 }
 
-/// Makes writes beyond the limit on file sizes errors, and removes unfinished files when a signal ends the program.
+/// Makes writes beyond the limit on file sizes errors, and calls `at_end` when a signal ends the program, to remove
+/// unfinished files.
 #[cfg(unix)]
-pub fn prepare() {
+pub fn prepare(at_end: fn()) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
 
+    if let Ok(mut set) = AT_END.lock() {
+        *set = at_end;
+    }
     // SAFETY: to ignore a signal installs no handler, so no code of ours can run inside one.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     // A signal that is ignored, as SIGHUP under nohup, stays ignored.
@@ -93,6 +103,7 @@ pub fn keeps(what: &'static str) {
     }
 }
 
+/// Says nothing at a stop: another process speaks for this one.
 pub fn be_silent() {
     SILENT.store(true, Relaxed);
 }
@@ -115,4 +126,4 @@ fn say_what_was_done() {
 }
 
 #[cfg(not(unix))]
-pub fn prepare() {}
+pub fn prepare(_: fn()) {}

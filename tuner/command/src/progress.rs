@@ -26,6 +26,7 @@ impl Progress {
         Self { bar, start: Instant::now(), shown: !stderr().is_terminal() || is_quiet() }
     }
 
+    /// Fills the bar up to a position.
     pub fn set(&mut self, position: u64) {
         if !self.shown && self.start.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -39,6 +40,7 @@ impl Progress {
         self.bar.set_message(text.to_owned());
     }
 
+    /// Prints a line above the bar.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| say(line));
     }

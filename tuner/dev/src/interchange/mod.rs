@@ -14,10 +14,11 @@ use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-pub use import::{RECORDED, fingerprint, import, workload_of};
+pub use import::{fingerprint, import, workload_of};
 
-use super::replay::{Recording, parse_csv};
-use super::{Failure, FailureKind, Outcome, Value};
+use tuner::{Failure, FailureKind, Outcome, Value};
+
+use crate::replay::{Recording, parse_csv};
 
 /// Largest size of a file, also after unpacking: a recorded space has some MB.
 const LARGEST: u64 = 256 << 20;

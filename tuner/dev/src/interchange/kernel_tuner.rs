@@ -11,10 +11,10 @@
 //! Times are ms.
 
 use serde_json::{Map, Value as Json};
+use tuner::{FailureKind, Outcome, Value};
 
 use super::{Ordered, Rows, failed, times_of, value_of};
 use crate::replay::Recording;
-use crate::{FailureKind, Outcome, Value};
 
 /// Time that old versions wrote for a failure.
 const NO_TIME: f64 = 1e20;

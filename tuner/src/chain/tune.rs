@@ -1,0 +1,352 @@
+//! Tunes a chain: its groups one by one, then the whole, for each workload; and one set for all workloads.
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::{Costs, Mix, measure};
+use super::workloads::Matrix;
+use super::{Chain, Group};
+use crate::budget::Budget;
+use crate::compare::{self, Comparison, compare};
+use crate::session::{Progress, Session};
+use crate::store::{DeviceIdentity, Evidence, Finding, Kept, Plan, Store, Task, TunableIdentity, Workload};
+use crate::strategy::StrategyKind;
+use crate::tune_watched;
+use crate::verdict::{Side, Verdict};
+use crate::watch::Watch;
+use crate::{Config, Device, Failure, Outcome, Space};
+
+/// Launches of the defaults where nothing is compared with them, for their times.
+const LAUNCHES: usize = 5;
+
+/// Settings of the tuning of a chain.
+pub struct Settings<'a> {
+    /// Plan of the comparison of the whole chain, with the seed of all random choices.
+    pub plan: compare::Plan,
+    /// Budget of each group's search.
+    pub budget: Budget,
+    /// Rounds in which all sets are measured on all workloads.
+    pub rounds: usize,
+    /// Keeps the one set for all workloads if it is better than the default; see [`Matrix`].
+    pub for_all: Option<ForAll>,
+    /// Makes a watch over the machine.
+    pub watch: &'a dyn Fn() -> Box<dyn Watch>,
+}
+
+/// Rule by which one set is chosen for all workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForAll {
+    /// Smallest weighted mean of the costs beyond each workload's best.
+    Mean,
+    /// Smallest worst cost beyond a workload's best.
+    Worst,
+}
+
+/// Chain for one workload, with its identity in a store.
+pub struct Subject<'d> {
+    /// Chain.
+    pub chain: Chain<'d>,
+    /// Name of the workload; empty without workloads.
+    pub load: String,
+    /// Weight of the workload.
+    pub weight: f64,
+    /// Device that measures.
+    pub device: DeviceIdentity,
+    /// Name of the chain.
+    pub tunable: TunableIdentity,
+    /// Key of what is found.
+    pub workload: Workload,
+    /// Measured sample, where the workload does not name it.
+    pub sample: String,
+    /// All configurations, if they can be listed.
+    pub space: Option<Space>,
+}
+
+/// Search of a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupTuning {
+    /// Name of the group.
+    pub group: String,
+    /// Number of configurations.
+    pub configurations: usize,
+    /// Names of its parameters.
+    pub parameters: Vec<String>,
+    /// Number of the run in the store.
+    pub run: i64,
+    /// Decision of the search.
+    pub decision: Evidence,
+}
+
+/// Result of a chain on one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChainTuning {
+    /// Chain and workload.
+    pub what: String,
+    /// Name of the workload; empty without workloads.
+    pub load: String,
+    /// Searches of the groups.
+    pub groups: Vec<GroupTuning>,
+    /// Names of the chain's parameters.
+    pub parameters: Vec<String>,
+    /// Default.
+    pub default: Config,
+    /// Values that the groups chose.
+    pub proposed: Config,
+    /// Configuration to use: what was proposed if the whole chain is faster with it, else the default.
+    pub chosen: Config,
+    /// Comparison of the whole chain with the default (A) and as proposed (B); `None` if both are equal.
+    pub comparison: Option<Comparison>,
+    /// Failure of the chain as proposed.
+    pub failure: Option<Failure>,
+    /// Median times in ms of kernels and concurrent steps in the whole chain: with the default, and as proposed.
+    pub times: Vec<(String, Option<f64>, Option<f64>)>,
+    /// Verdict that the store keeps, and the number of its run.
+    pub kept: Option<(i64, String)>,
+}
+
+/// Searches one group; also returns false if the search could not tell.
+fn tune_group(
+    subject: &mut Subject<'_>,
+    group: &Group,
+    space: &Space,
+    store: &mut Store,
+    settings: &Settings<'_>,
+    tell: &mut dyn FnMut(&Progress<'_>, &Space) -> bool,
+) -> Result<(GroupTuning, bool), String> {
+    let all = subject.chain.default().clone();
+    let part = TunableIdentity { name: format!("{}: {}", subject.tunable.name, group.name), ..subject.tunable.clone() };
+    let task = Task { device: &subject.device, tunable: &part, workload: &subject.workload, space };
+    let strategy = StrategyKind::default_for(space.len(), settings.budget.most_evaluations());
+    let mut session = Session {
+        default: Some(subject.chain.of_group(&all, group)),
+        sample: subject.sample.clone(),
+        ..Session::new(task, strategy, settings.plan.seed, settings.budget.clone())
+    };
+    session.rounds.rules.method = settings.plan.rules.method;
+    let mut device = subject.chain.part(group, all);
+    let mut tell = |step: &Progress<'_>| tell(step, space);
+    let tuning = tune_watched(&session, &mut device, store, &mut *(settings.watch)(), &mut tell);
+    let tuning = tuning.map_err(|error| format!("{}: {error}", group.name))?;
+    let found = GroupTuning {
+        group: group.name.clone(),
+        configurations: space.len(),
+        parameters: space.names(),
+        run: tuning.run,
+        decision: tuning.evidence,
+    };
+    Ok((found, tuning.decided))
+}
+
+/// Tunes the groups of a chain, judges the whole, and keeps the result. `tell` hears the name and the space of a group
+/// when it begins, and its progress, and ends the tuning by returning false.
+///
+/// # Errors
+/// If a group has too many configurations, the chain fails with its defaults, or the store cannot be written.
+pub fn tune_chain(
+    subject: &mut Subject<'_>,
+    store: &mut Store,
+    settings: &Settings<'_>,
+    tell: &mut dyn FnMut(&str, Option<&Progress<'_>>, &Space) -> bool,
+) -> Result<ChainTuning, String> {
+    let default = subject.chain.default().clone();
+    let mut spaces = Vec::new();
+    for group in subject.chain.groups().to_vec() {
+        let space = subject.chain.space_of(&group)?;
+        spaces.extend((space.len() > 1).then_some((group, space)));
+    }
+    let (mut groups, mut proposed, mut all_decided) = (Vec::new(), default.clone(), true);
+    for (group, space) in &spaces {
+        tell(&group.name, None, space);
+        let mut hear = |step: &Progress<'_>, space: &Space| tell(&group.name, Some(step), space);
+        let (found, decided) = tune_group(subject, group, space, store, settings, &mut hear)?;
+        all_decided &= decided;
+        let put = subject.chain.put(&proposed, group, &found.decision.chosen.config);
+        proposed = put.ok_or_else(|| format!("group {}: another space was tuned before", group.name))?;
+        groups.push(found);
+    }
+    let (mut comparison, mut failure, mut chosen, mut samples) = (None, None, default.clone(), Vec::new());
+    if proposed == default {
+        match subject.chain.whole().measure(&default, LAUNCHES) {
+            Outcome::Times(times) => samples.push((default.clone(), times)),
+            Outcome::Failed(failure) => {
+                return Err(format!("the chain fails with its defaults: {}", failure.message));
+            }
+        }
+    } else {
+        let watch = &mut *(settings.watch)();
+        match compare(&mut subject.chain.whole(), &default, &proposed, &settings.plan, watch) {
+            Ok(found) => {
+                if found.judgement.verdict == Verdict::Better(Side::B) {
+                    chosen = proposed.clone();
+                }
+                comparison = Some(found);
+            }
+            Err(dropped) if dropped.side == 0 => {
+                return Err(format!("the chain fails with its defaults: {}", dropped.failure.message));
+            }
+            // The chain fails as proposed: the defaults stay.
+            Err(dropped) => failure = Some(dropped.failure),
+        }
+    }
+    let finding = Finding {
+        plan: Plan {
+            strategy: "groups".to_owned(),
+            seed: settings.plan.seed,
+            budget: settings.budget.to_string(),
+            ..Plan::default()
+        },
+        default: default.clone(),
+        proposed: proposed.clone(),
+        samples,
+        failed: failure.iter().map(|failure| (proposed.clone(), failure.clone())).collect(),
+        launches: comparison.iter().map(|c| c.judgement.kept + c.judgement.discarded).sum(),
+        comparison: comparison.clone(),
+        stopped: "the whole chain was compared".to_owned(),
+    };
+    // Where a search could not tell, the default was not shown to be best.
+    let tells = all_decided || comparison.is_some();
+    let kept = if tells { keep(subject, store, &subject.workload, &finding)? } else { None };
+    let [of_default, of_proposed] = [&default, &proposed].map(|config| subject.chain.times_of(config));
+    let names = if of_default.is_empty() { &of_proposed } else { &of_default };
+    let time = |times: &[(String, f64)], at: usize| times.get(at).map(|(_, time)| *time);
+    let row = |(at, (name, _)): (usize, &(String, f64))| (name.clone(), time(&of_default, at), time(&of_proposed, at));
+    Ok(ChainTuning {
+        what: format!("{} for {}", subject.tunable, subject.workload),
+        load: subject.load.clone(),
+        groups,
+        parameters: subject.chain.names().to_vec(),
+        times: names.iter().enumerate().map(row).collect(),
+        default,
+        proposed,
+        chosen,
+        comparison,
+        failure,
+        kept: kept.map(|kept| (kept.run, kept.verdict)),
+    })
+}
+
+/// Keeps a finding about the whole chain.
+fn keep(
+    subject: &Subject<'_>,
+    store: &mut Store,
+    workload: &Workload,
+    finding: &Finding,
+) -> Result<Option<Kept>, String> {
+    let names = subject.chain.names();
+    // Without the product of all spaces, the space has the two configurations that were compared.
+    let mut rows = vec![finding.default.0.clone(), finding.proposed.0.clone()];
+    rows.dedup();
+    let space = match &subject.space {
+        Some(space) => space.clone(),
+        None => Space::recorded(names, &rows).map_err(|error| error.to_string())?.0,
+    };
+    let task = Task { device: &subject.device, tunable: &subject.tunable, workload, space: &space };
+    store.keep(&task, finding).map_err(|error| error.to_string())
+}
+
+/// Costs of the sets on all workloads, and what follows from them. Times that cannot be told from the default's count
+/// as equal to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AllTuning {
+    /// Times of the sets, of which the first is the default.
+    pub matrix: Matrix,
+    /// Relative standard error of a time; the median over all.
+    pub error: f64,
+    /// Set, workload and failure of each missing time.
+    pub failures: Vec<(usize, usize, Failure)>,
+    /// Weights of the workloads.
+    pub weights: Vec<f64>,
+    /// Set with the smallest weighted mean of the costs beyond the best, and that mean.
+    pub mean: (usize, f64),
+    /// Set with the smallest worst cost beyond the best, and that cost.
+    pub worst: (usize, f64),
+    /// Set for each workload.
+    pub of_workload: Vec<usize>,
+    /// Decision that the store keeps for all workloads, if it was asked for.
+    pub kept: Option<String>,
+}
+
+/// Measures the default and the sets that each workload's tuning proposed on all workloads, and chooses one for each
+/// and one for all. `any` is the key of the set for all. `tick` is told how many rounds are over.
+///
+/// # Errors
+/// If the chains have other parameters or defaults, no set runs everywhere, or the store cannot be written.
+pub fn tune_for_all(
+    subjects: &mut [Subject<'_>],
+    tunings: &[ChainTuning],
+    any: &Workload,
+    store: &mut Store,
+    settings: &Settings<'_>,
+    tick: impl FnMut(usize),
+) -> Result<AllTuning, String> {
+    let default = tunings.first().map(|tuning| tuning.default.clone()).ok_or("there is no workload")?;
+    if tunings.iter().any(|tuning| tuning.default != default) {
+        return Err("the defaults differ by workload: one set for all cannot be compared with one default".to_owned());
+    }
+    let mut sets = vec![default.clone()];
+    for set in tunings.iter().flat_map(|tuning| [&tuning.chosen, &tuning.proposed]) {
+        sets.extend((!sets.contains(set)).then(|| set.clone()));
+    }
+    let weights: Vec<f64> = subjects.iter().map(|subject| subject.weight).collect();
+    let names: Vec<String> = subjects.iter().map(|subject| subject.load.clone()).collect();
+    let mut wholes: Vec<_> = subjects.iter_mut().map(|subject| subject.chain.whole()).collect();
+    let mut parts: Vec<(String, &mut dyn Device)> = Vec::new();
+    for (name, whole) in names.into_iter().zip(&mut wholes) {
+        parts.push((name, whole));
+    }
+    let costs = measure(&mut parts, &sets, settings.rounds, settings.plan.seed, &mut *(settings.watch)(), tick)?;
+    let shown = costs.shown();
+    let (mean, worst, of_workload) = (shown.by_mean(&weights)?, shown.by_worst()?, shown.of_workload()?);
+    let set = match settings.for_all {
+        None => None,
+        Some(ForAll::Mean) => Some(mean.0),
+        Some(ForAll::Worst) => Some(worst.0),
+    };
+    let mut kept = None;
+    if let Some(set) = set {
+        let units: Vec<f64> = costs.matrix.times[0].iter().map(|time| time.unwrap_or(1.0)).collect();
+        let mut mix = Mix::new(&mut parts, &weights, &units);
+        let compared = if set == 0 {
+            None
+        } else {
+            let found = compare(&mut mix, &default, &sets[set], &settings.plan, &mut *(settings.watch)());
+            Some(found.map_err(|dropped| dropped.failure.message)?)
+        };
+        drop(parts);
+        drop(wholes);
+        kept = Some(match compared {
+            None => "nothing: the default is the best one for all".to_owned(),
+            Some(comparison) => keep_for_all(&subjects[0], any, store, settings, &default, &sets[set], comparison)?,
+        });
+    }
+    let Costs { matrix, error, failures } = costs;
+    Ok(AllTuning { matrix, error, failures, weights, mean, worst, of_workload, kept })
+}
+
+/// Keeps the comparison of one set for all with the default.
+fn keep_for_all(
+    subject: &Subject<'_>,
+    any: &Workload,
+    store: &mut Store,
+    settings: &Settings<'_>,
+    default: &Config,
+    set: &Config,
+    comparison: Comparison,
+) -> Result<String, String> {
+    let finding = Finding {
+        plan: Plan {
+            strategy: "one for all workloads".to_owned(),
+            seed: settings.plan.seed,
+            budget: settings.budget.to_string(),
+            ..Plan::default()
+        },
+        default: default.clone(),
+        proposed: set.clone(),
+        samples: Vec::new(),
+        failed: Vec::new(),
+        launches: comparison.judgement.kept + comparison.judgement.discarded,
+        comparison: Some(comparison),
+        stopped: "it was compared with the default".to_owned(),
+    };
+    let kept = keep(subject, store, any, &finding)?;
+    Ok(kept.map_or_else(|| "nothing".to_owned(), |kept| format!("run {}: {}", kept.run, kept.verdict)))
+}
