@@ -38,48 +38,77 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// `ELEMENTS` floats.
     type F: Copy;
 
+    // Constants and integers.
+
+    /// Returns a vector whose elements are all `value`.
     fn splat(self, value: u32) -> Self::U;
-    fn splat_f(self, value: f32) -> Self::F;
+    /// Returns `a + b`, modulo 2³².
     fn add(self, a: Self::U, b: Self::U) -> Self::U;
+    /// Returns `a - b`, modulo 2³².
     fn sub(self, a: Self::U, b: Self::U) -> Self::U;
+    /// Returns the bits that both have.
     fn and(self, a: Self::U, b: Self::U) -> Self::U;
+    /// Returns the bits that one of the two has.
     fn xor(self, a: Self::U, b: Self::U) -> Self::U;
+    /// Returns the smaller of two unsigned words.
     fn min(self, a: Self::U, b: Self::U) -> Self::U;
+    /// Returns the larger of two unsigned words.
     fn max(self, a: Self::U, b: Self::U) -> Self::U;
+    /// Shifts all elements `N` bits to the left, and zeros in.
     fn shl<const N: u32>(self, a: Self::U) -> Self::U;
+    /// Shifts all elements `N` bits to the right, and zeros in.
     fn shr<const N: u32>(self, a: Self::U) -> Self::U;
-    /// All ones where bit 31 is set, else 0.
+    /// Returns all ones where bit 31 is set, else 0.
     fn spread_sign(self, a: Self::U) -> Self::U;
-    /// a * b of elements below 2^15; anything for others.
+    /// Returns `a * b` of elements below 2¹⁵; anything for others.
     fn mul_small(self, a: Self::U, b: Self::U) -> Self::U;
+
+    // Comparisons: element i decides bit i of the result; higher bits are 0.
+
+    /// Returns the bits of the elements that are equal.
     fn eq(self, a: Self::U, b: Self::U) -> u32;
-    /// A bit an element: a <= b, of elements below 2^31; anything for others.
+    /// Returns the bits of the elements with `a <= b`, of elements below 2³¹; anything for others.
     fn le(self, a: Self::U, b: Self::U) -> u32;
-    /// Element i: the sum of elements 0 to i.
-    fn prefix_sum(self, a: Self::U) -> Self::U;
-    /// The last element in all.
-    fn spread_last(self, a: Self::U) -> Self::U;
-    /// Converts to floats; exact for elements below 2^24, anything for others.
-    fn to_float(self, a: Self::U) -> Self::F;
-    /// Truncates elements from 0 to 2^24; for others the result is arbitrary.
-    fn truncate(self, a: Self::F) -> Self::U;
-    fn add_f(self, a: Self::F, b: Self::F) -> Self::F;
-    fn sub_f(self, a: Self::F, b: Self::F) -> Self::F;
-    fn mul_f(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a / b, rounded as IEEE 754 says.
-    fn div_f(self, a: Self::F, b: Self::F) -> Self::F;
-    fn bits(self, a: Self::F) -> Self::U;
-    fn float_of(self, a: Self::U) -> Self::F;
-    /// `yes` where bit 31 of `sign` is set, else `no`.
-    fn select_by_sign(self, sign: Self::U, yes: Self::F, no: Self::F) -> Self::F;
-    /// Element i: element i-1 of `v`; element 0: the last one of `before`.
-    fn shift_in(self, before: Self::U, v: Self::U) -> Self::U;
-    /// The elements whose bit is set; 0 in the others.
-    fn keep(self, v: Self::U, bits: u32) -> Self::U;
-    /// A bit an element: not a < b.
+    /// Returns the bits of the elements with not `a < b`: also of those that are no numbers.
     fn not_less(self, a: Self::F, b: Self::F) -> u32;
-    /// Bits for those of 64 counts that are not 0, and for those above `few`.
+    /// Returns the bits of those of 64 counts that are not 0, and of those above `few`.
     fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64);
+
+    // Elements that depend on others of the vector.
+
+    /// Returns in element i the sum of elements 0 to i, modulo 2³².
+    fn prefix_sum(self, a: Self::U) -> Self::U;
+    /// Returns the last element in all.
+    fn spread_last(self, a: Self::U) -> Self::U;
+    /// Returns in element i element i − 1 of `v`, and in element 0 the last one of `before`.
+    fn shift_in(self, before: Self::U, v: Self::U) -> Self::U;
+    /// Returns the elements whose bit is set, and 0 in the others.
+    fn keep(self, v: Self::U, bits: u32) -> Self::U;
+
+    // Floats, rounded as IEEE 754 says: the same bits as one operation at a time.
+
+    /// Returns a vector whose elements are all `value`.
+    fn splat_f(self, value: f32) -> Self::F;
+    /// Converts to floats; exact for elements below 2²⁴, anything for others.
+    fn to_float(self, a: Self::U) -> Self::F;
+    /// Truncates elements from 0 to 2²⁴; anything for others.
+    fn truncate(self, a: Self::F) -> Self::U;
+    /// Returns `a + b`.
+    fn add_f(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Returns `a - b`.
+    fn sub_f(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Returns `a * b`.
+    fn mul_f(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Returns `a / b`.
+    fn div_f(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Returns the floats' bits.
+    fn bits(self, a: Self::F) -> Self::U;
+    /// Returns the floats that have these bits.
+    fn float_of(self, a: Self::U) -> Self::F;
+    /// Returns `yes` where bit 31 of `sign` is set, else `no`.
+    fn select_by_sign(self, sign: Self::U, yes: Self::F, no: Self::F) -> Self::F;
+
+    // Memory. Nothing needs alignment.
 
     /// Prefetches the cache line at `at`, which may be anywhere.
     fn prefetch(self, at: *const u8);
@@ -106,22 +135,22 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// # Safety
     /// `ELEMENTS` words can be written.
     unsafe fn compress_store(self, to: *mut u32, v: Self::U, bits: u32);
-    /// `window[index % WINDOW]`
+    /// Returns `window[index % WINDOW]`.
     ///
     /// # Safety
     /// `WINDOW` words can be read; if that is more than 32, those that are named.
     unsafe fn lookup_window(self, window: *const u32, index: Self::U) -> Self::U;
-    /// `table[index % 16]`
+    /// Returns `table[index % 16]`.
     ///
     /// # Safety
     /// 16 words can be read.
     unsafe fn lookup_16(self, table: *const u32, index: Self::U) -> Self::U;
-    /// `table[index % 16]` of a table whose second half is like the first.
+    /// Returns `table[index % 16]`, of a table whose second half is like the first.
     ///
     /// # Safety
     /// 16 words can be read.
     unsafe fn lookup_8(self, table: *const u32, index: Self::U) -> Self::U;
-    /// `table[index]`
+    /// Returns `table[index]`.
     ///
     /// # Safety
     /// Those words can be read.
