@@ -39,41 +39,6 @@ pub enum Shuffle {
     Xor(u32),
 }
 
-macro_rules! methods {
-    ($($(#[$doc:meta])* $name:ident<$bound:ident>($($argument:ident: $t:ty),*) $result:ty => |$own:ident| $body:expr;)*) => {$(
-        $(#[$doc])*
-        #[track_caller]
-        #[inline(always)]
-        fn $name<T: $bound>(&self, $($argument: $t),*) -> $result {
-            let $own = self;
-            $body
-        }
-    )*};
-}
-
-macro_rules! updates {
-    ($update:ident($view:ident: $t:ty) $add:ident $min:ident $max:ident $and:ident $or:ident $exch:ident $cas:ident) => {
-        methods! {
-            /// Adds to element `i`; integers wrap. Like all atomics, returns the value before.
-            $add<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Add(value));
-            /// Lowers element `i` to `value`, if that is smaller.
-            $min<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Min(value));
-            /// Raises element `i` to `value`, if that is larger.
-            $max<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Max(value));
-            /// Clears the bits of element `i` that `value` lacks.
-            $and<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::And(value));
-            /// Sets the bits of element `i` that `value` has.
-            $or<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Or(value));
-            /// Replaces element `i`.
-            $exch<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Exchange(value));
-            /// Replaces element `i` by `new` if it equals `expected` bit for bit.
-            $cas<AtomicScalar>($view: $t, i: u32, expected: T, new: T) T => |own| {
-                own.$update($view, i, Update::CompareExchange { expected, new })
-            };
-        }
-    };
-}
-
 /// Operations of a thread of a block. Methods record the caller's place in the source for the executor's messages.
 ///
 /// **Collectives** (`*_sync`): the caller is in `mask`, and all warp lanes of `mask` must call the same collective, at
@@ -93,64 +58,86 @@ macro_rules! updates {
 /// proves that; a block number does not. Wait in a loop of [`atomic_load`](Self::atomic_load) and
 /// [`pause`](Self::pause).
 pub trait Block {
-    /// Thread number in x.
+    /// Returns the thread's number in x.
     fn thread_idx_x(&self) -> u32;
-    /// Thread number in y.
+
+    /// Returns the thread's number in y.
     fn thread_idx_y(&self) -> u32;
-    /// Threads of the block in x.
+
+    /// Returns the number of threads of the block in x.
     fn block_dim_x(&self) -> u32;
-    /// Threads of the block in y.
+
+    /// Returns the number of threads of the block in y.
     fn block_dim_y(&self) -> u32;
-    /// Block number in x.
+
+    /// Returns the block's number in x.
     fn block_idx_x(&self) -> u32;
-    /// Block number in y.
+
+    /// Returns the block's number in y.
     fn block_idx_y(&self) -> u32;
-    /// Blocks of the grid in x.
+
+    /// Returns the number of blocks of the grid in x.
     fn grid_dim_x(&self) -> u32;
-    /// Blocks of the grid in y.
+
+    /// Returns the number of blocks of the grid in y.
     fn grid_dim_y(&self) -> u32;
-    /// Lane of the warp, 0…31.
+
+    /// Returns the thread's lane of its warp, 0…31.
     fn lane_id(&self) -> u32;
-    /// Mask of the warp lanes below the caller's.
+
+    /// Returns the mask of the warp lanes below the caller's.
     fn lanemask_lt(&self) -> u32;
 
-    /// Number of the thread in the block, x fastest.
+    /// Returns the thread's number in the block, x fastest.
     #[inline(always)]
     fn thread(&self) -> u32 {
         self.thread_idx_y() * self.block_dim_x() + self.thread_idx_x()
     }
 
-    /// Threads of the block.
+    /// Returns the number of threads of the block, a multiple of 32.
     #[inline(always)]
     fn threads(&self) -> u32 {
         self.block_dim_x() * self.block_dim_y()
     }
 
-    /// Number of the warp in the block.
+    /// Returns the number of the thread's warp in the block.
     #[inline(always)]
     fn warp_id(&self) -> u32 {
         self.thread() / WARP_SIZE
     }
 
-    /// Warps of the block.
+    /// Returns the number of warps of the block.
     #[inline(always)]
     fn warps(&self) -> u32 {
         self.threads() / WARP_SIZE
     }
 
-    /// Waits for all threads of the block.
+    /// Waits for all threads of the block, and orders their accesses to shared and global memory.
     #[track_caller]
     fn sync_threads(&self);
-    /// Waits for all warp lanes of `mask`.
+
+    /// Waits for all warp lanes of `mask`, and orders their accesses to shared and global memory.
     #[track_caller]
     fn sync_warp(&self, mask: u32);
-    /// Mask of the warp lanes of `mask` whose predicate holds.
+
+    /// Returns the mask of the warp lanes of `mask` whose predicate holds.
+    ///
+    /// ```
+    /// use simt::{Block, FULL_MASK};
+    ///
+    /// /// Place of the lane among those that keep something.
+    /// fn place<B: Block>(block: &B, keeps: bool) -> u32 {
+    ///     (block.ballot_sync(FULL_MASK, keeps) & block.lanemask_lt()).count_ones()
+    /// }
+    /// ```
     #[track_caller]
     fn ballot_sync(&self, mask: u32, predicate: bool) -> u32;
-    /// Bits of another warp lane's value.
+
+    /// Returns the bits of another warp lane's value.
     #[track_caller]
     fn shuffle_bits(&self, mask: u32, value: u32, shuffle: Shuffle) -> u32;
-    /// Another warp lane's value; of 8 bytes in two halves.
+
+    /// Returns another warp lane's value; one of 8 bytes moves in two halves.
     #[track_caller]
     #[inline(always)]
     fn shuffle_sync<T: Scalar>(&self, mask: u32, value: T, shuffle: Shuffle) -> T {
@@ -159,89 +146,224 @@ pub trait Block {
             if size_of::<T>() > 4 { self.shuffle_bits(mask, (value.to_bits() >> 32) as u32, shuffle) } else { 0 };
         T::from_bits(u64::from(high) << 32 | low)
     }
-    methods! {
-        /// Value of the warp lane `delta` below, for any `delta`; below lane 0 the caller's own.
-        shuffle_up_sync<Scalar>(mask: u32, value: T, delta: u32) T => |own| own.shuffle_sync(mask, value, Shuffle::Up(delta));
-        /// Value of the warp lane `delta` above, for any `delta`; above lane 31 the caller's own.
-        shuffle_down_sync<Scalar>(mask: u32, value: T, delta: u32) T => |own| {
-            own.shuffle_sync(mask, value, Shuffle::Down(delta))
-        };
-        /// Value of warp lane `lane` (0…31).
-        shuffle_idx_sync<Scalar>(mask: u32, value: T, lane: u32) T => |own| {
-            own.shuffle_sync(mask, value, Shuffle::Index(lane))
-        };
-        /// Value of the warp lane whose number is the caller's with the bits of `lane_mask` (0…31) flipped.
-        shuffle_xor_sync<Scalar>(mask: u32, value: T, lane_mask: u32) T => |own| {
-            own.shuffle_sync(mask, value, Shuffle::Xor(lane_mask))
-        };
+
+    /// Returns the value of the warp lane `delta` below, for any `delta`; below lane 0 the caller's own.
+    #[track_caller]
+    #[inline(always)]
+    fn shuffle_up_sync<T: Scalar>(&self, mask: u32, value: T, delta: u32) -> T {
+        self.shuffle_sync(mask, value, Shuffle::Up(delta))
     }
-    /// Mask of the warp lanes of `mask` that have the caller's value.
+
+    /// Returns the value of the warp lane `delta` above, for any `delta`; above lane 31 the caller's own.
+    #[track_caller]
+    #[inline(always)]
+    fn shuffle_down_sync<T: Scalar>(&self, mask: u32, value: T, delta: u32) -> T {
+        self.shuffle_sync(mask, value, Shuffle::Down(delta))
+    }
+
+    /// Returns the value of warp lane `lane` (0…31).
+    #[track_caller]
+    #[inline(always)]
+    fn shuffle_idx_sync<T: Scalar>(&self, mask: u32, value: T, lane: u32) -> T {
+        self.shuffle_sync(mask, value, Shuffle::Index(lane))
+    }
+
+    /// Returns the value of the warp lane whose number is the caller's with the bits of `lane_mask` (0…31) flipped.
+    #[track_caller]
+    #[inline(always)]
+    fn shuffle_xor_sync<T: Scalar>(&self, mask: u32, value: T, lane_mask: u32) -> T {
+        self.shuffle_sync(mask, value, Shuffle::Xor(lane_mask))
+    }
+
+    /// Returns the mask of the warp lanes of `mask` that have the caller's value.
     #[track_caller]
     fn match_any_sync(&self, mask: u32, value: u32) -> u32;
-    /// Sum of the values of all warp lanes of `mask`, modulo 2³².
+
+    /// Returns the sum of the values of all warp lanes of `mask`, modulo 2³².
     #[track_caller]
     fn redux_add_sync(&self, mask: u32, value: u32) -> u32;
-    /// Mask of the warp lanes that happen to be converged. Results must not depend on it, only speed may.
+
+    /// Returns the mask of the warp lanes that happen to be converged. Results must not depend on it, only speed may.
     #[track_caller]
     fn active_mask(&self) -> u32;
 
-    /// Element `i` of read-only global memory.
+    /// Returns element `i` of read-only global memory.
     #[track_caller]
     fn load<T: Plain>(&self, view: Global<'_, T>, i: u32) -> T;
-    /// Element `i` of read-only global memory that is not empty.
+
+    /// Returns element `i` of read-only global memory that is not empty.
     #[track_caller]
     fn load_within<T: Plain>(&self, view: NonEmpty<'_, T>, i: u32) -> T;
-    /// Value that begins at byte `at` of read-only global memory, little-endian, aligned or not.
+
+    /// Returns the value that begins at byte `at` of read-only global memory, little-endian, aligned or not.
     #[track_caller]
     fn load_bytes<T: Scalar>(&self, view: Global<'_, u8>, at: u32) -> T;
-    /// Element `i` of global memory that the launch writes.
+
+    /// Returns element `i` of global memory that the launch writes.
     #[track_caller]
     fn load_mut<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32) -> T;
+
     /// Writes element `i` of global memory.
     #[track_caller]
     fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T);
+
     /// Changes element `i` of global memory by one atomic, relaxed; returns the value before.
     #[track_caller]
     fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T;
-    updates! { atomic_update(view: GlobalMut<'_, T>) atomic_add atomic_min atomic_max atomic_and atomic_or atomic_exch atomic_cas }
 
-    /// Element `i`, which other blocks may change meanwhile: relaxed, or with [acquire](Self::atomic_load_acquire).
+    /// Adds to element `i` of global memory; integers wrap. Returns the value before, as all atomics do.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_add<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T) -> T {
+        self.atomic_update(view, i, Update::Add(value))
+    }
+
+    /// Lowers element `i` of global memory to `value`, if that is smaller. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_min<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T) -> T {
+        self.atomic_update(view, i, Update::Min(value))
+    }
+
+    /// Raises element `i` of global memory to `value`, if that is larger. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_max<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T) -> T {
+        self.atomic_update(view, i, Update::Max(value))
+    }
+
+    /// Clears the bits of element `i` of global memory that `value` lacks. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_and<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T) -> T {
+        self.atomic_update(view, i, Update::And(value))
+    }
+
+    /// Sets the bits of element `i` of global memory that `value` has. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_or<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T) -> T {
+        self.atomic_update(view, i, Update::Or(value))
+    }
+
+    /// Replaces element `i` of global memory. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_exch<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T) -> T {
+        self.atomic_update(view, i, Update::Exchange(value))
+    }
+
+    /// Replaces element `i` of global memory by `new` if it equals `expected` bit for bit. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_cas<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, expected: T, new: T) -> T {
+        self.atomic_update(view, i, Update::CompareExchange { expected, new })
+    }
+
+    /// Returns element `i`, which other blocks may change meanwhile: relaxed, or with
+    /// [acquire](Self::atomic_load_acquire).
     #[track_caller]
     fn atomic_read<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, acquire: bool) -> T;
+
     /// Writes element `i`, which other blocks may read meanwhile: relaxed, or to [release](Self::atomic_store_release).
     #[track_caller]
     fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool);
-    methods! {
-        /// Element `i`, relaxed: other blocks may change it at the same time.
-        atomic_load<AtomicScalar>(view: GlobalMut<'_, T>, i: u32) T => |own| own.atomic_read(view, i, false);
-        /// Element `i`; everything before its store with release is ordered before the caller's next accesses.
-        atomic_load_acquire<AtomicScalar>(view: GlobalMut<'_, T>, i: u32) T => |own| own.atomic_read(view, i, true);
-        /// Writes element `i`, relaxed: other blocks may read it at the same time.
-        atomic_store<AtomicScalar>(view: GlobalMut<'_, T>, i: u32, value: T) () => |own| own.atomic_write(view, i, value, false);
-        /// Writes element `i`; the caller's earlier accesses are ordered before an acquire that reads the value.
-        atomic_store_release<AtomicScalar>(view: GlobalMut<'_, T>, i: u32, value: T) () => |own| {
-            own.atomic_write(view, i, value, true);
-        };
+
+    /// Returns element `i`, relaxed: other blocks may change it at the same time.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_load<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
+        self.atomic_read(view, i, false)
     }
+
+    /// Returns element `i`. All that came before the store with release whose value it reads is ordered before the
+    /// caller's next accesses.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_load_acquire<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
+        self.atomic_read(view, i, true)
+    }
+
+    /// Writes element `i`, relaxed: other blocks may read it at the same time.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_store<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
+        self.atomic_write(view, i, value, false);
+    }
+
+    /// Writes element `i`. The caller's earlier accesses are ordered before those that follow an acquire of this value.
+    #[track_caller]
+    #[inline(always)]
+    fn atomic_store_release<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
+        self.atomic_write(view, i, value, true);
+    }
+
     /// Makes the caller's relaxed atomics before it acquire, and those after it release.
     #[track_caller]
     fn fence(&self);
+
     /// Yields to other warps: the caller waits for something that another block provides.
     #[track_caller]
     fn pause(&self);
 
-    /// Element `i` of shared memory.
+    /// Returns element `i` of shared memory, which a thread of the block has written before.
     #[track_caller]
-    fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T;
+    fn shared_load<T: Plain>(&self, array: Shared<T>, i: u32) -> T;
+
     /// Writes element `i` of shared memory.
     #[track_caller]
-    fn shared_store<T: Scalar>(&self, array: Shared<T>, i: u32, value: T);
+    fn shared_store<T: Plain>(&self, array: Shared<T>, i: u32, value: T);
+
     /// Changes element `i` of shared memory by one atomic, relaxed; returns the value before.
     #[track_caller]
     fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T;
-    updates! {
-        shared_atomic_update(array: Shared<T>)
-        shared_atomic_add shared_atomic_min shared_atomic_max shared_atomic_and shared_atomic_or shared_atomic_exch
-        shared_atomic_cas
+
+    /// Adds to element `i` of shared memory; integers wrap. Returns the value before, as all atomics do.
+    #[track_caller]
+    #[inline(always)]
+    fn shared_atomic_add<T: AtomicScalar>(&self, array: Shared<T>, i: u32, value: T) -> T {
+        self.shared_atomic_update(array, i, Update::Add(value))
+    }
+
+    /// Lowers element `i` of shared memory to `value`, if that is smaller. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn shared_atomic_min<T: AtomicScalar>(&self, array: Shared<T>, i: u32, value: T) -> T {
+        self.shared_atomic_update(array, i, Update::Min(value))
+    }
+
+    /// Raises element `i` of shared memory to `value`, if that is larger. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn shared_atomic_max<T: AtomicScalar>(&self, array: Shared<T>, i: u32, value: T) -> T {
+        self.shared_atomic_update(array, i, Update::Max(value))
+    }
+
+    /// Clears the bits of element `i` of shared memory that `value` lacks. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn shared_atomic_and<T: AtomicScalar>(&self, array: Shared<T>, i: u32, value: T) -> T {
+        self.shared_atomic_update(array, i, Update::And(value))
+    }
+
+    /// Sets the bits of element `i` of shared memory that `value` has. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn shared_atomic_or<T: AtomicScalar>(&self, array: Shared<T>, i: u32, value: T) -> T {
+        self.shared_atomic_update(array, i, Update::Or(value))
+    }
+
+    /// Replaces element `i` of shared memory. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn shared_atomic_exch<T: AtomicScalar>(&self, array: Shared<T>, i: u32, value: T) -> T {
+        self.shared_atomic_update(array, i, Update::Exchange(value))
+    }
+
+    /// Replaces element `i` of shared memory by `new` if it equals `expected` bit for bit. Returns the value before.
+    #[track_caller]
+    #[inline(always)]
+    fn shared_atomic_cas<T: AtomicScalar>(&self, array: Shared<T>, i: u32, expected: T, new: T) -> T {
+        self.shared_atomic_update(array, i, Update::CompareExchange { expected, new })
     }
 }

@@ -15,23 +15,37 @@ use core::marker::PhantomData;
 /// # Safety
 /// - Every bit pattern is a value (so that unchecked bytes may be read as one).
 /// - No padding, no pointers, no drop glue. The alignment is at most 16, or views of the type do not compile.
-pub unsafe trait Plain: Copy + Default + 'static {}
+pub unsafe trait Plain: Copy + Default + 'static {
+    /// True for a number: eight bytes of it are one register, those of a struct are two of four bytes.
+    #[doc(hidden)]
+    const IS_NUMBER: bool = false;
+
+    /// Returns the value whose bytes are all 0.
+    #[must_use]
+    #[inline(always)]
+    fn zeroed() -> Self {
+        // SAFETY: every bit pattern is a value, as the trait requires.
+        unsafe { core::mem::zeroed() }
+    }
+}
 
 macro_rules! plain_numbers {
     ($($t:ty)*) => {$(
         // SAFETY: a primitive number: every bit pattern is a value; no padding, no pointer, no drop glue.
-        unsafe impl Plain for $t {}
+        unsafe impl Plain for $t {
+            const IS_NUMBER: bool = true;
+        }
     )*};
 }
 plain_numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 
 /// Number that one instruction loads or stores: of 1, 2, 4 or 8 bytes, aligned to its size. Unsafe code relies on it.
 pub trait Scalar: Plain + sealed::Sealed {
-    /// The value's bits, zero-extended.
+    /// Returns the value's bits, zero-extended.
     fn to_bits(self) -> u64;
-    /// Low 32 bits of the value.
+    /// Returns the low 32 bits of the value.
     fn to_word(self) -> u32;
-    /// Value of the low bits.
+    /// Returns the value that has these low bits.
     fn from_bits(bits: u64) -> Self;
 }
 
@@ -134,7 +148,7 @@ impl<'a, T: Plain> Global<'a, T> {
         Self { pointer: slice.as_ptr(), len, lifetime: PhantomData }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline(always)]
     pub const fn len(self) -> u32 {
         self.len
@@ -153,7 +167,7 @@ impl<'a, T: Plain> Global<'a, T> {
         if self.len > 0 { Some(NonEmpty(self)) } else { None }
     }
 
-    /// Pointer to the first element, for implementations of [`Block`](crate::Block).
+    /// Returns the pointer to the first element, for implementations of [`Block`](crate::Block).
     #[inline(always)]
     pub const fn as_ptr(self) -> *const T {
         self.pointer
@@ -175,7 +189,7 @@ impl<T> Clone for NonEmpty<'_, T> {
 impl<T> Copy for NonEmpty<'_, T> {}
 
 impl<'a, T> NonEmpty<'a, T> {
-    /// As a view that may be empty.
+    /// Returns the same memory as a view that may be empty.
     #[inline(always)]
     pub const fn view(self) -> Global<'a, T> {
         self.0
@@ -183,7 +197,7 @@ impl<'a, T> NonEmpty<'a, T> {
 }
 
 impl<'a> NonEmpty<'a, u32> {
-    /// As [u16](Global::as_u16).
+    /// Returns the same memory as little-endian u16: see [`Global::as_u16`].
     #[inline(always)]
     pub const fn as_u16(self) -> NonEmpty<'a, u16> {
         NonEmpty(self.0.as_u16())
@@ -191,13 +205,13 @@ impl<'a> NonEmpty<'a, u32> {
 }
 
 impl<'a> Global<'a, u32> {
-    /// The same memory as little-endian u16, two a word; of at most the first 2³¹ words.
+    /// Returns the same memory as little-endian u16, two per word; of at most the first 2³¹ words.
     #[inline(always)]
     pub const fn as_u16(self) -> Global<'a, u16> {
         Global { pointer: self.pointer.cast(), len: self.len.saturating_mul(2), lifetime: PhantomData }
     }
 
-    /// The same memory as bytes, four a word; of at most the first 2³⁰ words.
+    /// Returns the same memory as bytes, four per word; of at most the first 2³⁰ words.
     #[inline(always)]
     pub const fn as_u8(self) -> Global<'a, u8> {
         Global { pointer: self.pointer.cast(), len: self.len.saturating_mul(4), lifetime: PhantomData }
@@ -205,7 +219,8 @@ impl<'a> Global<'a, u32> {
 }
 
 impl<'a> Global<'a, u8> {
-    /// The same memory as little-endian words, without a rest that fills none; `None` if the first is not aligned.
+    /// Returns the same memory as little-endian words, without a rest that fills none; `None` if the first is not
+    /// aligned.
     #[inline(always)]
     pub fn as_words(self) -> Option<Global<'a, u32>> {
         let is_aligned = self.pointer.addr().is_multiple_of(align_of::<u32>());
@@ -255,7 +270,7 @@ impl<T: Plain> GlobalMut<'_, T> {
         Self { pointer, len, tag: 0, lifetime: PhantomData }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline(always)]
     pub const fn len(self) -> u32 {
         self.len
@@ -267,14 +282,14 @@ impl<T: Plain> GlobalMut<'_, T> {
         self.len == 0
     }
 
-    /// The first `len` elements; `None` if there are fewer. In views of one length, the compiler tests an index once.
+    /// Returns the first `len` elements; `None` if there are fewer. In views of one length, the compiler tests an index once.
     #[must_use]
     #[inline(always)]
     pub const fn first(self, len: u32) -> Option<Self> {
         if len <= self.len { Some(Self { len, ..self }) } else { None }
     }
 
-    /// Pointer to the first element, for implementations of [`Block`](crate::Block).
+    /// Returns the pointer to the first element, for implementations of [`Block`](crate::Block).
     #[inline(always)]
     pub const fn as_ptr(self) -> *mut T {
         self.pointer
@@ -287,10 +302,31 @@ impl<T: Plain> GlobalMut<'_, T> {
     }
 }
 
-/// An array in the block's shared memory.
+/// An array in the block's shared memory: of numbers, or of structs that are [`Plain`].
+///
+/// An element moves in pieces as wide as its alignment: a struct of 16 bytes takes four accesses with the alignment of
+/// its `u32` fields, two with `repr(C, align(8))`, and one with `repr(C, align(16))`.
+///
+/// ```
+/// use simt::{Plain, SharedLayout};
+///
+/// #[derive(Clone, Copy, Default)]
+/// #[repr(C, align(8))]
+/// struct Lane {
+///     payload: u32,
+///     first_strip: u16,
+///     n_strips: u16,
+/// }
+/// // SAFETY: three numbers without padding, eight bytes in all.
+/// unsafe impl Plain for Lane {}
+///
+/// let mut layout = SharedLayout::new();
+/// let lanes = layout.array::<Lane>(100);
+/// assert_eq!((lanes.len(), layout.bytes()), (100, 800));
+/// ```
 #[derive(Debug)]
 pub struct Shared<T> {
-    /// Byte offset in the block's shared memory; a multiple of the element's size.
+    /// Byte offset in the block's shared memory; a multiple of the element's alignment.
     offset: u32,
     len: u32,
     /// Place in the source that laid the array out, for the executor's messages.
@@ -308,8 +344,8 @@ impl<T> Clone for Shared<T> {
 
 impl<T> Copy for Shared<T> {}
 
-impl<T: Scalar> Shared<T> {
-    /// Number of elements.
+impl<T: Plain> Shared<T> {
+    /// Returns the number of elements.
     #[inline(always)]
     pub const fn len(self) -> u32 {
         self.len
@@ -321,7 +357,7 @@ impl<T: Scalar> Shared<T> {
         self.len == 0
     }
 
-    /// Byte offset in the block's shared memory, for implementations of [`Block`](crate::Block).
+    /// Returns the array's byte offset in the block's shared memory, for implementations of [`Block`](crate::Block).
     #[inline(always)]
     pub const fn offset(self) -> u32 {
         self.offset
@@ -351,12 +387,15 @@ impl SharedLayout {
         Self { bytes: 0 }
     }
 
-    /// Takes the next `len` elements. Every array begins on a multiple of eight bytes. Once an array would end beyond 4
-    /// GiB, the layout stays at `u32::MAX` bytes, which no launch accepts.
+    /// Takes the next `len` elements. Every array begins on a multiple of eight bytes, or of its elements' alignment if
+    /// that is larger. Once an array would end beyond 4 GiB, the layout stays at `u32::MAX` bytes, which no launch
+    /// accepts.
     #[inline(always)]
     #[cfg_attr(feature = "executor", track_caller)]
-    pub const fn array<T: Scalar>(&mut self, len: u32) -> Shared<T> {
-        let offset = self.bytes.saturating_add(7) & !7;
+    pub const fn array<T: Plain>(&mut self, len: u32) -> Shared<T> {
+        const { assert!(size_of::<T>() > 0 && align_of::<T>() <= 16) };
+        let align = if align_of::<T>() > 8 { align_of::<T>() as u32 } else { 8 };
+        let offset = self.bytes.saturating_add(align - 1) & !(align - 1);
         let end = offset.saturating_add(len.saturating_mul(size_of::<T>() as u32));
         self.bytes = if end > self.bytes { end } else { self.bytes };
         Shared {
@@ -375,7 +414,7 @@ impl SharedLayout {
         if self.bytes < other.bytes { other } else { self }
     }
 
-    /// Bytes of shared memory that the arrays so far need.
+    /// Returns the bytes of shared memory that the arrays so far need.
     #[inline(always)]
     pub const fn bytes(self) -> u32 {
         self.bytes

@@ -23,7 +23,7 @@ pub struct Metric {
 }
 
 /// All metrics; less is better.
-pub const METRICS: [Metric; 12] = [
+pub const METRICS: [Metric; 13] = [
     Metric {
         name: "global_sectors",
         about: "sectors of 32 bytes that warps' accesses to global memory touch",
@@ -44,6 +44,11 @@ pub const METRICS: [Metric; 12] = [
         name: "shared_accesses",
         about: "loads, stores and atomics on shared memory, one a lane",
         of: |s| s.shared_loads + s.shared_stores + s.shared_atomics,
+    },
+    Metric {
+        name: "bank_conflicts",
+        about: "turns that warps wait because their lanes meet in a bank of shared memory",
+        of: |s| s.bank_conflicts,
     },
     Metric { name: "shared_atomics", about: "atomics on shared memory, one a lane", of: |s| s.shared_atomics },
     Metric { name: "global_atomics", about: "atomics on global memory, one a lane", of: |s| s.global_atomics },

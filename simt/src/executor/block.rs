@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::mem::discriminant;
+use std::ops::Range;
 use std::panic::Location;
 
 use crate::{AtomicScalar, Block, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, Shuffle, Update};
@@ -13,7 +14,7 @@ use corosensei::Yielder;
 use super::known::{Known, LatestWrite};
 use super::order::Order;
 use super::shadow::{Record, Shadow, Touch, Toucher};
-use super::stats::{Access, Coalescer, LaunchStats, Touched};
+use super::stats::{Access, Coalescer, LaunchStats, SharedAccess, Touched};
 use super::violation::{Fault, Violation, describe};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +105,20 @@ impl ThreadState {
     }
 }
 
-/// Eight bytes of shared memory, used with elements of one size at a time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Granule {
+/// Element of shared memory that a byte belongs to. Arrays may lie at the same place one after the other, with elements
+/// of other sizes: those that are written last are there, and none overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    /// Serial of the block that wrote it.
     serial: u32,
-    size: u8,
+    first_byte: u32,
+    size: u32,
+}
+
+impl Element {
+    const fn bytes(self) -> Range<usize> {
+        self.first_byte as usize..(self.first_byte + self.size) as usize
+    }
 }
 
 /// State that the block's threads change, shared memory included.
@@ -116,41 +126,51 @@ pub struct Granule {
 pub struct BlockState {
     pub threads: Vec<ThreadState>,
     pub coalescers: Vec<Coalescer>,
-    /// Accesses and collectives that the block's threads may still do.
-    pub steps_left: u64,
+    /// Accesses and collectives that the block's threads may do, and those that are left.
+    max_steps: u64,
+    steps_left: u64,
+    /// Reads that a thread may do in a row, and those that the running one has left.
+    max_reads: u64,
+    pub reads_left: u64,
     pub serial: u32,
     /// Barriers that the block has passed.
     pub epoch: u32,
-    /// In words of eight bytes, for their alignment.
-    pub shared: Vec<u64>,
-    /// Shadow of each byte of shared memory.
+    pub shared: Vec<u8>,
+    /// Shadow of each byte of shared memory, for the element that begins there.
     pub shared_shadow: Vec<Shadow>,
-    /// Granule of each eight bytes of shared memory.
-    pub granules: Vec<Granule>,
+    /// By byte of shared memory.
+    pub elements: Vec<Element>,
 }
 
 impl BlockState {
     /// Begins a block in this state.
-    pub fn begin(&mut self, serial: u32, threads: u32, shared_bytes: u32, max_steps: u64) {
+    pub fn begin(&mut self, serial: u32, threads: u32, shared_bytes: u32, max_steps: u64, max_reads: u64) {
         self.threads.clear();
         self.threads.resize(threads as usize, ThreadState::NEW);
         self.coalescers.resize_with(self.coalescers.len().max((threads / 32) as usize), Default::default);
         // (A block that broke a rule left its steps uncounted.)
         self.coalescers.iter_mut().for_each(Coalescer::forget);
         self.serial = serial;
-        self.steps_left = max_steps;
+        (self.max_steps, self.steps_left) = (max_steps, max_steps);
+        (self.max_reads, self.reads_left) = (max_reads, max_reads);
         self.epoch = 0;
-        let granules = shared_bytes.div_ceil(8) as usize;
-        if self.granules.len() < granules {
-            self.shared.resize(granules, 0);
-            self.granules.resize_with(granules, Default::default);
-            self.shared_shadow.resize(8 * granules, Shadow::default());
+        let bytes = shared_bytes as usize;
+        if self.shared.len() < bytes {
+            self.shared.resize(bytes, 0);
+            self.elements.resize(bytes, Element::default());
+            self.shared_shadow.resize(bytes, Shadow::default());
         }
+    }
+
+    /// Begins a new row of reads: the thread has done something else, or another one runs.
+    pub const fn not_only_reads(&mut self) {
+        self.reads_left = self.max_reads;
     }
 
     /// Forgets earlier blocks, so that serials can begin again.
     pub fn forget(&mut self) {
-        self.granules.clear();
+        self.shared.clear();
+        self.elements.clear();
         self.shared_shadow.clear();
     }
 }
@@ -244,13 +264,21 @@ impl EmulatedBlock<'_> {
 
     /// Counts a step of the block, so that an endless loop is reported.
     fn step(&self, location: &'static Location<'static>) {
-        let left = {
-            let mut launch = self.context.launch.borrow_mut();
-            launch.block.steps_left = launch.block.steps_left.saturating_sub(1);
-            launch.block.steps_left
+        let fault = {
+            let BlockState { max_steps, steps_left, max_reads, reads_left, .. } =
+                &mut self.context.launch.borrow_mut().block;
+            *steps_left = steps_left.saturating_sub(1);
+            *reads_left = reads_left.saturating_sub(1);
+            if *steps_left == 0 {
+                Some(Fault::Endless { steps: *max_steps })
+            } else if *reads_left == 0 {
+                Some(Fault::Spinning { steps: *max_reads })
+            } else {
+                None
+            }
         };
-        if left == 0 {
-            self.fail(location, Fault::Endless);
+        if let Some(fault) = fault {
+            self.fail(location, fault);
         }
     }
 
@@ -287,7 +315,11 @@ impl EmulatedBlock<'_> {
         stats.global_atomics += u64::from(touch == Touch::Atomic);
         let in_table = tables.contains(&base);
         let access = Access { touch, location, base, offset, size, in_table };
-        coalescers[(self.thread / 32) as usize].access(stats, touched, self.thread % 32, access);
+        let coalescer = &mut coalescers[(self.thread / 32) as usize];
+        coalescer.access(stats, touched, self.thread % 32, access);
+        if touch == Touch::Write {
+            launch.block.not_only_reads();
+        }
     }
 
     fn touch_global<T: Plain>(
@@ -333,7 +365,7 @@ impl EmulatedBlock<'_> {
     }
 
     /// Checks an access to shared memory; returns its byte.
-    fn touch_shared<T: Scalar>(
+    fn touch_shared<T: Plain>(
         &self,
         array: Shared<T>,
         i: u32,
@@ -347,12 +379,14 @@ impl EmulatedBlock<'_> {
         let fault = {
             let mut launch = self.context.launch.borrow_mut();
             let LaunchState { block, stats, oldest, shared_bytes, .. } = &mut *launch;
-            let BlockState { threads, serial, epoch, shared_shadow, granules, .. } = block;
+            let BlockState { threads, serial, epoch, shared_shadow, elements, .. } = block;
             match touch {
                 Touch::Read => stats.shared_loads += 1,
                 Touch::Write => stats.shared_stores += 1,
                 Touch::Atomic => stats.shared_atomics += 1,
             }
+            block.coalescers[(self.thread / 32) as usize]
+                .shared(self.thread % 32, SharedAccess { touch, location, byte, size, piece: align_of::<T>() as u32 });
             let end = byte.saturating_add(size);
             if end > *shared_bytes {
                 Some(Fault::BadLaunch(format!(
@@ -361,22 +395,26 @@ impl EmulatedBlock<'_> {
             } else {
                 let own = &threads[self.thread as usize];
                 let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
-                let granule = &mut granules[(byte / 8) as usize];
-                let other_size = granule.serial != *serial || u32::from(granule.size) != size;
+                let element = Element { serial: *serial, first_byte: byte, size };
+                let is_new = elements[byte as usize] != element;
                 let mut race = None;
-                if other_size && touch == Touch::Write {
-                    let elements = &mut shared_shadow[(byte / 8 * 8) as usize..][..8];
-                    // Accesses of another size must be over.
-                    if granule.serial == *serial {
-                        race = elements.iter_mut().find_map(|shadow| shadow.touch(&toucher, touch));
+                if is_new && touch == Touch::Write {
+                    // What was there is overwritten: its accesses must be over.
+                    for at in element.bytes() {
+                        let before = elements[at];
+                        if before.serial == *serial {
+                            let shadow = &mut shared_shadow[before.first_byte as usize];
+                            race = race.or_else(|| shadow.touch(&toucher, touch));
+                            elements[before.bytes()].fill(Element::default());
+                        }
                     }
-                    *granule = Granule { serial: *serial, size: size as u8 };
-                    elements.fill(Shadow::default());
+                    elements[element.bytes()].fill(element);
+                    shared_shadow[byte as usize] = Shadow::default();
                 }
-                let shadow = &mut shared_shadow[byte as usize];
-                if touch != Touch::Write && (other_size || !shadow.is_written_by(*serial)) {
+                if is_new && touch != Touch::Write {
                     Some(Fault::UnwrittenShared { byte, size, array: array.describe(i) })
                 } else {
+                    let shadow = &mut shared_shadow[byte as usize];
                     race.or_else(|| shadow.touch(&toucher, touch)).map(|other| Fault::Race {
                         access: touch.name(),
                         memory: "shared byte",
@@ -393,16 +431,18 @@ impl EmulatedBlock<'_> {
         byte as usize
     }
 
-    fn read_shared<T: Scalar>(&self, byte: usize) -> T {
-        let word = self.context.launch.borrow().block.shared[byte / 8];
-        T::from_bits(word >> (8 * (byte % 8)))
+    fn read_shared<T: Plain>(&self, byte: usize) -> T {
+        let shared = &self.context.launch.borrow().block.shared[byte..][..size_of::<T>()];
+        // SAFETY: as many bytes as a `T` has, which any bytes are (`Plain`); the read needs no alignment.
+        unsafe { shared.as_ptr().cast::<T>().read_unaligned() }
     }
 
-    fn write_shared<T: Scalar>(&self, byte: usize, value: T) {
-        let mask = u64::MAX >> (64 - 8 * size_of::<T>());
-        let shift = 8 * (byte % 8);
-        let word = &mut self.context.launch.borrow_mut().block.shared[byte / 8];
-        *word = (*word & !(mask << shift)) | (value.to_bits() << shift);
+    fn write_shared<T: Plain>(&self, byte: usize, value: T) {
+        let block = &mut self.context.launch.borrow_mut().block;
+        block.not_only_reads();
+        let shared = &mut block.shared[byte..][..size_of::<T>()];
+        // SAFETY: as many bytes as a `T` has, all of them initialized (`Plain`: no padding); the write needs no alignment.
+        unsafe { shared.as_mut_ptr().cast::<T>().write_unaligned(value) };
     }
 
     /// Reads element `i` by an atomic, and may change it; `ordered`: with acquire or release.
@@ -427,8 +467,12 @@ impl EmulatedBlock<'_> {
             return T::from_bits(launch.read(self.thread, key, before.to_bits(), ordered));
         };
         launch.write(self.thread, key, before.to_bits(), (reads, ordered), location);
+        let after = change(before);
+        if after.to_bits() != before.to_bits() {
+            launch.block.not_only_reads();
+        }
         // SAFETY: the element is aligned, inside its view and written by this CPU thread alone, as for the read before.
-        unsafe { element.write(change(before)) };
+        unsafe { element.write(after) };
         before
     }
 }
@@ -572,12 +616,12 @@ impl Block for EmulatedBlock<'_> {
     }
 
     #[track_caller]
-    fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
+    fn shared_load<T: Plain>(&self, array: Shared<T>, i: u32) -> T {
         let byte = self.touch_shared(array, i, Touch::Read, Location::caller());
         self.read_shared(byte)
     }
     #[track_caller]
-    fn shared_store<T: Scalar>(&self, array: Shared<T>, i: u32, value: T) {
+    fn shared_store<T: Plain>(&self, array: Shared<T>, i: u32, value: T) {
         let byte = self.touch_shared(array, i, Touch::Write, Location::caller());
         self.write_shared(byte, value);
     }
@@ -585,7 +629,10 @@ impl Block for EmulatedBlock<'_> {
     fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T {
         let byte = self.touch_shared(array, i, Touch::Atomic, Location::caller());
         let before: T = self.read_shared(byte);
-        self.write_shared(byte, T::lower(update).apply(before));
+        let after = T::lower(update).apply(before);
+        if after.to_bits() != before.to_bits() {
+            self.write_shared(byte, after);
+        }
         before
     }
 }

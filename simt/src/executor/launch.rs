@@ -72,8 +72,11 @@ const MAX_GRID_Y: u32 = 65_535;
 /// Largest shared memory of a block on any device: 227 KiB.
 const MAX_SHARED: u32 = 227 << 10;
 
-/// Accesses and collectives of a block by default: minutes of work.
-const MAX_STEPS: u64 = 1 << 33;
+/// Accesses and collectives of a block by default: less than a minute of work.
+const MAX_STEPS: u64 = 1 << 28;
+
+/// Steps of a block for each read that one of its threads may do in a row: seconds of work by default.
+const STEPS_PER_READ: u64 = 16;
 
 impl Executor {
     /// Makes an executor whose schedules come from `seed`: equal seeds and equal launches give equal schedules.
@@ -99,7 +102,25 @@ impl Executor {
         [&self.order, &self.state.get_mut().luck]
     }
 
-    /// Reports [`Fault::Endless`] after this many accesses and collectives of a block's threads.
+    /// Limits the steps of a block, which are the accesses and collectives of its threads, so that every launch comes to
+    /// an end. The default is 2²⁸, less than a minute of work. A block with more is reported as [`Fault::Endless`]; and as
+    /// [`Fault::Spinning`] a thread that does a sixteenth of them in a row, all of them reads, without a write, collective,
+    /// barrier or [`pause`](crate::Block::pause): it waits for a thread that never gets its turn.
+    ///
+    /// ```
+    /// use simt::Block;
+    /// use simt::executor::{Executor, Fault};
+    ///
+    /// let mut flag = [0u32];
+    /// let mut executor = Executor::new(1);
+    /// executor.limit_steps(1000);
+    /// let view = executor.writable(&mut flag);
+    /// let launched = executor.launch("wait", 1, (32, 1), 0, |block| {
+    ///     // The loop lacks `block.pause()`.
+    ///     while block.atomic_load(view, 0) == 0 {}
+    /// });
+    /// assert!(matches!(launched.unwrap_err().fault, Fault::Spinning { .. }));
+    /// ```
     pub const fn limit_steps(&mut self, steps: u64) {
         self.max_steps = steps;
     }
@@ -220,7 +241,7 @@ impl Executor {
             let first = |_| format!("block {number} begins later, when another has gone on");
             let place = if can_begin && (first_able.is_none() || self.order.below(2, first) == 0) {
                 let mut block_state = self.spare.pop().unwrap_or_default();
-                block_state.begin(self.next_serial, threads, shared_bytes, self.max_steps);
+                block_state.begin(self.next_serial, threads, shared_bytes, self.max_steps, self.max_steps / STEPS_PER_READ);
                 let context = BlockContext {
                     kernel: name,
                     block: number,

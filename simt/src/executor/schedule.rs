@@ -172,8 +172,12 @@ fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u3
     for i in 0..32 {
         let lane = start.wrapping_add(stride.wrapping_mul(i)) % 32;
         let thread = warp * 32 + lane;
-        if context.launch.borrow().block.threads[thread as usize].status != Status::Runnable {
-            continue;
+        {
+            let block = &mut context.launch.borrow_mut().block;
+            if block.threads[thread as usize].status != Status::Runnable {
+                continue;
+            }
+            block.not_only_reads();
         }
         let routine = &mut routines[thread as usize];
         match catch_unwind(AssertUnwindSafe(|| routine.resume(()))) {
@@ -298,6 +302,20 @@ fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
     same
 }
 
+/// Describes the threads of a block that are `chosen`: by warp if each warp has all of its threads or none among them.
+fn describe_threads(chosen: impl Iterator<Item = bool>) -> String {
+    let chosen: Vec<bool> = chosen.collect();
+    let by_warp = chosen.chunks(32).all(|warp| warp.iter().all(|&one| one == warp[0]));
+    let (of, unit) = if by_warp { (chosen.iter().copied().step_by(32).collect(), "warp") } else { (chosen, "thread") };
+    let numbers: Vec<usize> = (0..of.len()).filter(|&i| of[i]).collect();
+    let all = of.len();
+    match numbers[..] {
+        [only] => format!("{unit} {only} of {all}"),
+        [first, .., last] => format!("{} of {all} {unit}s ({first} to {last})", numbers.len()),
+        [] => format!("no {unit}"),
+    }
+}
+
 fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = mask.trailing_zeros();
@@ -416,7 +434,8 @@ fn pass_barrier(context: &BlockContext<'_>) -> Turn {
         let own = Status::AtBarrier(location);
         let missing = block.threads.iter().position(|thread| thread.status != own).unwrap_or(0);
         let doing = block.threads[missing].doing();
-        (thread, location, Fault::MissedBarrier { missing: missing as u32, doing })
+        let reached_by = describe_threads(block.threads.iter().map(|thread| thread.status == own));
+        (thread, location, Fault::MissedBarrier { reached_by, missing: missing as u32, doing })
     };
     drop(guard);
     fail(context, thread, Some(location), fault);

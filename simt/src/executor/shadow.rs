@@ -178,11 +178,6 @@ impl Default for Shadow {
 }
 
 impl Shadow {
-    /// Returns true if a thread of block `serial` has written the element. (Atomics on unwritten elements are refused.)
-    pub const fn is_written_by(&self, serial: u32) -> bool {
-        self.write.serial == serial
-    }
-
     /// Notes an access; returns one that races with it.
     #[inline]
     pub fn touch(&mut self, toucher: &Toucher<'_>, touch: Touch) -> Option<Record> {

@@ -25,6 +25,9 @@ pub struct LaunchStats {
     pub shared_loads: u64,
     pub shared_stores: u64,
     pub shared_atomics: u64,
+    /// Turns that warps wait because their lanes' accesses to shared memory meet in a bank, beyond the one turn that
+    /// each access takes anyway. Lanes of a warp access together as for `global_sectors`.
+    pub bank_conflicts: u64,
     pub global_loads: u64,
     pub global_stores: u64,
     pub global_atomics: u64,
@@ -57,6 +60,7 @@ impl LaunchStats {
         self.shared_loads += other.shared_loads;
         self.shared_stores += other.shared_stores;
         self.shared_atomics += other.shared_atomics;
+        self.bank_conflicts += other.bank_conflicts;
         self.global_loads += other.global_loads;
         self.global_stores += other.global_stores;
         self.global_atomics += other.global_atomics;
@@ -111,13 +115,56 @@ pub struct Access {
     pub in_table: bool,
 }
 
-/// One instruction of a warp: its lanes and sectors.
+/// Access to the block's shared memory: `size` bytes at `byte`, in pieces of `piece` bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedAccess {
+    pub touch: Touch,
+    pub location: &'static Location<'static>,
+    pub byte: u32,
+    pub size: u32,
+    pub piece: u32,
+}
+
+/// One instruction of a warp: its lanes, and the sectors of global memory, or the places in shared memory.
 #[derive(Debug, Default)]
 struct Step {
     lanes: u32,
     sectors: Vec<u64>,
     in_table: bool,
     touch: Touch,
+    /// Lane and first byte in shared memory, and the bytes of a lane.
+    places: Vec<(u32, u32)>,
+    size: u32,
+}
+
+/// Banks of shared memory: consecutive words of four bytes lie in consecutive banks.
+const BANKS: u32 = 32;
+
+impl Step {
+    /// Returns the turns beyond the first that the step's accesses to shared memory take. A bank serves one word at a
+    /// time, to any number of lanes, but one lane at a time where they change it by atomics. With 8 bytes half of the
+    /// lanes have a turn of their own anyway, with 16 bytes a quarter.
+    fn bank_conflicts(&self) -> u64 {
+        let words_of_lane = self.size.div_ceil(4).max(1);
+        let lanes_at_once = 32 / words_of_lane.min(4);
+        let mut turns_in_all = 0;
+        for first in (0..32).step_by(lanes_at_once as usize) {
+            let mut words: Vec<u32> = Vec::new();
+            for &(lane, byte) in &self.places {
+                if (first..first + lanes_at_once).contains(&lane) {
+                    words.extend((0..words_of_lane).map(|word| byte / 4 + word));
+                }
+            }
+            words.sort_unstable();
+            if self.touch != Touch::Atomic {
+                words.dedup();
+            }
+            let mut turns = [0u64; BANKS as usize];
+            words.iter().for_each(|word| turns[(word % BANKS) as usize] += 1);
+            turns_in_all += turns.into_iter().max().unwrap_or(0).saturating_sub(1);
+        }
+        turns_in_all
+    }
 }
 
 #[derive(Debug)]
@@ -127,6 +174,20 @@ struct Site {
     visits: [usize; 32],
     steps: Vec<Step>,
     used: usize,
+}
+
+impl Site {
+    /// Returns the step of a lane's visit.
+    #[inline]
+    fn step(&mut self, visit: usize) -> &mut Step {
+        if visit >= self.used {
+            if visit >= self.steps.len() {
+                self.steps.resize_with(visit + 1, Step::default);
+            }
+            self.used = visit + 1;
+        }
+        &mut self.steps[visit]
+    }
 }
 
 /// Groups the accesses of one warp's threads that are one instruction on hardware.
@@ -157,19 +218,30 @@ impl Coalescer {
             }
             return;
         }
-        if visit >= site.used {
-            if visit >= site.steps.len() {
-                site.steps.push(Step::default());
-            }
-            site.used = visit + 1;
-        }
-        let step = &mut site.steps[visit];
+        let step = site.step(visit);
         step.lanes |= 1 << lane;
         (step.in_table, step.touch) = (in_table, touch);
         for sector in first..=last {
             if step.sectors.last() != Some(&sector) && !step.sectors.contains(&sector) {
                 step.sectors.push(sector);
             }
+        }
+    }
+
+    /// Notes an access to shared memory.
+    #[inline]
+    pub fn shared(&mut self, lane: u32, access: SharedAccess) {
+        let SharedAccess { touch, location, byte, size, piece } = access;
+        let site = self.site(location);
+        for at in (0..size).step_by(piece as usize) {
+            let visit = site.visits[lane as usize];
+            site.visits[lane as usize] += 1;
+            if visit >= MAX_STEPS {
+                continue;
+            }
+            let step = site.step(visit);
+            (step.touch, step.size) = (touch, piece);
+            step.places.push((lane, byte + at));
         }
     }
 
@@ -192,6 +264,10 @@ impl Coalescer {
     pub fn flush(&mut self, stats: &mut LaunchStats, touched: &mut Touched) {
         for site in &self.sites[..self.used] {
             for step in &site.steps[..site.used] {
+                if !step.places.is_empty() {
+                    stats.bank_conflicts += step.bank_conflicts();
+                    continue;
+                }
                 stats.warp_steps += 1;
                 stats.step_lanes += u64::from(step.lanes.count_ones());
                 stats.global_sectors += step.sectors.len() as u64;
@@ -211,6 +287,7 @@ impl Coalescer {
             for step in &mut site.steps[..site.used] {
                 step.lanes = 0;
                 step.sectors.clear();
+                step.places.clear();
             }
             site.used = 0;
             site.visits = [0; 32];

@@ -31,9 +31,12 @@ pub enum Fault {
     /// A shuffle reads from a warp lane that does not take part.
     #[error("{operation} reads from lane {source_lane}, which is not in mask {mask:#010x}")]
     SourceNotInMask { operation: &'static str, mask: u32, source_lane: u32 },
-    /// A thread does not arrive at a barrier.
-    #[error("sync_threads waits for all threads, but thread {missing} {doing}")]
-    MissedBarrier { missing: u32, doing: String },
+    /// A thread does not arrive at a barrier. `reached_by` names the threads that wait there.
+    #[error(
+        "sync_threads waits for all threads, and only {reached_by} reached it, so that it stands behind a condition or an \
+         early return; thread {missing} {doing}"
+    )]
+    MissedBarrier { reached_by: String, missing: u32, doing: String },
     /// Shared memory is read that no thread of the block has written.
     #[error("reads shared memory at byte {byte}, which no thread wrote as an element of {size} bytes ({array})")]
     UnwrittenShared { byte: u32, size: u32, array: String },
@@ -44,8 +47,17 @@ pub enum Fault {
     #[error("{access} of {memory} element {index} of {len}")]
     OutOfBounds { access: &'static str, memory: &'static str, index: u32, len: u32 },
     /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) allows.
-    #[error("the block does not come to an end")]
-    Endless,
+    #[error(
+        "the block is not done after {steps} accesses and collectives: a loop without end, or more work than \
+         `Executor::limit_steps` allows"
+    )]
+    Endless { steps: u64 },
+    /// A thread only reads, and lets no other run: see [`Executor::limit_steps`](super::Executor::limit_steps).
+    #[error(
+        "the thread has read {steps} times without a write, a collective, a barrier or `pause()`: if it waits for another \
+         thread, the loop needs `pause()`, which lets others run; `Executor::limit_steps` allows more reads"
+    )]
+    Spinning { steps: u64 },
     /// Blocks wait for something that no block can provide any more.
     #[error(
         "waits for another block forever: {waiting} blocks of {grid} have begun and wait, {finished} are done, and \

@@ -112,20 +112,92 @@ global_accesses! {
     load_nc_u64 load_u64 store_u64 u64, reg64, "u64";
 }
 
-/// Loads sixteen bytes through the read-only cache.
-///
-/// # Safety
-/// - `pointer` is a multiple of 16 and readable.
-/// - Nothing writes there during the launch.
-#[inline(always)]
-pub(super) unsafe fn load_nc_u32_four(pointer: *const u8) -> [u32; 4] {
-    let (a, b, c, d): (u32, u32, u32, u32);
-    // SAFETY: reads sixteen aligned, readable bytes that nothing writes, required of `pointer`.
-    unsafe {
-        asm!("ld.global.nc.v4.u32 {{{}, {}, {}, {}}}, [{}];", out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
-             in(reg64) pointer, options(pure, readonly, nostack));
-    }
-    [a, b, c, d]
+macro_rules! vector_accesses {
+    ($n:literal $load_nc:ident $load:ident $store:ident $load_shared:ident $store_shared:ident $v:literal,
+     $($register:ident)*, $operands:literal) => {
+        /// Loads a vector of words through the read-only cache.
+        ///
+        /// # Safety
+        /// - `pointer` is a multiple of the vector's size and readable.
+        /// - Nothing writes there during the launch.
+        #[inline(always)]
+        pub(super) unsafe fn $load_nc(pointer: *const u8) -> [u32; $n] {
+            $(let $register: u32;)*
+            // SAFETY: reads aligned, readable bytes that nothing writes, required of `pointer`.
+            unsafe {
+                asm!(concat!("ld.global.nc.", $v, ".u32 ", $operands, ", [{}];"), $(out(reg32) $register,)*
+                     in(reg64) pointer, options(pure, readonly, nostack));
+            }
+            [$($register),*]
+        }
+
+        /// Loads a vector of words of global memory.
+        ///
+        /// # Safety
+        /// - `pointer` is a multiple of the vector's size and readable.
+        /// - No other thread writes there between the two barriers around.
+        #[inline(always)]
+        pub(super) unsafe fn $load(pointer: *const u8) -> [u32; $n] {
+            $(let $register: u32;)*
+            // SAFETY: reads aligned, readable bytes that no other thread writes now, required of `pointer`.
+            unsafe {
+                asm!(concat!("ld.global.", $v, ".u32 ", $operands, ", [{}];"), $(out(reg32) $register,)*
+                     in(reg64) pointer, options(pure, readonly, nostack));
+            }
+            [$($register),*]
+        }
+
+        /// Stores a vector of words to global memory.
+        ///
+        /// # Safety
+        /// - `pointer` is a multiple of the vector's size and writable.
+        /// - No other thread touches what is there between the two barriers around.
+        #[inline(always)]
+        pub(super) unsafe fn $store(pointer: *mut u8, [$($register),*]: [u32; $n]) {
+            // SAFETY: writes aligned, writable bytes that no other thread touches now, required of `pointer`.
+            unsafe {
+                asm!(concat!("st.global.", $v, ".u32 [{}], ", $operands, ";"), in(reg64) pointer,
+                     $(in(reg32) $register,)* options(nostack));
+            }
+        }
+
+        /// Loads a vector of words from `offset` bytes into the block's shared memory.
+        ///
+        /// # Safety
+        /// `offset` is a multiple of the vector's size, and the bytes are inside what the launch gave.
+        #[inline(always)]
+        pub(super) unsafe fn $load_shared(offset: u32) -> [u32; $n] {
+            $(let $register: u32;)*
+            // SAFETY: reads aligned bytes of the block's shared memory, required of `offset`; the memory itself begins on
+            // a multiple of 16.
+            unsafe {
+                asm!(concat!("ld.shared.", $v, ".u32 ", $operands, ", [{}];"), $(out(reg32) $register,)*
+                     in(reg32) shared_base() + offset, options(pure, readonly, nostack));
+            }
+            [$($register),*]
+        }
+
+        /// Stores a vector of words to `offset` bytes into the block's shared memory.
+        ///
+        /// # Safety
+        /// `offset` is a multiple of the vector's size, and the bytes are inside what the launch gave.
+        #[inline(always)]
+        pub(super) unsafe fn $store_shared(offset: u32, [$($register),*]: [u32; $n]) {
+            // SAFETY: writes aligned bytes of the block's shared memory, required of `offset`; the memory itself begins on
+            // a multiple of 16.
+            unsafe {
+                asm!(concat!("st.shared.", $v, ".u32 [{}], ", $operands, ";"), in(reg32) shared_base() + offset,
+                     $(in(reg32) $register,)* options(nostack));
+            }
+        }
+    };
+}
+vector_accesses! {
+    2 load_nc_u32_two load_u32_two store_u32_two load_shared_u32_two store_shared_u32_two "v2", a b, "{{{}, {}}}"
+}
+vector_accesses! {
+    4 load_nc_u32_four load_u32_four store_u32_four load_shared_u32_four store_shared_u32_four "v4", a b c d,
+    "{{{}, {}, {}, {}}}"
 }
 
 macro_rules! update {

@@ -293,40 +293,25 @@ impl Block for Hardware {
     }
 
     #[inline(always)]
-    fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
+    fn shared_load<T: Plain>(&self, array: Shared<T>, i: u32) -> T {
         if array.is_empty() {
             return T::default();
         }
         // (Not a branch, which would keep loads from being issued together.)
         let offset = element(array, i.min(array.len() - 1));
         // SAFETY: the element is below the array's length, and `Hardware::new` requires that the launch gave the shared
-        // memory in which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
-        unsafe {
-            T::from_bits(match size_of::<T>() {
-                1 => u64::from(intrinsics::load_shared_u8(offset)),
-                2 => u64::from(intrinsics::load_shared_u16(offset)),
-                4 => u64::from(intrinsics::load_shared_u32(offset)),
-                _ => intrinsics::load_shared_u64(offset),
-            })
-        }
+        // memory in which the kernel's `SharedLayout` placed the array, on a multiple of the element's alignment.
+        unsafe { load_shared(offset) }
     }
 
     #[inline(always)]
-    fn shared_store<T: Scalar>(&self, array: Shared<T>, i: u32, value: T) {
+    fn shared_store<T: Plain>(&self, array: Shared<T>, i: u32, value: T) {
         if i >= array.len() {
             return;
         }
-        let (offset, bits) = (element(array, i), value.to_bits());
         // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
-        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
-        unsafe {
-            match size_of::<T>() {
-                1 => intrinsics::store_shared_u8(offset, bits as u16),
-                2 => intrinsics::store_shared_u16(offset, bits as u16),
-                4 => intrinsics::store_shared_u32(offset, bits as u32),
-                _ => intrinsics::store_shared_u64(offset, bits),
-            }
-        }
+        // which the kernel's `SharedLayout` placed the array, on a multiple of the element's alignment.
+        unsafe { store_shared(element(array, i), value) };
     }
 
     #[inline(always)]
@@ -357,7 +342,7 @@ fn long<T: AtomicScalar>(update: BitUpdate<T>) -> BitUpdate<u64> {
 }
 
 #[inline(always)]
-fn element<T: Scalar>(array: Shared<T>, i: u32) -> u32 {
+fn element<T: Plain>(array: Shared<T>, i: u32) -> u32 {
     array.offset() + i * size_of::<T>() as u32
 }
 
@@ -385,12 +370,12 @@ unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
                 (2, false) => to.cast::<u16>().write(intrinsics::load_u16(from)),
                 (4, true) => to.cast::<u32>().write(intrinsics::load_nc_u32(from)),
                 (4, false) => to.cast::<u32>().write(intrinsics::load_u32(from)),
-                (8, true) => to.cast::<u64>().write(intrinsics::load_nc_u64(from)),
-                (8, false) => to.cast::<u64>().write(intrinsics::load_u64(from)),
+                (8, true) if T::IS_NUMBER => to.cast::<u64>().write(intrinsics::load_nc_u64(from)),
+                (8, false) if T::IS_NUMBER => to.cast::<u64>().write(intrinsics::load_u64(from)),
+                (8, true) => to.cast::<[u32; 2]>().write(intrinsics::load_nc_u32_two(from)),
+                (8, false) => to.cast::<[u32; 2]>().write(intrinsics::load_u32_two(from)),
                 (_, true) => to.cast::<[u32; 4]>().write(intrinsics::load_nc_u32_four(from)),
-                (_, false) => to
-                    .cast::<[u64; 2]>()
-                    .write([intrinsics::load_u64(from), intrinsics::load_u64(from.add(size_of::<u64>()))]),
+                (_, false) => to.cast::<[u32; 4]>().write(intrinsics::load_u32_four(from)),
             }
         }
         at += align_of::<T>();
@@ -419,11 +404,93 @@ unsafe fn store<T: Plain>(pointer: *mut T, value: T) {
                 1 => intrinsics::store_u8(to, u16::from(from.read())),
                 2 => intrinsics::store_u16(to, from.cast::<u16>().read()),
                 4 => intrinsics::store_u32(to, from.cast::<u32>().read()),
-                8 => intrinsics::store_u64(to, from.cast::<u64>().read()),
-                _ => {
-                    intrinsics::store_u64(to, from.cast::<u64>().read());
-                    intrinsics::store_u64(to.add(size_of::<u64>()), from.add(size_of::<u64>()).cast::<u64>().read());
-                }
+                8 if T::IS_NUMBER => intrinsics::store_u64(to, from.cast::<u64>().read()),
+                8 => intrinsics::store_u32_two(to, from.cast::<[u32; 2]>().read()),
+                _ => intrinsics::store_u32_four(to, from.cast::<[u32; 4]>().read()),
+            }
+        }
+        at += align_of::<T>();
+    }
+}
+
+/// Loads a value from `offset` bytes into the block's shared memory, in pieces as wide as its alignment.
+///
+/// # Safety
+/// - `offset` is aligned for `T`, and the element is inside what the launch gave.
+/// - No other thread writes there between the two barriers around.
+#[inline(always)]
+unsafe fn load_shared<T: Plain>(offset: u32) -> T {
+    if T::IS_NUMBER {
+        // SAFETY: the element is there, aligned, and not written: required of `offset`. A number is as long as what is
+        // loaded for it, and `Plain` makes any bytes a value.
+        unsafe {
+            return match size_of::<T>() {
+                1 => core::mem::transmute_copy(&(intrinsics::load_shared_u8(offset) as u8)),
+                2 => core::mem::transmute_copy(&intrinsics::load_shared_u16(offset)),
+                4 => core::mem::transmute_copy(&intrinsics::load_shared_u32(offset)),
+                _ => core::mem::transmute_copy(&intrinsics::load_shared_u64(offset)),
+            };
+        }
+    }
+    let mut value = MaybeUninit::<T>::uninit();
+    let to = value.as_mut_ptr().cast::<u8>();
+    let mut at = 0;
+    while at < size_of::<T>() {
+        // SAFETY:
+        // - A piece is as long as the alignment of `T`, which is at most 16 for arrays, and a size is a multiple of the
+        //   alignment: the pieces cover `T` without a rest, each aligned, inside the element and inside `value`.
+        // - The element is there and not written: required of `offset`.
+        unsafe {
+            let (from, to) = (offset + at as u32, to.add(at));
+            match align_of::<T>() {
+                1 => to.write(intrinsics::load_shared_u8(from) as u8),
+                2 => to.cast::<u16>().write(intrinsics::load_shared_u16(from)),
+                4 => to.cast::<u32>().write(intrinsics::load_shared_u32(from)),
+                8 => to.cast::<[u32; 2]>().write(intrinsics::load_shared_u32_two(from)),
+                _ => to.cast::<[u32; 4]>().write(intrinsics::load_shared_u32_four(from)),
+            }
+        }
+        at += align_of::<T>();
+    }
+    // SAFETY: the loop wrote every byte, and `Plain` makes any bytes a value.
+    unsafe { value.assume_init() }
+}
+
+/// Stores a value to `offset` bytes into the block's shared memory, in pieces as wide as its alignment.
+///
+/// # Safety
+/// - `offset` is aligned for `T`, and the element is inside what the launch gave.
+/// - No other thread touches what is there between the two barriers around.
+#[inline(always)]
+unsafe fn store_shared<T: Plain>(offset: u32, value: T) {
+    if T::IS_NUMBER {
+        // SAFETY: the element is there, aligned, and no other thread touches it: required of `offset`. A number is as long
+        // as what is stored for it.
+        unsafe {
+            match size_of::<T>() {
+                1 => intrinsics::store_shared_u8(offset, u16::from(core::mem::transmute_copy::<T, u8>(&value))),
+                2 => intrinsics::store_shared_u16(offset, core::mem::transmute_copy(&value)),
+                4 => intrinsics::store_shared_u32(offset, core::mem::transmute_copy(&value)),
+                _ => intrinsics::store_shared_u64(offset, core::mem::transmute_copy(&value)),
+            }
+        }
+        return;
+    }
+    let from = (&raw const value).cast::<u8>();
+    let mut at = 0;
+    while at < size_of::<T>() {
+        // SAFETY:
+        // - A piece is as long as the alignment of `T`, which is at most 16 for arrays, and a size is a multiple of the
+        //   alignment: each piece is aligned, inside `value` and inside the element. `Plain`: no padding is read.
+        // - The element is there and no other thread touches it: required of `offset`.
+        unsafe {
+            let (from, to) = (from.add(at), offset + at as u32);
+            match align_of::<T>() {
+                1 => intrinsics::store_shared_u8(to, u16::from(from.read())),
+                2 => intrinsics::store_shared_u16(to, from.cast::<u16>().read()),
+                4 => intrinsics::store_shared_u32(to, from.cast::<u32>().read()),
+                8 => intrinsics::store_shared_u32_two(to, from.cast::<[u32; 2]>().read()),
+                _ => intrinsics::store_shared_u32_four(to, from.cast::<[u32; 4]>().read()),
             }
         }
         at += align_of::<T>();

@@ -1,6 +1,7 @@
 //! Algorithms of a warp or a block, one file each, generic over [`Block`](crate::Block). The name says the scope first.
 
 pub mod block_compaction;
+pub mod block_merge_sort;
 pub mod block_opportunistic_loop;
 pub mod block_radix_sort;
 pub mod block_reduce;

@@ -1,7 +1,7 @@
 //! Counts of a launch.
 
 use simt::executor::{EmulatedBlock, Executor};
-use simt::{Block, Global, GlobalMut};
+use simt::{Block, FULL_MASK, Global, GlobalMut, Plain, Shared, SharedLayout};
 
 use super::run;
 
@@ -25,6 +25,46 @@ fn accesses_and_sectors_are_counted() {
     assert_eq!((stats.global_loads, stats.global_sectors), (3 * 32 + 2 * 16, 4 + 1 + 32 + 2 * 2));
     assert_eq!((stats.warp_steps, stats.step_lanes), (5, 3 * 32 + 2 * 16));
     assert!((stats.idle_share() - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn lanes_that_meet_in_a_bank_of_shared_memory_are_counted() {
+    /// A load by lane, and the turns that it takes beyond the first.
+    type Case = (fn(u32) -> u32, u64);
+    fn conflicts<T: Plain>(cases: [Case; 4]) {
+        for (element, expected) in cases {
+            let array: Shared<T> = SharedLayout::new().array(1056);
+            let count = |loads: bool| {
+                let stats = run(0, 32, 8 * 1056, |block| {
+                    for i in 0..33 {
+                        // (Consecutive elements: no conflict, whatever their size.)
+                        block.shared_store(array, 32 * i + block.lane_id(), T::default());
+                    }
+                    block.sync_warp(FULL_MASK);
+                    if loads {
+                        block.shared_load(array, element(block.lane_id()));
+                    }
+                });
+                stats.unwrap().bank_conflicts
+            };
+            assert_eq!((count(false), count(true)), (0, expected), "{} bytes", size_of::<T>());
+        }
+    }
+    // One word for all; side by side; every second; a column of 32 words, then of 33.
+    conflicts::<u32>([(|_| 5, 0), (|lane| 2 * lane, 1), (|lane| 32 * lane, 31), (|lane| 33 * lane, 0)]);
+    // Four lanes a word. Lanes 0, 32, … of a row of 32 words.
+    conflicts::<u8>([(|lane| lane, 0), (|lane| 31 - lane, 0), (|lane| 4 * lane, 0), (|lane| 8 * lane, 1)]);
+    // Half of the lanes at a time.
+    conflicts::<u64>([(|lane| lane, 0), (|_| 7, 0), (|lane| 2 * lane, 2), (|lane| 16 * lane, 30)]);
+
+    let array: Shared<u32> = SharedLayout::new().array(32);
+    let stats = run(0, 32, 32, |block| {
+        block.shared_store(array, block.lane_id(), 0);
+        block.sync_warp(FULL_MASK);
+        // The lanes of a word take turns; those of two words in two banks do so at the same time.
+        block.shared_atomic_add(array, block.lane_id() % 2, 1);
+    });
+    assert_eq!(stats.unwrap().bank_conflicts, 15);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use simt::executor::{Executor, Fault};
-use simt::{Block, FULL_MASK, Global};
+use simt::executor::{EmulatedBlock, Executor, Fault};
+use simt::{Block, FULL_MASK, Global, GlobalMut};
 
 use super::{must_fail, run, words};
 
@@ -128,8 +128,50 @@ fn a_loop_without_end_comes_to_one() {
         block.sync_warp(FULL_MASK);
         while block.shared_load(next, 0) != 0 {}
     });
-    assert_eq!(result.unwrap_err().fault, Fault::Endless);
+    assert_eq!(result.unwrap_err().fault, Fault::Spinning { steps: 1000 / 16 });
+    // Writes are work, but not without end.
+    let result = executor.launch("tiny", 1, (32, 1), 4, |block| {
+        while block.thread() == 0 {
+            block.shared_store(next, 0, 1);
+        }
+    });
+    assert_eq!(result.unwrap_err().fault, Fault::Endless { steps: 1000 });
     executor.launch("tiny", 20, (32, 1), 4, |block| block.sync_threads()).unwrap();
+}
+
+#[test]
+fn a_thread_that_waits_without_a_pause_is_named() {
+    let mut flag = [0u32; 1];
+    let wait: [fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>); 3] = [
+        |block, flag| while block.atomic_load(flag, 0) == 0 {},
+        |block, flag| while block.atomic_cas(flag, 0, 1, 0) != 1 {},
+        |block, flag| while block.load_mut(flag, 0) == 0 {},
+    ];
+    for wait in wait {
+        let mut executor = Executor::new(0);
+        executor.limit_steps(1 << 20);
+        let view = executor.writable(&mut flag);
+        let violation = executor.launch("tiny", 2, (64, 1), 0, |block| wait(block, view)).unwrap_err();
+        assert_eq!(violation.fault, Fault::Spinning { steps: 1 << 16 });
+        assert!(violation.to_string().contains("the loop needs `pause()`, which lets others run"), "{violation}");
+    }
+}
+
+#[test]
+fn a_long_loop_of_one_thread_is_no_waiting_as_long_as_it_writes_or_lets_others_run() {
+    let mut executor = Executor::new(0);
+    executor.limit_steps(10_000);
+    let array = words(1);
+    let result = executor.launch("tiny", 1, (32, 1), 4, |block| {
+        for i in 0..100u32 {
+            if block.thread() == 0 {
+                block.shared_store(array, 0, i);
+                (0..20).for_each(|_| _ = block.shared_load(array, 0));
+            }
+            block.sync_warp(FULL_MASK);
+        }
+    });
+    result.unwrap();
 }
 
 /// Counts how many of it are dropped.

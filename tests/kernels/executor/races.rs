@@ -1,7 +1,7 @@
 //! Races: which accesses meet, and what orders them.
 
 use simt::executor::{EmulatedBlock, Executor, Fault};
-use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout};
+use simt::{Block, FULL_MASK, GlobalMut, Plain, Shared, SharedLayout};
 
 use super::{run, words};
 
@@ -16,7 +16,7 @@ fn meet(
 ) -> Vec<Option<String>> {
     (0..20)
         .map(|seed| {
-            run(seed, 64, 2, |block| {
+            run(seed, 64, 8, |block| {
                 if block.thread() == 0 {
                     first(block);
                 }
@@ -78,6 +78,87 @@ fn a_write_races_with_elements_of_another_size_at_its_place() {
         assert!(meet(other, |block| block.sync_threads(), write, write_half).iter().all(Option::is_none));
     }
     assert!(meet(0, |_| {}, write, write_half).iter().all(Option::is_none), "one thread writes in its own order");
+}
+
+/// One access of 16 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C, align(16))]
+struct Wide([u32; 4]);
+
+// SAFETY: four numbers without padding.
+unsafe impl Plain for Wide {}
+
+/// Three accesses of four bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+struct Narrow {
+    x: f32,
+    id: u32,
+    lane: u16,
+    count: u16,
+}
+
+// SAFETY: four numbers, the larger ones first, twelve bytes without padding.
+unsafe impl Plain for Narrow {}
+
+#[test]
+fn structs_lie_in_shared_memory_beside_numbers_and_in_their_place_later() {
+    let mut layout = SharedLayout::new();
+    let bytes: Shared<u8> = layout.array(3);
+    let wide: Shared<Wide> = layout.array(40);
+    let narrow: Shared<Narrow> = layout.array(40);
+    assert_eq!((wide.offset(), narrow.offset(), layout.bytes()), (16, 16 + 40 * 16, 16 + 40 * 28));
+    let again: Shared<Narrow> = SharedLayout::new().array(40);
+    let wide_of = |i: u32| Wide([i, 7 * i, !i, 1 << (i % 32)]);
+    let narrow_of = |i: u32| Narrow { x: i as f32 / 4.0, id: !i, lane: i as u16, count: 3 };
+    for seed in 0..10 {
+        let launched = run(seed, 64, layout.bytes() / 4, |block| {
+            let (i, other) = (block.thread(), 39 - block.thread() % 40);
+            if i < 40 {
+                block.shared_store(wide, i, wide_of(i));
+                block.shared_store(narrow, i, narrow_of(i));
+            }
+            if i < 3 {
+                block.shared_store(bytes, i, 1 + i as u8);
+            }
+            block.sync_threads();
+            assert_eq!(block.shared_load(wide, other), wide_of(other));
+            assert_eq!(block.shared_load(narrow, other), narrow_of(other));
+            assert_eq!(block.shared_load(bytes, i % 3), 1 + (i % 3) as u8);
+            block.sync_threads();
+            if i < 40 {
+                block.shared_store(again, i, narrow_of(i + 1));
+            }
+            block.sync_threads();
+            assert_eq!(block.shared_load(again, other), narrow_of(other + 1));
+        });
+        launched.unwrap();
+    }
+}
+
+#[test]
+fn a_struct_races_with_whatever_overlaps_it_and_is_gone_once_that_is_written() {
+    let wide: Shared<Wide> = SharedLayout::new().array(2);
+    // Bytes 12 to 23: the end of the first wide one, and the beginning of the second.
+    let narrow: Shared<Narrow> = SharedLayout::new().array(2);
+    let write_wide = |i| move |block: &EmulatedBlock<'_>| block.shared_store(wide, i, Wide::default());
+    let write = |block: &EmulatedBlock<'_>| block.shared_store(narrow, 1, Narrow::default());
+    for i in 0..2 {
+        for other in [1, 33] {
+            assert!(meet(other, |_| {}, write_wide(i), write).iter().all(Option::is_some));
+            assert!(meet(other, |_| {}, write, write_wide(i)).iter().all(Option::is_some));
+            assert!(meet(other, |block| block.sync_threads(), write_wide(i), write).iter().all(Option::is_none));
+        }
+        let violation = run(0, 32, 8, |block| {
+            if block.thread() == 0 {
+                write_wide(i)(block);
+                write(block);
+                block.shared_load(wide, i);
+            }
+        });
+        let unwritten = matches!(violation.unwrap_err().fault, Fault::UnwrittenShared { size: 16, .. });
+        assert!(unwritten, "half of it is another element");
+    }
 }
 
 #[test]

@@ -163,11 +163,11 @@ impl<B: Block> Block for Faulty<'_, B> {
         self.inner.pause();
     }
     #[track_caller]
-    fn shared_load<T: Scalar>(&self, array: Shared<T>, i: u32) -> T {
+    fn shared_load<T: Plain>(&self, array: Shared<T>, i: u32) -> T {
         self.inner.shared_load(array, i)
     }
     #[track_caller]
-    fn shared_store<T: Scalar>(&self, array: Shared<T>, i: u32, value: T) {
+    fn shared_store<T: Plain>(&self, array: Shared<T>, i: u32, value: T) {
         self.inner.shared_store(array, i, value);
     }
     #[track_caller]

@@ -313,10 +313,16 @@ impl Block<'_> {
             }
             Kind::Store { space, ty, from, .. } => {
                 let address = self.address(lane, &instruction.kind);
-                let value = self.value(lane, from);
-                self.touch(lane, *space, address, ty.bytes());
-                let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
-                bytes.copy_from_slice(&value.to_le_bytes()[..bytes.len()]);
+                let size = ty.bytes();
+                self.touch(lane, *space, address, size * from.len());
+                let mut values = [0; 4];
+                for (value, operand) in values.iter_mut().zip(from) {
+                    *value = self.value(lane, operand);
+                }
+                let bytes = self.bytes(*space, address, size * from.len(), Touch::Write, line);
+                for (bytes, value) in bytes.chunks_exact_mut(size).zip(values) {
+                    bytes.copy_from_slice(&value.to_le_bytes()[..size]);
+                }
             }
             Kind::Atomic { space, op, ty, to, from, new, .. } => {
                 let address = self.address(lane, &instruction.kind);

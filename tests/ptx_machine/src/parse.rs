@@ -208,7 +208,8 @@ pub enum Kind {
         ty: Type,
         base: Operand,
         offset: i64,
-        from: Operand,
+        /// Several values lie side by side.
+        from: Vec<Operand>,
     },
     Atomic {
         space: Space,
@@ -457,7 +458,8 @@ impl Parser {
             }
             ("st", "global" | "shared" | "relaxed" | "release") => {
                 let (base, offset) = Self::address(operands[0]);
-                let (base, from) = (self.operand(base), self.operand(operands[1]));
+                let from = operands[1..].iter().map(|text| self.operand(text.trim_matches(['{', '}', ' ']))).collect();
+                let base = self.operand(base);
                 Kind::Store { space: space(), ty: ty(), base, offset, from }
             }
             ("atom", "global" | "shared") => {

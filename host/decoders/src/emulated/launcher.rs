@@ -71,7 +71,7 @@ impl<'h> Launcher for ExecutorLauncher<'h> {
     }
 
     fn zero<T: Plain>(&mut self, buffer: &mut HostBuffer<'h, T>) -> Result<(), DecodeError> {
-        buffer.slice_mut().fill(T::default());
+        buffer.slice_mut().fill(T::zeroed());
         Ok(())
     }
 
