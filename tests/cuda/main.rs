@@ -10,6 +10,7 @@ mod device;
 mod fake_driver;
 mod interop;
 mod measuring;
+mod promises;
 mod refusals;
 mod sequence;
 mod stand_in;

@@ -57,9 +57,9 @@ fn real_events_give_the_expected_bits() {
     }
 }
 
-/// The detectors of the tests: both formats, each in another grouping, with nearly as many kinds of sectors as the fused
+/// Returns the detectors of the tests: both formats, each in another grouping, with nearly as many kinds of sectors as the fused
 /// kernel has room for.
-fn detectors() -> [DetectorTables; 2] {
+pub fn detectors() -> [DetectorTables; 2] {
     [(BankVersion::V4, Grouping::UniqueX), (BankVersion::V5, Grouping::YRows)].map(|(version, grouping)| {
         let (boards, mut geometry) = ut_decoding::synth::detector(version, 1);
         for (sector, place) in geometry.sectors.iter_mut().zip(0u8..=250) {
@@ -68,20 +68,6 @@ fn detectors() -> [DetectorTables; 2] {
         }
         DetectorTables::new(boards, geometry, grouping).expect("a good detector")
     })
-}
-
-#[test]
-fn nasty_events_are_decoded_as_the_reference_does() {
-    for tables in detectors() {
-        check(&(nasty::events(tables.boards(), 0..6), nasty::options()), 8, |(events, options)| {
-            compare(&tables, options, allen_batch(&events).view())
-        });
-        check(&(nasty::aligned_events(tables.boards(), 0..6), nasty::options()), 6, |(events, options)| {
-            let mut all = All::new(&tables, options);
-            all.compare(mep_batch(&events).view())?;
-            all.compare(allen_batch(&events).view())
-        });
-    }
 }
 
 #[test]

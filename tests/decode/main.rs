@@ -22,6 +22,7 @@ mod into;
 mod outliers;
 mod packets;
 mod parts;
+mod promises;
 mod reading;
 #[cfg(feature = "cli")]
 mod reports;

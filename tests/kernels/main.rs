@@ -5,6 +5,7 @@ mod executor;
 mod fused;
 mod planted_bugs;
 mod primitives;
+mod promises;
 mod ptx;
 mod setup;
 #[path = "../suite/mod.rs"]

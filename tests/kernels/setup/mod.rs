@@ -27,6 +27,8 @@ use crate::suite::events::{allen_batch, tables, v5, v5_payload};
 pub struct Setup {
     pub tables: DetectorTables,
     pub batch: EventBatch,
+    /// Features of the kernels: those of production, unless a test changes them.
+    pub switches: Switches,
     pub items: Vec<u64>,
     pub n_items: Vec<u32>,
     pub strip_counts: Vec<u32>,
@@ -73,6 +75,7 @@ impl Setup {
         let event = (0..=last_board).filter(|board| board % 7 != 3 || *board == last_board).map(bank).collect();
         Self {
             batch: allen_batch(&[event]),
+            switches: SWITCHES,
             items: vec![0; n_slots],
             n_items: vec![0; 1],
             strip_counts: vec![0; tables.n_groups()],
@@ -100,6 +103,7 @@ impl Setup {
         let mut executor = Executor::new(seed);
         let tables = Self::tables(&self.tables);
         let batch = view(&self.batch);
+        let switches = self.switches;
         let output = CountOutput {
             strip_counts: executor.writable(&mut self.strip_counts),
             items: executor.writable(&mut self.items),
@@ -109,7 +113,7 @@ impl Setup {
         let shared = count_hits_shared_bytes(BankVersion::V5, tables.n_boards(), tables.n_groups);
         executor
             .launch("count_hits", 1, (64, 1), shared, |block| {
-                CountHits { switches: SWITCHES }.run(&Faulty::new(block, bug), &(batch, tables, output));
+                CountHits { switches }.run(&Faulty::new(block, bug), &(batch, tables, output));
             })
             .map(|_| ())
     }
@@ -131,6 +135,7 @@ impl Setup {
         for count in &self.strip_counts {
             offsets.push(offsets.last().unwrap_or(&0) + count);
         }
+        let switches = self.switches;
         self.clusters = vec![NO_CLUSTER; capacity];
         self.cluster_counts = vec![u32::MAX; self.tables.n_groups()];
         let mut status = [0];
@@ -149,7 +154,7 @@ impl Setup {
         assert_eq!(self.items.len() as u32, items_capacity(BankVersion::V5, tables.n_boards()));
         let shared = cluster_and_predecode_shared_bytes(tables.n_groups);
         let result = executor.launch("cluster_and_predecode", 1, (32, 2), shared, |block| {
-            let kernel = ClusterAndPredecode { switches: SWITCHES };
+            let kernel = ClusterAndPredecode { switches };
             kernel.run(&Faulty::new(block, bug), &(OPTIONS, input, tables, output));
         });
         self.status = status[0];
