@@ -241,7 +241,13 @@ impl Executor {
             let first = |_| format!("block {number} begins later, when another has gone on");
             let place = if can_begin && (first_able.is_none() || self.order.below(2, first) == 0) {
                 let mut block_state = self.spare.pop().unwrap_or_default();
-                block_state.begin(self.next_serial, threads, shared_bytes, self.max_steps, self.max_steps / STEPS_PER_READ);
+                block_state.begin(
+                    self.next_serial,
+                    threads,
+                    shared_bytes,
+                    self.max_steps,
+                    self.max_steps / STEPS_PER_READ,
+                );
                 let context = BlockContext {
                     kernel: name,
                     block: number,
