@@ -160,7 +160,9 @@ impl Step {
                 words.dedup();
             }
             let mut turns = [0u64; BANKS as usize];
-            words.iter().for_each(|word| turns[(word % BANKS) as usize] += 1);
+            for word in words {
+                turns[(word % BANKS) as usize] += 1;
+            }
             turns_in_all += turns.into_iter().max().unwrap_or(0).saturating_sub(1);
         }
         turns_in_all

@@ -185,6 +185,7 @@ impl<const BLOCK: bool> Threads<BLOCK> {
         }
     }
 
+    #[expect(clippy::unused_self, reason = "these threads wait for each other")]
     #[inline(always)]
     #[track_caller]
     fn sync<B: Block>(&self, block: &B) {
