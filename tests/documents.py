@@ -18,7 +18,7 @@ FOLDERS = "benches|capi|docs|examples|fixtures|fuzz|host|kernels|page|python|sim
 PATH = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})/[\w./-]*[\w/](?![\w*<>…])")
 # Pages full of names from other projects, single names of others, and folders that are there only after a run.
 ELSEWHERE = {"docs/tables.md"}
-OTHERS = {"decode_ut", "mul_add"}
+OTHERS = {"AllenConf", "AllenCore", "decode_ut", "decode_ut_v2", "decode_ut_v3", "decoder_version", "mul_add", "ut_reconstruction"}
 MADE = {"fuzz/corpus", "fuzz/crashes"}
 
 
