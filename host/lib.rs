@@ -1,12 +1,14 @@
 //! Decoding of LHCb Upstream Tracker (UT) raw banks into hits, on NVIDIA GPUs and on CPUs, with the same bits everywhere.
 //!
-//! A [`Decoder`] is made once, for the [`DetectorTables`] of a detector and [`DecodeOptions`]. Batch after batch it
-//! turns raw banks ([`BatchView`]) into hits ([`UtHits`]) and counts of findings and troubles ([`BatchReport`]). Hits
-//! and report are the caller's, and are used again: decoding allocates nothing once they are large enough.
+//! A [`HitReader`] reads files as hits. A program that holds raw banks has a [`Decoder`], made once, for the
+//! [`DetectorTables`] of a detector and [`DecodeOptions`]. Batch after batch it turns raw banks ([`BatchView`]) into
+//! hits ([`UtHits`]) and counts of findings and troubles ([`BatchReport`]). Hits and report are the caller's, and are
+//! used again: decoding allocates nothing once they are large enough.
 //!
 //! | step | types |
 //! |---|---|
 //! | detector | [`Boards`] and [`Geometry`] from files, a [`Grouping`] of sectors: [`DetectorTables`] |
+//! | files as hits | [`HitReader`], batch by batch |
 //! | raw banks from files | [`Events`], one by one or in batches |
 //! | raw banks in memory | [`BatchView`] over the caller's bytes, without a copy; or [`BatchBuilder`] from [`Bank`]s |
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
@@ -82,6 +84,8 @@ pub use ut_tool as cli;
 #[cfg(any(feature = "cuda", feature = "emulated"))]
 #[doc(no_inline)]
 pub use decoder::Backend;
+#[doc(no_inline)]
+pub use decoder::HitReader;
 #[doc(no_inline)]
 pub use decoder::cpu::CpuDecoder;
 #[doc(no_inline)]

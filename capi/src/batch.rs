@@ -1,9 +1,9 @@
 //! A batch of raw banks in the caller's memory.
 
-use ut_decoding::{BankVersion, BatchView, Layout};
+use ut_decoding::{BankVersion, BatchView, DecodeError, Layout};
 
 use crate::memory::{Array, Place, SizedStruct, flag, read_struct};
-use crate::status::{Failure, UT_WRONG_VERSION};
+use crate::status::Failure;
 
 /// Event by event: the block of event `e` is at `raw + offsets[e]`.
 pub const UT_LAYOUT_ALLEN: u32 = 0;
@@ -65,7 +65,8 @@ pub struct UtBatch {
     /// Words of `versions`.
     pub n_versions: usize,
     /// Version of all banks if `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0, the tables'. Banks of another
-    /// version than the tables' have no hits, and are counted; if all are, the call returns UT_WRONG_VERSION.
+    /// version than the tables' have no hits, and are counted; if all are, the call returns UT_WRONG_VERSION. So it
+    /// does on the CPU if `versions` is NULL and the sizes of the banks are those of the other format.
     pub version: u32,
     /// Reserved: 0.
     pub reserved: u32,
@@ -158,17 +159,14 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
     Ok((layout, only_selected, version))
 }
 
-/// Refuses a batch whose banks all have another version than the tables.
+/// Refuses a batch on a device whose banks all have another version than the tables.
 pub(crate) fn check_version(version: Option<u8>, table: BankVersion) -> Result<(), Failure> {
     match version {
-        Some(version) if version != table.byte() => Err(wrong_version(&format!("UtBatch.version is {version}"), table)),
+        Some(version) if version != table.byte() => {
+            Err(DecodeError::OtherVersion { what: format!("UtBatch.version is {version}"), table }.into())
+        }
         _ => Ok(()),
     }
-}
-
-pub(crate) fn wrong_version(what: &str, table: BankVersion) -> Failure {
-    let (byte, name) = (table.byte(), table.name());
-    Failure::new(UT_WRONG_VERSION, format!("{what}, and the tables are for banks of version {byte} (format {name})"))
 }
 
 fn lengths(batch: &UtBatch) -> impl Iterator<Item = (&'static str, usize)> {
@@ -199,7 +197,7 @@ pub(crate) unsafe fn read_batch<'a>(batch: *const UtBatch) -> Result<(BatchView<
             types: arrays.types.slice(),
             versions: (!arrays.versions.is_null()).then(|| arrays.versions.slice()),
             version,
-            meta: &[],
+            ..BatchView::default()
         }
     };
     // Without their rows, banks would silently have no types.

@@ -1,16 +1,14 @@
 //! Decoding on the CPU.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use ut_decoding::decoder::cpu::memory_of_threads;
-use ut_decoding::input::shape_of_batch;
 use ut_decoding::{
-    BankVersion, BatchView, Count, CpuDecoder, DecodeError, DecodeOptions, DetectorTables, EventReport, Flip, Position,
-    memory,
+    BankVersion, BatchView, CpuDecoder, DecodeError, DecodeOptions, EventReport, Flip, Position, memory,
 };
 
-use crate::batch::{UtBatch, check_version, read_batch, wrong_version};
+use crate::batch::{UtBatch, read_batch};
 use crate::hits::{HitArrays, UtHits, read_hits, write_n_hits};
 use crate::memory::{SizedStruct, check_apart, check_place, flag, read_struct, reference};
 use crate::status::{Failure, UT_INTERNAL, UT_NO_MEMORY, UtStatus, guarded};
@@ -83,7 +81,6 @@ const _: () = assert!(size_of::<EventReport>() == 60, "the header says so");
 
 struct State {
     decoder: CpuDecoder,
-    tables: Arc<DetectorTables>,
     reports: Vec<EventReport>,
 }
 
@@ -142,7 +139,7 @@ pub unsafe extern "C" fn ut_decoder_new(
         memory::check("a decoder", memory_of_threads(1))
             .map_err(|error| Failure::new(UT_NO_MEMORY, error.to_string()))?;
         let made = CpuDecoder::new(&tables.tables, options);
-        let state = Mutex::new(State { decoder: made, tables: Arc::clone(&tables.tables), reports: Vec::new() });
+        let state = Mutex::new(State { decoder: made, reports: Vec::new() });
         // SAFETY: the place was checked, and can be written, as the caller says.
         unsafe { decoder.write(Box::into_raw(Box::new(UtDecoder { state }))) };
         Ok(())
@@ -199,12 +196,6 @@ unsafe fn work(
     let (batch, read) = unsafe { read_batch(batch) }?;
     check_apart(&arrays.places(), &read)?;
     check_room(&state.decoder, &batch, &arrays)?;
-    let version = state.decoder.version();
-    check_version(batch.version, version)?;
-    if let Some(other) = shape_of_batch(batch, version).filter(|_| !state.tables.is_trusted()) {
-        let what = format!("UtBatch.version is 0, the banks have sizes of format {}", other.name());
-        return Err(wrong_version(&what, version));
-    }
     // SAFETY: the arrays are the caller's for this call, as he says, and apart from each other, checked above.
     let (mut out, report) = unsafe { arrays.slices() };
     let (decoder, report) = state.report(report, batch.n_events)?;
@@ -213,9 +204,6 @@ unsafe fn work(
     } else {
         decoder.count(batch, out.offsets, report)?
     };
-    if batch.versions.is_some() && is_all_of_another_version(report) {
-        return Err(wrong_version("no UT bank of the batch has the version of the tables", version));
-    }
     let written = out.offsets.get(batch.n_events * decoder.n_groups()).copied();
     if written != Some(n_hits as u32) {
         return Err(Failure::new(UT_INTERNAL, format!("{n_hits} hits, but offsets that end at {written:?}")));
@@ -223,13 +211,6 @@ unsafe fn work(
     // SAFETY: `read_hits` has read it.
     unsafe { write_n_hits(hits, n_hits) };
     Ok(())
-}
-
-/// Returns true if banks were skipped for their version, and no other banks counted.
-fn is_all_of_another_version(report: &[EventReport]) -> bool {
-    let sum = |count: Count| report.iter().map(|event| u64::from(event.get(count))).sum::<u64>();
-    let further = [Count::Banks, Count::UnknownBoard, Count::Short, Count::BadHeader, Count::Truncated];
-    sum(Count::WrongVersion) > 0 && further.into_iter().all(|count| sum(count) == 0)
 }
 
 /// Checks clusters against the banks' format, and room for the events before memory is allocated for them.

@@ -28,7 +28,8 @@ pub const UT_CAPACITY: UtStatus = 5;
 pub const UT_DEVICE_FAILED: UtStatus = 6;
 /// A bug of this library.
 pub const UT_INTERNAL: UtStatus = 7;
-/// All banks have another version than the tables, by the batch or, if it has none, clearly by their sizes. No hits.
+/// All banks have another version than the tables, by the batch or, if it has none for each, clearly by their sizes. No
+/// hits.
 pub const UT_WRONG_VERSION: UtStatus = 8;
 
 /// Bytes of the longest message, with the 0 at its end.
@@ -69,6 +70,7 @@ impl From<DecodeError> for Failure {
                 UT_CAPACITY
             }
             DecodeError::NoMemory { .. } => UT_NO_MEMORY,
+            DecodeError::OtherVersion { .. } => UT_WRONG_VERSION,
             DecodeError::Device { backend: "cuda", .. } => UT_DEVICE_FAILED,
             DecodeError::Device { .. } => UT_INTERNAL,
             _ => UT_BAD_ARGUMENT,

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
+use ut_decoding::Layout;
 use ut_decoding::input::{EventBatch, Events, to_allen, to_mep};
 use ut_decoding_c::{
     UT_BAD_ARGUMENT, UT_BAD_TABLES, UT_GROUPS_Y_ROWS, UT_LAYOUT_ALLEN, UT_LAYOUT_MEP, UT_OK, UT_TRUST_TABLES,
@@ -41,7 +42,7 @@ fn count(
     // SAFETY: numbers and pointers, which may be null.
     let (mut there, mut hits): (UtBatch, UtHits) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     there.size = size_of::<UtBatch>();
-    there.layout = if batch.layout == ut_decoding::Layout::Mep { UT_LAYOUT_MEP } else { UT_LAYOUT_ALLEN };
+    there.layout = if batch.layout == Layout::Mep { UT_LAYOUT_MEP } else { UT_LAYOUT_ALLEN };
     (there.n_events, there.version) = (batch.n_events as u32, version);
     (there.raw, there.raw_bytes) = (batch.raw.as_ptr(), batch.raw.len());
     (there.offsets, there.n_offsets) = (batch.offsets.as_ptr(), batch.offsets.len());
@@ -84,6 +85,7 @@ fn banks_of_another_version_than_the_tables_are_an_error() {
                     (foreign, other_byte, false, UT_WRONG_VERSION),
                     (foreign, 0, true, UT_WRONG_VERSION),
                     (foreign, 0, false, guessed),
+                    (foreign, mine_byte, false, guessed),
                     (own, 1, false, UT_BAD_ARGUMENT),
                     (own, 5, false, UT_BAD_ARGUMENT),
                     (own, 9, false, UT_BAD_ARGUMENT),
@@ -94,6 +96,10 @@ fn banks_of_another_version_than_the_tables_are_an_error() {
                     assert_eq!(status, expected, "{case:?}: {}", message());
                     assert!(hits == 0 || status == UT_OK, "{case:?}");
                 }
+                let mut misread = own.clone();
+                misread.layout = if own.layout == Layout::Mep { Layout::Allen } else { Layout::Mep };
+                assert_eq!(count(decoder, n_groups, &misread, 0, false).0, UT_BAD_ARGUMENT, "{:?}", own.layout);
+                assert!(message().contains("no event has a bank"), "{}", message());
             }
             // SAFETY: both are ours, and given back once.
             unsafe {

@@ -78,6 +78,7 @@ pub fn decode(data: &[u8]) {
         sizes: &sizes,
         types: &types,
         versions: (choice & 1 << 11 != 0).then_some(&versions),
+        checked: true,
         ..BatchView::default()
     };
     MADE.with_borrow_mut(|made| {
@@ -186,7 +187,7 @@ pub fn c_batch(data: &[u8]) {
             types: &types,
             versions: (!bit(4)).then_some(&versions),
             version: (version != 0).then_some(version),
-            meta: &[],
+            ..BatchView::default()
         };
         cpu.decode(view, expected, &mut BatchReport::new()).expect("the interface took it");
         let ids = &memory[6 * MAX_HITS..][..hits.n_hits];

@@ -163,7 +163,8 @@ fn nothing_beyond_a_batch_is_read_and_nothing_beyond_the_hits_is_written() {
                 // With as much room as there are hits, one too many lands on another array.
                 for (name, decoder) in &mut all.decoders {
                     let mut hits = UtHits::with_capacity(events.len(), tables.n_groups(), expected.len());
-                    let decoded = decoder.decode(whole.view(), &mut hits, &mut BatchReport::new());
+                    let view = BatchView { checked: true, ..whole.view() };
+                    let decoded = decoder.decode(view, &mut hits, &mut BatchReport::new());
                     decoded.map_err(|error| format!("{name}: {error}"))?;
                     if hits != expected {
                         return Err(format!("{name}: hits depend on the room for them"));

@@ -24,6 +24,7 @@ mod packets;
 mod parts;
 mod promises;
 mod reading;
+mod refusals;
 #[cfg(feature = "cli")]
 mod reports;
 mod sections;

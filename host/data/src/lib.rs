@@ -5,6 +5,7 @@
 
 pub mod detector;
 pub mod error;
+mod error_kind;
 pub mod hits;
 pub mod input;
 pub mod job;
@@ -18,7 +19,7 @@ pub mod synth;
 #[doc(no_inline)]
 pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
 #[doc(no_inline)]
-pub use error::ErrorKind;
+pub use error_kind::ErrorKind;
 #[doc(no_inline)]
 pub use hits::{
     BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,

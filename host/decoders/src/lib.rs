@@ -1,4 +1,5 @@
-//! Decoders: several backends of the trait [`Decoder`], the same bits from each of them.
+//! Decoders: several backends of the trait [`Decoder`], the same bits from each of them. A [`HitReader`] reads files as
+//! hits.
 
 pub mod cpu;
 #[cfg(feature = "cuda")]
@@ -27,6 +28,7 @@ pub mod ptx;
 pub mod rank_tables;
 #[cfg(feature = "device")]
 pub mod ranked_records;
+mod reader;
 pub mod reference;
 
 #[cfg(feature = "device")]
@@ -35,6 +37,7 @@ pub use kind::{Backend, threads};
 pub use parameters::{ParameterError, Parameters};
 #[cfg(feature = "device")]
 pub use pipeline::Pipeline;
+pub use reader::HitReader;
 #[doc(no_inline)]
 pub use ut_data::hits::{
     BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,

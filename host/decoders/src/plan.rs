@@ -21,6 +21,7 @@ use super::ptx::Kernel;
 use super::rank_tables::RankTables;
 use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
 use ut_data::detector::{DetectorTables, N_LAYERS, sectors_of_layer};
+use ut_data::hits::BatchCheck;
 use ut_data::input::{BatchView, EventMeta};
 
 /// A detector's tables in the layout of the kernels.
@@ -28,6 +29,7 @@ use ut_data::input::{BatchView, EventMeta};
 #[expect(missing_docs, reason = "as in `Tables`")]
 pub struct DeviceTables {
     pub version: BankVersion,
+    pub check: BatchCheck,
     pub slots: Vec<Slot>,
     pub board_lanes: Vec<Lane>,
     pub groups: Vec<u16>,
@@ -51,6 +53,7 @@ impl DeviceTables {
         let n_groups = tables.n_groups() as u32;
         Ok(Self {
             version: tables.boards().version,
+            check: BatchCheck::new(tables),
             slots: tables.slots().to_vec(),
             board_lanes: tables.boards().lanes.clone(),
             groups: tables.groups().to_vec(),

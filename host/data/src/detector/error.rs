@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::ErrorKind;
+use crate::error_kind::ErrorKind;
 
 /// Reason to refuse a boards or geometry table, with the file, the field and the byte offset in the file. A table that
 /// was not read from a file has the offsets that its file would have.

@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::error::ErrorKind;
+use crate::error_kind::ErrorKind;
 use crate::memory::read_text;
 use ut_format::bank::board_of;
 

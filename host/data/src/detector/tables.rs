@@ -1,6 +1,7 @@
 //! Boards, geometry and grouping in one, flattened to what a hot loop reads.
 
 use std::ops::Range;
+use std::path::Path;
 
 #[cfg(feature = "synth")]
 use super::BankVersion;
@@ -14,7 +15,7 @@ use super::{
 /// Everything a decoder looks up: built once, checked, immutable.
 ///
 /// Decoders index these tables without checking again, the fast path of the CPU without bounds checks at all. So only
-/// [`DetectorTables::new`] and [`DetectorTables::trusting`] can make one, and they make sure that
+/// [`DetectorTables::new`], which [`DetectorTables::read`] calls, and [`DetectorTables::trusting`] can make one, and they make sure that
 /// - there are 1 to [`MAX_BOARDS`](super::MAX_BOARDS) boards, and [`slots`](Self::slots) has
 ///   [`LANES_PER_BOARD`](super::LANES_PER_BOARD) entries a board;
 /// - [`sectors`](Self::sectors) and [`groups`](Self::groups) have [`N_SECTORS`](super::N_SECTORS) entries, and every
@@ -101,6 +102,11 @@ impl DetectorTables {
         }
         #[cfg(not(feature = "synth"))]
         (false, false)
+    }
+
+    /// Reads boards and geometry from files, and builds the tables as [`Self::new`] does.
+    pub fn read(boards: impl AsRef<Path>, geometry: impl AsRef<Path>, grouping: Grouping) -> Result<Self, TablesError> {
+        Self::new(Boards::read(boards)?, Geometry::read(geometry)?, grouping)
     }
 
     /// Checks that boards and geometry fit each other, as [`Self::new`] does.

@@ -1,20 +1,23 @@
 //! Hits as decoders give them, the report beside them, and the one trait that all decoders have.
 
 mod arrays;
+mod check;
 mod cluster;
 mod hit;
 mod options;
 mod report;
 
 pub use arrays::{CapacityError, UtHits, UtHitsMut};
+pub use check::BatchCheck;
 pub use cluster::Cluster;
 pub use hit::Hit;
 pub use options::{DecodeOptions, Flip, Position};
 pub use report::BatchReport;
 pub use ut_format::report::{Count, EventReport, Kind};
 
-use crate::error::ErrorKind;
-use crate::input::BatchView;
+use crate::detector::BankVersion;
+use crate::error_kind::ErrorKind;
+use crate::input::{BatchView, Layout};
 
 /// Turns batches of raw banks into hits.
 ///
@@ -34,9 +37,9 @@ pub trait Decoder: Send {
     /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
     ///
     /// # Errors
-    /// If the batch exceeds the capacity of `hits` or selects an event that it does not have, if `hits` asks for
-    /// clusters that this decoder does not give, or if the device fails. Then `hits` and `report` are unspecified,
-    /// within their capacity.
+    /// If the batch exceeds the capacity of `hits` or selects an event that it does not have, if all of its banks have
+    /// another version than the tables, if it has bytes and no bank, if `hits` asks for clusters that this decoder does
+    /// not give, or if the device fails. Then `hits` and `report` are unspecified, within their capacity.
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
 }
 
@@ -59,6 +62,15 @@ pub enum DecodeError {
     TooManyEvents { events: usize, capacity: usize },
     #[error("event {event} of the batch brings the hits to {hits}, the output buffers were made for {capacity}")]
     TooManyHits { event: usize, hits: usize, capacity: usize },
+    /// The banks are of another format than the tables.
+    #[error("{what}, and the tables are for banks of version {} (format {})", table.byte(), table.name())]
+    OtherVersion { what: String, table: BankVersion },
+    /// The batch has bytes, but no event has a bank.
+    #[error(
+        "the batch has {bytes} bytes, and read in {} layout no event has a bank: is it in the other layout, or are its arrays empty?",
+        if *layout == Layout::Mep { "MEP" } else { "Allen" }
+    )]
+    NoBanks { bytes: usize, layout: Layout },
     #[error("entry {place} of the selected events is event {event}, but the batch has {events}")]
     NoSuchEvent { place: usize, event: u32, events: usize },
     #[error("no memory for {bytes} bytes of work space for a batch of {events} events")]
@@ -87,6 +99,8 @@ impl DecodeError {
                 ErrorKind::Request
             }
             Self::Device { .. } => ErrorKind::Device,
+            Self::OtherVersion { .. } => ErrorKind::Version,
+            Self::NoBanks { .. } => ErrorKind::Format,
         }
     }
 }

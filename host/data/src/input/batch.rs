@@ -58,6 +58,9 @@ pub struct BatchView<'a> {
     pub version: Option<u8>,
     /// Facts about each event of the arrays; empty, or one an event.
     pub meta: &'a [EventMeta],
+    /// The caller has checked that the events belong to the tables, or checks whole files. Otherwise a batch is refused
+    /// all of whose banks have another version than the tables, or that has bytes and no bank, as in the wrong layout.
+    pub checked: bool,
 }
 
 /// An owned batch.
@@ -109,6 +112,7 @@ impl EventBatch {
             versions: self.versions.as_deref(),
             version: None,
             meta: &self.meta,
+            checked: false,
         }
     }
 }

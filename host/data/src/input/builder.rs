@@ -3,7 +3,7 @@
 use super::event::kind;
 use super::room::make_room;
 use super::{Bank, BankEntry, EventBatch, EventMeta, Layout};
-use crate::error::ErrorKind;
+use crate::error_kind::ErrorKind;
 
 /// Why an event does not go into a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

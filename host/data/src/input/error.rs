@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::ErrorKind;
+use crate::error_kind::ErrorKind;
 
 /// Place in the inputs: file, event of that file, byte of that file. Events and bytes count from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -216,7 +216,8 @@ impl<'a> Fragments<'a> {
 
     /// The batch that [`Self::tables`] made, on these bytes.
     pub fn view(&self, tables: &'a EventBatch) -> BatchView<'a> {
-        BatchView { raw: self.raw, ..tables.view() }
+        // Without banks of the UT there are no bytes to decode.
+        BatchView { raw: if self.packet.ut.is_empty() { &[] } else { self.raw }, ..tables.view() }
     }
 
     /// A number of hits that no decoder exceeds on these events; see [`BatchView::max_hits`].

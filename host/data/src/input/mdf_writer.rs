@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::Bank;
 use super::event::kind;
 use super::mdf_format::{BANK_HEADER, CHECKED_FROM, HEADER, MAGIC, RAW_BANKS, checksum};
-use crate::error::ErrorKind;
+use crate::error_kind::ErrorKind;
 
 /// Header version 3 (high nibble) and a sub-header of 7 words, as LHCb's own files have it.
 const HEADER_TYPE: u8 = 0x37;

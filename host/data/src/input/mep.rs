@@ -5,6 +5,8 @@
 //! [`BatchView`]) is given up on the way, from there to the end of the event, and the event is marked as broken: the
 //! decoders then count on the copy what they would have counted on the original.
 
+use std::ops::ControlFlow;
+
 use super::builder::table;
 use super::room::make_room;
 use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Layout};
@@ -12,18 +14,23 @@ use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, La
 /// Collects the banks of event `e` of the arrays; of a broken event those before the break, and returns false.
 pub fn banks_of<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> bool {
     banks.clear();
-    each_bank(batch, e, |bank| banks.push(bank)).is_some()
+    let push = |bank| {
+        banks.push(bank);
+        ControlFlow::Continue(())
+    };
+    each_bank(batch, e, push).is_some()
 }
 
-/// Hands over the banks of event `e` of the arrays; `None` for a broken event, after the banks before the break.
-pub(super) fn each_bank<'a>(batch: BatchView<'a>, e: usize, take: impl FnMut(Bank<'a>)) -> Option<()> {
+/// Hands over the banks of event `e` of the arrays until `take` ends it; `None` for a broken event, after the banks
+/// before the break.
+pub fn each_bank<'a>(batch: BatchView<'a>, e: usize, take: impl FnMut(Bank<'a>) -> ControlFlow<()>) -> Option<()> {
     match batch.layout {
         Layout::Allen => allen_banks(batch, e, take),
         Layout::Mep => mep_banks(batch, e, take),
     }
 }
 
-fn allen_banks<'a>(batch: BatchView<'a>, e: usize, mut take: impl FnMut(Bank<'a>)) -> Option<()> {
+fn allen_banks<'a>(batch: BatchView<'a>, e: usize, mut take: impl FnMut(Bank<'a>) -> ControlFlow<()>) -> Option<()> {
     let block = *batch.offsets.get(e)? as usize;
     let n_banks = word(batch.raw, block)? as usize;
     let rel = block.checked_add(4)?;
@@ -35,12 +42,14 @@ fn allen_banks<'a>(batch: BatchView<'a>, e: usize, mut take: impl FnMut(Bank<'a>
         let fragment = batch.raw.get(from..to)?;
         let (size, kind, version) = entry(batch, e, bank)?;
         let payload = fragment.get(4..4 + size)?;
-        take(Bank { kind, version, source_id: word(fragment, 0)?, payload });
+        if take(Bank { kind, version, source_id: word(fragment, 0)?, payload }).is_break() {
+            break;
+        }
     }
     Some(())
 }
 
-fn mep_banks<'a>(batch: BatchView<'a>, e: usize, mut take: impl FnMut(Bank<'a>)) -> Option<()> {
+fn mep_banks<'a>(batch: BatchView<'a>, e: usize, mut take: impl FnMut(Bank<'a>) -> ControlFlow<()>) -> Option<()> {
     let n_banks = *batch.offsets.first()? as usize;
     batch.offsets.get(..n_banks.checked_add(2)?)?;
     let row = n_banks.checked_mul(e.checked_add(1)?)?.checked_add(2)?;
@@ -49,7 +58,9 @@ fn mep_banks<'a>(batch: BatchView<'a>, e: usize, mut take: impl FnMut(Bank<'a>))
         let from = batch.offsets[row + bank] as usize;
         let (size, kind, version) = entry(batch, bank, e)?;
         let payload = batch.raw.get(from..from.checked_add(size)?)?;
-        take(Bank { kind, version, source_id: batch.offsets[2 + bank], payload });
+        if take(Bank { kind, version, source_id: batch.offsets[2 + bank], payload }).is_break() {
+            break;
+        }
     }
     Some(())
 }

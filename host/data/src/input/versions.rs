@@ -1,19 +1,16 @@
-//! Check that events belong to a detector's tables: by the versions of their banks, and by who made them.
+//! Checks that events belong to a detector's tables: by the versions of their banks, and by who made them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ut_format::bank::COUNT_BYTES;
 
-use super::BatchView;
-use super::event::kind;
-use super::mep::each_bank;
 use crate::detector::{BankVersion, DetectorTables};
-use crate::error::ErrorKind;
+use crate::error_kind::ErrorKind;
 
 /// Banks without a version byte that must have the shape of one format, and none that of the other, before a file counts as
 /// one of that format: one or two damaged banks may look like anything.
-const MANY: u64 = 4;
+pub const MANY: u64 = 4;
 
 /// The versions of a file's banks.
 #[derive(Clone, Debug)]
@@ -100,30 +97,6 @@ pub fn shape_of(payload: &[u8]) -> Option<BankVersion> {
     let n = usize::from(u16::from_le_bytes([at(0), at(1)]));
     let least = 4 + 2 * n;
     (n > 0 && (least..=least + 5 * n + 5).contains(&payload.len())).then_some(BankVersion::V4)
-}
-
-/// Returns the other format if a batch that does not say its version clearly has it by the sizes of its banks.
-pub fn shape_of_batch(batch: BatchView<'_>, table: BankVersion) -> Option<BankVersion> {
-    if batch.version.is_some() || batch.versions.is_some() {
-        return None;
-    }
-    let mut shapes = [0; 2];
-    let mut look = |event: usize| {
-        // A broken event is the decoder's business.
-        let _ = each_bank(batch, batch.first_event.saturating_add(event), |bank| {
-            if let Some(version) = shape_of(bank.payload).filter(|_| kind::is_decoded(bank.kind)) {
-                shapes[shape(version)] += 1;
-            }
-        });
-        // One that fits is enough, and nearly always the first.
-        shapes[shape(table)] > 0
-    };
-    let _ = match batch.selected {
-        Some(selected) => selected.iter().any(|&event| look(event as usize)),
-        None => (0..batch.n_events).any(look),
-    };
-    let other = if table == BankVersion::V4 { BankVersion::V5 } else { BankVersion::V4 };
-    (shapes[shape(table)] == 0 && shapes[shape(other)] >= MANY).then_some(other)
 }
 
 /// Events that do not belong to the tables.

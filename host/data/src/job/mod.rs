@@ -134,7 +134,8 @@ impl<W: Work> Worker<'_, W> {
         let take = |(batch, origins, max_hits): Part<'_>| -> Result<(), WorkError> {
             let (mut first, mut work) = (0, work.borrow_mut());
             let mut decode = |batch: BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
-                let n = batch.n_events;
+                // Whole files are checked, by `seen`.
+                let (batch, n) = (BatchView { checked: true, ..batch }, batch.n_events);
                 work.reserve(hits, n, tables.hits_at_most(n, max_hits))?;
                 let start = Instant::now();
                 work.decode(batch, hits, report)?;

@@ -34,6 +34,7 @@ use self::selection::Selection;
 use self::setup::Setup;
 use super::{BatchReport, DecodeError, DecodeOptions, Decoder, EventReport, UtHits, UtHitsMut};
 use ut_data::detector::{BankVersion, DetectorTables};
+use ut_data::hits::BatchCheck;
 use ut_data::input::BatchView;
 
 /// Estimates the bytes that this many threads, each with a [`CpuDecoder`], take at most, stacks included.
@@ -51,6 +52,7 @@ pub const fn memory_of_threads(threads: usize) -> u64 {
 #[derive(Debug)]
 pub struct CpuDecoder {
     fast: Fast,
+    check: BatchCheck,
     selection: Selection,
     worker: Worker,
 }
@@ -74,6 +76,7 @@ impl CpuDecoder {
     fn with_level(tables: &DetectorTables, options: DecodeOptions, level: Level) -> Self {
         Self {
             fast: Fast::new(Setup::new(LaneOrder::new(tables, options), options), level),
+            check: BatchCheck::new(tables),
             selection: Selection::default(),
             worker: Worker::new(tables, options),
         }
@@ -94,8 +97,8 @@ impl CpuDecoder {
     /// exactly as much memory as the hits need.
     ///
     /// # Errors
-    /// If `offsets` or `reports` is too short, a selected event is not in the batch, or the batch has more hits than 32
-    /// bits can number.
+    /// If `offsets` or `reports` is too short, a selected event is not in the batch, all banks have another version than
+    /// the tables, there are bytes and no bank, or the batch has more hits than 32 bits can number.
     pub fn count(
         &mut self,
         batch: BatchView<'_>,
@@ -111,8 +114,9 @@ impl CpuDecoder {
     /// them.
     ///
     /// # Errors
-    /// If the batch has more events or hits than there are places, or a selected event is not in it. The contents of
-    /// the arrays are unspecified then.
+    /// If the batch has more events or hits than there are places, or a selected event is not in it; if all of its banks
+    /// have another version than the tables, or it has bytes and no bank. The contents of the arrays are unspecified
+    /// then.
     pub fn decode_into(
         &mut self,
         batch: BatchView<'_>,
@@ -129,6 +133,7 @@ impl CpuDecoder {
     fn run(&mut self, batch: BatchView<'_>, out: Output<'_>) -> Result<usize, DecodeError> {
         let out = cut_to(&batch, self.fast.n_groups(), out)?;
         let selected = self.selection.of(&batch)?;
+        self.check.check(&batch)?;
         self.worker.decode(&self.fast, batch, selected, out)
     }
 }

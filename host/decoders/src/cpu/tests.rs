@@ -110,6 +110,7 @@ fn batch(event: &[Bank], layout: Layout) -> EventBatch {
 fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, EventReport) {
     let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.max_hits()).with_clusters();
     let mut report = BatchReport::new();
+    let batch = BatchView { checked: true, ..batch };
     decoder.decode(batch, &mut hits, &mut report).expect("the batch fits");
     (hits, report.events[0])
 }

@@ -245,6 +245,7 @@ impl<D: Device> DeviceDecoder<D> {
 
     fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {
         check_selected(self.name, self.rank_tables(), batch)?;
+        self.tables().check.check(batch)?;
         let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
         let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);

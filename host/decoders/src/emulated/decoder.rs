@@ -329,6 +329,7 @@ impl Decoder for EmulatedDecoder {
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         check_selected("emulated", self.ranks.as_ref(), &batch)?;
+        self.detector.check.check(&batch)?;
         let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
         let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);

@@ -14,6 +14,7 @@ use self::clustering::{LaneHit, cluster_lane};
 use self::lookup::Lookup;
 use super::{BatchReport, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, UtHits, check_selected};
 use ut_data::detector::{BankVersion, DetectorTables};
+use ut_data::hits::BatchCheck;
 use ut_data::input::BatchView;
 
 /// LHCbID of a UT channel: the detector type in the top four bits.
@@ -27,6 +28,7 @@ const UT_ERROR: u8 = 68;
 #[derive(Clone, Debug)]
 pub struct ReferenceDecoder {
     lookup: Lookup,
+    check: BatchCheck,
     options: DecodeOptions,
 }
 
@@ -51,7 +53,7 @@ struct Hit {
 impl ReferenceDecoder {
     /// Creates a decoder for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
-        Self { lookup: Lookup::new(tables), options }
+        Self { lookup: Lookup::new(tables), check: BatchCheck::new(tables), options }
     }
 
     /// Decodes one event: its hits, in output order, and its counters.
@@ -223,6 +225,7 @@ impl Decoder for ReferenceDecoder {
         report.reset(batch.n_events);
         let capacity = out.id.len();
         check_selected(&batch)?;
+        self.check.check(&batch)?;
         let mut written = 0;
         for event in 0..batch.n_events {
             let is_selected = batch.selected.is_none_or(|list| list.contains(&(event as u32)));
