@@ -97,9 +97,20 @@ fn main() -> Result<(), DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ut_decoding::ReferenceDecoder;
 
     #[test]
-    fn a_batch_in_the_callers_memory_is_decoded() {
-        assert!(main().is_ok());
+    fn a_batch_in_the_callers_memory_gives_the_references_hits_without_trouble() {
+        let (tables, batch, options) = (tables(), Memory::of_synthetic_events(7), DecodeOptions::default());
+        let decode = |decoder: &mut dyn Decoder| {
+            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
+            let mut report = BatchReport::new();
+            decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
+            (hits, report)
+        };
+        let (hits, report) = decode(&mut CpuDecoder::new(&tables, options));
+        assert!(!hits.is_empty() && !report.has_trouble());
+        assert!((hits, report) == decode(&mut ReferenceDecoder::new(&tables, options)));
+        main().unwrap();
     }
 }
