@@ -179,7 +179,8 @@ typedef struct {
   // Words of `versions`.
   size_t n_versions;
   // Version of all banks if `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0, the tables'. Banks of another
-  // version than the tables' have no hits, and are counted; if all are, the call returns UT_WRONG_VERSION.
+  // version than the tables' have no hits, and are counted; if all are, the call returns UT_WRONG_VERSION. So it
+  // does on the CPU if `versions` is NULL and the sizes of the banks are those of the other format.
   uint32_t version;
   // Reserved: 0.
   uint32_t reserved;
@@ -232,7 +233,8 @@ typedef struct {
 // A bug of this library.
 #define UT_INTERNAL 7
 
-// All banks have another version than the tables, by the batch or, if it has none, clearly by their sizes. No hits.
+// All banks have another version than the tables, by the batch or, if it has none for each, clearly by their sizes. No
+// hits.
 #define UT_WRONG_VERSION 8
 
 #ifdef __cplusplus
