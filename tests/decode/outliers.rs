@@ -211,7 +211,9 @@ fn in_bins(first: u64, events: &[u64], hits: impl Fn(usize, usize) -> u64) -> Ru
             let of_board = if events > 0 { hits(board, bin) } else { 0 };
             let lanes: Vec<_> = lanes.iter().filter(|lane| !lane.is_empty()).collect();
             let n = lanes.len() as u64;
-            (0..).zip(lanes).for_each(|(i, lane)| chips[lane.start] = (i + 1) * of_board / n - i * of_board / n);
+            (0..)
+                .zip(lanes)
+                .for_each(|(i, lane)| chips[lane.start] = ((i + 1) * of_board / n - i * of_board / n) as u32);
         }
         let key = first + bin as u64;
         *view.spans.at(key) = Span { events, numbers: (events > 0).then_some((key, key)), chips, ..Span::default() };

@@ -122,7 +122,8 @@ impl RunFiller {
             self.view.strips[strip] += 256;
         }
         self.event[slot] += 1;
-        span.chips[strip / CHIP] += 1;
+        let of_chip = &mut span.chips[strip / CHIP];
+        *of_chip = of_chip.saturating_add(1);
         (sector, strip / CHIP)
     }
 
@@ -131,7 +132,7 @@ impl RunFiller {
         for (&id, cluster) in ids.iter().zip(clusters) {
             let (sector, chip) = self.count_hit(id, span);
             let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
-            span.charge[chip] += charge.min(CLIPPED);
+            span.charge[chip] = span.charge[chip].saturating_add(charge.min(CLIPPED) as u32);
             if n == 1 {
                 let value = chip * ADCS + (charge as usize).min(ADCS - 1);
                 let count = &mut self.adc[value];

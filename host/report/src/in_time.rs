@@ -153,6 +153,20 @@ fn ends(
     start..end
 }
 
+/// Returns true if the charge of a lane is that of some of its chips, of those in `found`, and of healthy others.
+pub fn is_of_chips(lane: &Outlier, found: &[Outlier], tables: &DetectorTables) -> bool {
+    let Some(slot) = lane.slot() else { return false };
+    let chips = found.iter().filter(|of| {
+        of.part == Part::Chip && of.slot() == Some(slot) && of.kind.is_of_charge() && of.when.may_overlap(&lane.when)
+    });
+    let ratios: Vec<f64> = chips.map(|of| of.seen / of.expected).collect();
+    let (n, of_lane) = (ratios.len() as f64, lane.seen / lane.expected);
+    let all = if tables.slots()[slot].chan_id == 0 { 0.0 } else { chips_of_lanes(tables)[slot].len() as f64 };
+    let mean = ratios.iter().sum::<f64>() / n;
+    let of_some = (n * mean + all - n) / all;
+    n > 0.0 && n < all && (of_lane - of_some).abs() < (of_lane - mean).abs()
+}
+
 /// Returns the logarithm of a Poisson likelihood with `inside` expected by that with `outside`.
 fn poisson(n: f64, inside: f64, outside: f64) -> f64 {
     let [inside, outside] = [inside, outside].map(|expected| expected.max(1e-9));
@@ -212,15 +226,13 @@ impl<'a> OfRun<'a> {
     }
 
     fn bins(&self, chips: &[Range<usize>]) -> Vec<Column> {
-        let sum = |of: &[u64]| -> u64 {
-            chips.iter().map(|chips| of.get(chips.clone()).map_or(0, |of| of.iter().sum::<u64>())).sum()
-        };
-        let hits: Vec<u64> = self.spans.iter().map(|span| sum(&span.chips)).collect();
+        let hits: Vec<u64> =
+            self.spans.iter().map(|span| chips.iter().map(|chips| span.hits_of(chips)).sum()).collect();
         // The rest of the detector tells how busy the events are.
         let others = self.all - hits.iter().sum::<u64>() as f64;
         let column = |(i, (span, total)): (usize, (&&Span, &u64))| {
             let busy = if others > 0.0 { (total - hits[i]) as f64 * self.events / others } else { span.events as f64 };
-            let charge = sum(&span.charge);
+            let charge = chips.iter().map(|chips| span.charge_of(chips)).sum();
             if self.is_odd.get(i) == Some(&true) {
                 return Column { bins: i..i + 1, ..Column::default() };
             }
@@ -279,7 +291,8 @@ pub fn failing_for_a_while(
         };
         let above = if part.strips.is_some() { found.len() } else { boards };
         // A lane is quiet because a chip of it is silent.
-        let is_above = |of: &&Outlier| part.strips.is_none() || of.kind != OutlierKind::Quiet;
+        let is_above =
+            |of: &&Outlier| part.strips.is_none() || of.kind != OutlierKind::Quiet && !of.kind.is_of_charge();
         let mut told: Vec<Outlier> = found[..above].iter().filter(is_around).filter(is_above).cloned().collect();
         let beside = told.len();
         if let Some(expected) = part.expected.filter(|(expected, _)| *expected > 0.0) {
@@ -304,6 +317,11 @@ pub fn failing_for_a_while(
     let chips: Vec<Outlier> = found.iter().filter(|of| of.part == Part::Chip).cloned().collect();
     let lanes: Vec<Outlier> =
         found.iter().filter(|of| of.part == Part::Lane && of.kind == OutlierKind::Quiet).cloned().collect();
+    let charged: Vec<Outlier> = found
+        .iter()
+        .filter(|of| of.part == Part::Lane && of.kind.is_of_charge() && !is_of_chips(of, &chips, tables))
+        .cloned()
+        .collect();
     found.retain(|of| {
         let is_with = |other: &&Outlier| other.slot() == of.slot() && other.when.overlaps(&of.when);
         match (of.part, of.kind) {
@@ -311,6 +329,8 @@ pub fn failing_for_a_while(
                 !chips.iter().filter(is_with).any(|chip| chip.kind == OutlierKind::Silent)
             }
             (Part::Chip, OutlierKind::Quiet) => !lanes.iter().any(|lane| is_with(&lane)),
+            (Part::Lane, kind) if kind.is_of_charge() => !is_of_chips(of, &chips, tables),
+            (Part::Chip, kind) if kind.is_of_charge() => !charged.iter().any(|lane| is_with(&lane)),
             _ => true,
         }
     });

@@ -34,8 +34,8 @@ impl RunView {
             |&(of, source): &(u8, u32)| (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16;
         let of_span = |(key, span): (u64, &Span)| {
             let inside = |(least, greatest)| key <= least && least <= greatest && greatest - key < self.spans.width();
-            let lists = [(&span.chips, N_CHIPS), (&span.charge, N_CHIPS), (&span.counts, N_COUNTS)];
-            lists.into_iter().all(|(list, n)| list.is_empty() || list.len() == n && can_be_added(list))
+            [&span.chips, &span.charge].into_iter().all(|list| list.is_empty() || list.len() == N_CHIPS)
+                && (span.counts.is_empty() || span.counts.len() == N_COUNTS && can_be_added(&span.counts))
                 && span.numbers.is_none_or(inside)
                 && can_be_added([&span.events, &span.ut_events, &span.squares, &span.error_banks])
                 && (span.boards.is_empty() || span.boards.len() == n_boards)
@@ -103,7 +103,7 @@ mod tests {
             |view| *view.hits_of_event[4].at(0) = u64::MAX,
             |view| view.spans.at(7).events = u64::MAX,
             |view| view.spans.at(7).charge.push(1),
-            |view| view.spans.at(7).chips[0] = 1 << 62,
+            |view| view.spans.at(7).chips.truncate(8),
             |view| view.spans.at(7).boards.push(BoardSum::default()),
             |view| view.boards.truncate(5),
             |view| view.boards[2].bytes = u64::MAX,

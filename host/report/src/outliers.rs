@@ -5,7 +5,7 @@
 
 use super::causes::causes;
 use super::charge::of_spectra;
-use super::in_time::{PartOf, failing_for_a_while};
+use super::in_time::{PartOf, failing_for_a_while, is_of_chips};
 use super::run::{CHIP, CHIPS_PER_SECTOR, RunView, chips_of_lanes};
 use super::shape::Neighbours;
 use super::stream::of_stream;
@@ -408,8 +408,10 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) ->
         };
         !more.iter().any(is_told) && !chips_found.iter().any(is_told)
     });
-    let hot: Vec<Outlier> = outliers.iter().filter(|of| of.kind == OutlierKind::Hot).cloned().collect();
     let spectra = of_spectra(view, &judged_chips, &neighbours);
+    let mut more = more;
+    more.retain(|of| of.part != Part::Lane || !of.kind.is_of_charge() || !is_of_chips(of, &spectra, tables));
+    let hot: Vec<Outlier> = outliers.iter().filter(|of| of.kind == OutlierKind::Hot).cloned().collect();
     // What is seen in time is said with its time.
     outliers.extend(spectra.into_iter().filter(|outlier| {
         let is_told = |other: &&Outlier| other.slot() == outlier.slot() && other.kind.is_of_charge();
@@ -540,7 +542,7 @@ fn clipped_charges(view: &RunView, is_odd: &[bool]) -> Vec<f64> {
     for (_, span) in view.spans.iter().zip(is_odd).filter(|(_, is_odd)| !**is_odd).map(|(span, _)| span) {
         for (chip, (hits, charge)) in span.chips.iter().zip(&span.charge).enumerate() {
             let sum = &mut sums[chip / CHIPS_PER_SECTOR];
-            *sum = [sum[0] + *hits as f64, sum[1] + *charge as f64];
+            *sum = [sum[0] + f64::from(*hits), sum[1] + f64::from(*charge)];
         }
     }
     sums.into_iter().map(|[hits, charge]| charge / hits).collect()

@@ -107,9 +107,9 @@ pub struct Span {
     /// Squares of the hits of an event, summed over events.
     pub squares: u64,
     /// Hits by chip, four a sector; empty without hits.
-    pub chips: Vec<u64>,
+    pub chips: Vec<u32>,
     /// Charge of the hits whose cluster is known, ΣADC, of each [`CLIPPED`] at most, by chip; empty without hits.
-    pub charge: Vec<u64>,
+    pub charge: Vec<u32>,
     /// Counts by `Count as usize`; empty without any.
     pub counts: Vec<u64>,
     /// UTError and DaqError banks of the UT.
@@ -125,8 +125,8 @@ impl AddAssign<&Self> for Span {
         self.numbers = both(self.numbers, other.numbers);
         self.times = both(self.times, other.times);
         self.squares += other.squares;
-        add_all(&mut self.chips, &other.chips);
-        add_all(&mut self.charge, &other.charge);
+        add_small(&mut self.chips, &other.chips);
+        add_small(&mut self.charge, &other.charge);
         add_all(&mut self.counts, &other.counts);
         self.error_banks += other.error_banks;
         add_boards(&mut self.boards, &other.boards);
@@ -136,12 +136,17 @@ impl AddAssign<&Self> for Span {
 impl Span {
     /// Returns the number of hits.
     pub fn hits(&self) -> u64 {
-        self.chips.iter().sum()
+        self.chips.iter().map(|&n| u64::from(n)).sum()
     }
 
     /// Returns the hits of some chips.
     pub fn hits_of(&self, chips: &Range<usize>) -> u64 {
-        self.chips.get(chips.clone()).map_or(0, |chips| chips.iter().sum())
+        self.chips.get(chips.clone()).map_or(0, |chips| chips.iter().map(|&n| u64::from(n)).sum())
+    }
+
+    /// Returns the charge of the hits of some chips.
+    pub fn charge_of(&self, chips: &Range<usize>) -> u64 {
+        self.charge.get(chips.clone()).map_or(0, |chips| chips.iter().map(|&n| u64::from(n)).sum())
     }
 
     /// Returns a count.
@@ -441,4 +446,12 @@ fn add_boards(sums: &mut Vec<BoardSum>, more: &[BoardSum]) {
         sums.resize(more.len(), BoardSum::default());
     }
     sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+/// Adds number by number, up to the greatest; missing ones are 0.
+fn add_small(sums: &mut Vec<u32>, more: &[u32]) {
+    if sums.len() < more.len() {
+        sums.resize(more.len(), 0);
+    }
+    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
 }

@@ -2,7 +2,7 @@
 
 use super::outliers::{Outlier, OutlierKind, Part, SIGMAS};
 use super::page::names::short;
-use super::run::{RunView, Span};
+use super::run::{N_CHIPS, RunView, Span};
 use super::when::When;
 
 /// Least relative change of the hits per event, and of the mean charge.
@@ -180,7 +180,7 @@ pub fn of_detector(view: &RunView) -> Vec<Outlier> {
         let variance = view.charge_squares.iter().map(|&n| n as f64).sum::<f64>() / n - mean * mean;
         let charge = |span: &&Span| {
             let hits = span.hits();
-            let charge = span.charge.iter().sum::<u64>() as f64 / hits.max(1) as f64;
+            let charge = span.charge_of(&(0..N_CHIPS)) as f64 / hits.max(1) as f64;
             if hits < CHARGED { (0.0, 0.0) } else { (charge, weight(variance / hits as f64, FLOORS[1] * mean)) }
         };
         for gain in changes(view, OutlierKind::Gain, spans.iter().map(charge).collect()) {

@@ -72,6 +72,11 @@ impl When {
         }
     }
 
+    /// Returns true if two may be at the same time.
+    pub fn may_overlap(&self, other: &Self) -> bool {
+        *self == Self::Unknown || *other == Self::Unknown || self.overlaps(other)
+    }
+
     /// Returns the first and the last number of the events.
     pub fn hull(&self) -> Option<(u64, u64)> {
         match self {

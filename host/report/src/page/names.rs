@@ -77,7 +77,7 @@ pub fn numbers(outlier: &Outlier) -> [String; 2] {
     let text = |value: f64| match (value.is_nan(), is_of_charge) {
         (true, _) => String::new(),
         (_, true) => format!("{} ADC", short(value)),
-        _ if value.fract() == 0.0 => whole(value as u64),
+        _ if value.fract() == 0.0 || value >= 1000.0 => whole(value.round() as u64),
         _ => short(value),
     };
     [outlier.seen, outlier.expected].map(text)

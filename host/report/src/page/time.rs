@@ -54,10 +54,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
         let sectors = sectors_of_layer(layer);
         let chips = sectors.start * CHIPS_PER_SECTOR..sectors.end * CHIPS_PER_SECTOR;
         hits = hits.bins(name, &x, &steps(&|span| span.hits_of(&chips) as f64));
-        let mean = |span: &Span| {
-            let charge: u64 = span.charge.get(chips.clone()).map_or(0, |charge| charge.iter().sum());
-            charge as f64 / span.hits_of(&chips) as f64
-        };
+        let mean = |span: &Span| span.charge_of(&chips) as f64 / span.hits_of(&chips) as f64;
         charge = charge.bins(name, &x, &spans.iter().map(|(_, span)| mean(span)).collect::<Vec<_>>());
     }
     let counted: Vec<f64> = spans.iter().map(|(_, span)| span.events as f64).collect();
