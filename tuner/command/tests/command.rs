@@ -87,7 +87,7 @@ fn wait(until: impl Fn() -> bool) -> bool {
     })
 }
 
-fn start(command: &mut Command) -> (Child, impl Iterator<Item = String>) {
+fn start(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     (child, lines)
