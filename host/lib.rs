@@ -97,7 +97,7 @@ pub use output::{HitFile, HitStyle, OutputError};
 pub use ut_data::{
     Bank, BankVersion, BatchBuilder, BatchReport, BatchView, Boards, BuildError, ChannelId, Cluster, Count, CsvWriter,
     DecodeError, DecodeOptions, Decoder, DetectorTables, ErrorKind, EventBatch, EventMeta, EventReport, Events, Flip,
-    Geometry, Grouping, Hit, InputError, Kind, Layout, LhcbId, Position, TablesError, UtHits,
+    Geometry, Grouping, Hit, InputError, Kind, Layout, LhcbId, Loss, Position, TablesError, UtHits,
 };
 
 /// Compiles the README's program.

@@ -19,6 +19,7 @@ mod formats;
 mod inspect;
 #[cfg(unix)]
 mod jobs;
+mod loss;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(unix)]

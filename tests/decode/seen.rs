@@ -36,7 +36,8 @@ fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_
     assert_eq!(events.len(), 6);
     for (e, ((meta, banks), run)) in events.into_iter().zip([1, 1, 2, 1, 2, 2]).enumerate() {
         let odin = Odin::of(Some(7), &odin(run, 100 + e as u64));
-        let expected = EventMeta { run: Some(run), event: Some(100 + e as u64), other_banks: 3, broken: false, odin };
+        let expected =
+            EventMeta { run: Some(run), event: Some(100 + e as u64), other_banks: 3, odin, ..EventMeta::default() };
         let bank = |i: u8| (0x2800 + u32::from(i), 66, Some(4), vec![10 * i + e as u8; 24]);
         assert_eq!((meta, banks), (expected, vec![bank(1), bank(2)]));
     }

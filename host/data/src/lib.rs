@@ -23,7 +23,7 @@ pub use error_kind::ErrorKind;
 #[doc(no_inline)]
 pub use hits::{
     BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,
-    Position, UtHits, UtHitsMut,
+    Loss, Position, UtHits, UtHitsMut,
 };
 #[doc(no_inline)]
 pub use input::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Events, InputError, Layout};

@@ -40,6 +40,6 @@ pub use pipeline::Pipeline;
 pub use reader::HitReader;
 #[doc(no_inline)]
 pub use ut_data::hits::{
-    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,
-    Position, UtHits, UtHitsMut, check_selected,
+    BatchReport, CapacityError, Cause, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit,
+    Kind, Loss, LostPart, N_LOSS, Position, UtHits, UtHitsMut, check_selected,
 };

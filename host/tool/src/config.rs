@@ -7,6 +7,7 @@ use etcetera::{BaseStrategy, choose_base_strategy};
 use serde::Deserialize;
 
 use crate::Failure;
+use crate::loss::share as share_of;
 use crate::output::detail;
 use ut_data::detector::Grouping;
 use ut_data::memory::read_text;
@@ -20,15 +21,23 @@ const NAME: &str = "ut-decode.toml";
 /// Bytes of the largest file that is read.
 const LARGEST: u64 = 1 << 20;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     boards: Option<PathBuf>,
     geometry: Option<PathBuf>,
     grouping: Option<Grouping>,
     flip: Option<u16>,
     threads: Option<u16>,
+    max_loss: Option<MaxLoss>,
     tune: Option<WhenToTune>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum MaxLoss {
+    Share(f64),
+    Text(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -86,6 +95,14 @@ pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
     if let Some(threads) = settings.threads.filter(|&threads| threads > 1024) {
         return Err(format!("threads is at most 1024, not {threads}"));
     }
+    if let Some(share) = &settings.max_loss {
+        let text = match share {
+            MaxLoss::Share(share) => share.to_string(),
+            MaxLoss::Text(text) => text.clone(),
+        };
+        let share = share_of(&text).map_err(|error| format!("max-loss: {error}"))?;
+        settings.max_loss = Some(MaxLoss::Share(share));
+    }
     Ok(settings)
 }
 
@@ -123,6 +140,14 @@ pub fn flip() -> Flip {
         Some(512) => Flip::From512,
         Some(_) => Flip::From511,
         None => Flip::default(),
+    }
+}
+
+pub fn max_loss() -> Option<f64> {
+    match settings().max_loss? {
+        MaxLoss::Share(share) => Some(share),
+        // `parse` leaves no text.
+        MaxLoss::Text(_) => None,
     }
 }
 

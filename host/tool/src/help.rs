@@ -55,6 +55,7 @@ Exit codes:
   4    compare: cannot tell
   5    compare --require-better: B is the same as A
   6    compare: A and B decode to different hits
+  7    decode, report: the output is written, but more of the data was lost than --max-loss allows
   130  stopped by Ctrl-C (128 + the number of the signal, as shells count)
 
 Environment variables:
@@ -72,6 +73,7 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   grouping = \"y-rows\"
   flip = 511
   threads = 4
+  max-loss = \"10%\"              # may be lost without exit code 7
   tune = \"first-use\"             # decode tunes a device that it meets for the first time
 
 JSON: docs/files.md describes what a command writes with --json."

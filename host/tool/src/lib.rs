@@ -22,6 +22,7 @@ mod help;
 mod inputs;
 mod inspect;
 mod kernels;
+mod loss;
 mod online;
 mod output;
 mod paths;
@@ -141,27 +142,22 @@ pub fn main(invocation: &Invocation) -> u8 {
         run(command)
     });
     output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
-    result.unwrap_or_else(|error| {
-        say_failure(&error);
-        FAILED
-    })
+    result.unwrap_or_else(|error| fail(&error))
 }
 
 const FAILED: u8 = 1;
 
-fn say_failure(error: &Failure) {
+/// Prints a failure, and returns its exit code.
+fn fail(error: &Failure) -> u8 {
     output::say(&format!("error: {}", ut_data::error::causes(error.as_ref()).join("\n  because: ")));
+    let Some(too_much) = error.downcast_ref::<loss::TooMuchLoss>() else { return FAILED };
+    output::say(&too_much.lost);
+    loss::TOO_MUCH_LOSS
 }
 
 /// Ends the program as [`main`] would, for a command one of whose threads may never end.
 fn end(result: Result<(), Failure>) -> ! {
-    let code = result.map_or_else(
-        |error| {
-            say_failure(&error);
-            FAILED
-        },
-        |()| 0,
-    );
+    let code = result.map_or_else(|error| fail(&error), |()| 0);
     ut_files::remove_unfinished();
     std::process::exit(i32::from(code))
 }

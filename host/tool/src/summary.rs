@@ -1,15 +1,15 @@
 //! Summary of `decode`, as text and as JSON.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::loss::{Account, OfFiles};
 use crate::output::{decimal, number};
 use ut_data::detector::N_LAYERS;
-use ut_data::input::{Origin, kind};
+use ut_data::input::{Origin, Seen, kind};
 use ut_data::pipeline::{Flow, Stage};
 use ut_data::{BatchReport, DetectorTables, Flip, UtHits};
 use ut_decoders::{Count, EventReport, Kind};
@@ -36,15 +36,18 @@ pub struct Part {
     events: Vec<(u64, EventReport)>,
     /// Time in the decoder.
     decoding: Duration,
+    losses: OfFiles,
 }
 
 impl Part {
-    /// Sums up a batch that took `decoding`; a mask took out `masked` hits; `layers` are [`Totals::layers`].
+    /// Sums up a batch that took `decoding` and lost `losses`; a mask took out `masked` hits; `layers` are
+    /// [`Totals::layers`].
     pub fn of(
         layers: &[usize],
         origins: &[Origin],
         hits: &UtHits,
         report: &BatchReport,
+        losses: OfFiles,
         masked: usize,
         decoding: Duration,
     ) -> Self {
@@ -54,7 +57,7 @@ impl Part {
         }
         let (hits, masked) = (hits.len() as u64, masked as u64);
         let events = origins.iter().map(|origin| origin.place).zip(report.events.iter().copied()).collect();
-        Self { hits, masked, hits_of_layer, events, decoding }
+        Self { hits, masked, hits_of_layer, events, decoding, losses }
     }
 
     pub const fn hits(&self) -> u64 {
@@ -75,10 +78,11 @@ pub struct Totals {
     flip: &'static str,
     counts: [Total; Count::ALL.len()],
     layer_of_group: Arc<[usize]>,
+    pub loss: Account,
 }
 
 impl Totals {
-    pub fn new(tables: &DetectorTables, flip: Flip, has_mask: bool) -> Self {
+    pub fn new(tables: &DetectorTables, flip: Flip, has_mask: bool, loss: Account) -> Self {
         let decoding = Duration::ZERO;
         Self {
             events: 0,
@@ -89,6 +93,7 @@ impl Totals {
             flip: flip.name_for(tables.boards().version),
             counts: Default::default(),
             layer_of_group: tables.layers().into(),
+            loss,
         }
     }
 
@@ -97,6 +102,7 @@ impl Totals {
     }
 
     pub fn add(&mut self, part: &Part) {
+        self.loss.add(&part.losses);
         for &(place, event) in &part.events {
             for (total, count) in self.counts.iter_mut().zip(Count::ALL) {
                 let n = u64::from(event.get(count));
@@ -124,12 +130,14 @@ impl Totals {
         Count::ALL.into_iter().filter(move |count| count.kind() == kind).map(|count| (count, self.total(count)))
     }
 
-    pub fn has_trouble(&self) -> bool {
-        self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
+    /// Returns true if anything was wrong with the data or lost: what --strict does not take.
+    pub fn is_odd(&self) -> bool {
+        !self.loss.total.is_none() || self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
     }
 
-    /// Returns the summary for a person; `several`: places of events count over several files; `error_banks` by type.
-    pub fn text(&self, elapsed: Duration, flow: &Flow, several: bool, error_banks: &BTreeMap<u8, u64>) -> String {
+    /// Returns the summary for a person; `several`: places of events count over several files; `seen`: findings in the
+    /// files.
+    pub fn text(&self, elapsed: Duration, flow: &Flow, several: bool, seen: &Seen) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
             let _ = writeln!(text, "{}", format!("{name:<22}{value}").trim_end());
@@ -178,14 +186,14 @@ impl Totals {
                 };
                 row(&format!("  {}", count.name()), &format!("{:<12}{} ({place})", number(sum), meaning(count)));
             }
-            if none && kind == Kind::Trouble {
+            if none && kind == Kind::Trouble && !self.is_odd() {
                 row(title, "none");
             }
         }
-        if !error_banks.is_empty() {
+        if !seen.error_banks.is_empty() {
             row("error banks", "");
         }
-        for (&kind, n) in error_banks {
+        for (&kind, n) in &seen.error_banks {
             let what = if kind == kind::UT_ERROR {
                 "the board reported an error, decoded"
             } else {
@@ -213,7 +221,7 @@ impl Totals {
             "masked_hits": self.masked.unwrap_or_default(),
             "seconds": elapsed.as_secs_f64(),
             "seconds_decoding": self.decoding.as_secs_f64(),
-            "trouble": self.has_trouble(),
+            "trouble": self.is_odd(),
             "report": named(|total| total.sum.into()),
             "events_with": named(|total| total.events.into()),
             "first_event_with": named(|total| if total.events > 0 { total.first.into() } else { Value::Null }),

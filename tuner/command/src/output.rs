@@ -41,11 +41,11 @@ pub fn is_quiet() -> bool {
     VERBOSITY.load(Relaxed) < 0
 }
 
-/// Prints a line to standard error; with `--quiet` only warnings and errors, which begin with that word.
+/// Prints a line to standard error; with `--quiet` only losses, warnings and errors, which begin with that word.
 pub fn say(line: &str) {
     let line = shortened(line);
     let line = escaped(&line);
-    let styled = [("error:", AnsiColor::Red), ("warning:", AnsiColor::Yellow)];
+    let styled = [("error:", AnsiColor::Red), ("lost:", AnsiColor::Red), ("warning:", AnsiColor::Yellow)];
     let found = styled.iter().find_map(|(word, color)| Some((word, color, line.strip_prefix(word)?)));
     let mut err = anstream::stderr();
     let _ = match found {

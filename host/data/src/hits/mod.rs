@@ -4,6 +4,7 @@ mod arrays;
 mod check;
 mod cluster;
 mod hit;
+mod loss;
 mod options;
 mod report;
 
@@ -11,6 +12,7 @@ pub use arrays::{CapacityError, UtHits, UtHitsMut};
 pub use check::BatchCheck;
 pub use cluster::Cluster;
 pub use hit::Hit;
+pub use loss::{Cause, Loss, LostPart, N_LOSS, whole};
 pub use options::{DecodeOptions, Flip, Position};
 pub use report::BatchReport;
 pub use ut_format::report::{Count, EventReport, Kind};

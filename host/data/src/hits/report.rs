@@ -1,6 +1,7 @@
 //! The report of a batch: what was decoded and what was wrong, event by event.
 
-use super::{Count, EventReport, Kind};
+use super::{Count, EventReport, Kind, Loss, UtHits};
+use crate::input::EventMeta;
 
 /// The counters of every event of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,25 @@ impl BatchReport {
     /// Returns true if any event has a trouble (T of the policy table).
     pub fn has_trouble(&self) -> bool {
         self.events.iter().any(EventReport::has_trouble)
+    }
+
+    /// Returns the account of loss of each event; `hits` are those of the batch, before a mask, and `meta` its facts,
+    /// without which errors that boards reported are not seen.
+    pub fn losses<'a>(&'a self, meta: &'a [EventMeta], hits: &'a UtHits) -> impl Iterator<Item = Loss> + 'a {
+        let ends = hits.offsets().iter().step_by(hits.n_groups().max(1));
+        let n_hits = ends.clone().zip(ends.skip(1)).map(|(begin, end)| u64::from(end - begin));
+        self.events
+            .iter()
+            .zip(n_hits)
+            .enumerate()
+            .map(|(e, (report, n_hits))| Loss::of_event(report, &meta.get(e).copied().unwrap_or_default(), n_hits))
+    }
+
+    /// Returns the account of loss of the batch: the sum of [`Self::losses`].
+    pub fn loss(&self, meta: &[EventMeta], hits: &UtHits) -> Loss {
+        let mut sum = Loss::default();
+        self.losses(meta, hits).for_each(|loss| sum.merge(&loss));
+        sum
     }
 
     /// The totals of all counters of one kind, by name.

@@ -52,6 +52,7 @@ impl AllenDump {
         read_to(&mut data, end)?;
         let mut entries = Vec::new();
         let damage = find_banks(&data, banks as usize, &mut entries).err();
+        let damage = damage.map(|damage| damage.losing(banks as usize - entries.len()));
         // A table without a fault says where the file ends.
         if damage.is_none() && read_to(&mut data, end + 1)? > 0 {
             return Err(no_dump(file, &format!("the table of {banks} banks ends at byte {end}, the file goes on")));

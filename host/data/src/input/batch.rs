@@ -6,6 +6,7 @@
 
 use ut_format::bank::Layout;
 
+use super::event::kind;
 use super::odin::Odin;
 use super::room::make_room;
 
@@ -20,8 +21,24 @@ pub struct EventMeta {
     pub other_banks: u32,
     /// The container gave this event up before its end. Every decoder counts it as `broken_event`.
     pub broken: bool,
+    /// The event was given up because its checksum does not match.
+    pub bad_checksum: bool,
+    /// UT banks that were given up with the event, as far as they can be seen; at least 1 if a file's reader gave it up.
+    pub lost_banks: u32,
+    /// UTError banks: boards that reported an error.
+    pub error_banks: u32,
+    /// Banks in place of a UT fragment that the read-out lost or could not use. Decoders count them as `other_types`.
+    pub lost_fragments: u32,
     /// The ODIN bank; `None` without one.
     pub odin: Option<Odin>,
+}
+
+impl EventMeta {
+    /// Counts a bank if it says that a board of the UT failed.
+    pub(super) fn add_error(&mut self, kind: u8, source_id: u32) {
+        let says_so = u32::from(kind::is_error(kind, source_id));
+        *(if kind == kind::UT_ERROR { &mut self.error_banks } else { &mut self.lost_fragments }) += says_so;
+    }
 }
 
 /// A borrowed batch. The words and bytes are not trusted: a decoder checks each of them before it uses it.

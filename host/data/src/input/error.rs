@@ -85,21 +85,31 @@ pub struct Damage {
     pub byte: Option<u64>,
     /// Reason.
     pub what: String,
+    /// The checksum does not match.
+    pub is_checksum: bool,
+    /// UT banks that are given up, as far as they can be seen; at least 1.
+    pub lost_banks: u32,
 }
 
 impl Damage {
     pub(super) const fn of_event(what: String) -> Self {
-        Self { bank: None, byte: None, what }
+        Self { bank: None, byte: None, what, is_checksum: false, lost_banks: 1 }
+    }
+
+    /// Sets the number of UT banks that are given up, at least 1.
+    pub(super) fn losing(mut self, banks: usize) -> Self {
+        self.lost_banks = u32::try_from(banks.max(1)).unwrap_or(u32::MAX);
+        self
     }
 
     pub(super) fn of_bank(bank: usize, byte: usize, why: &str) -> Self {
         let what = format!("bank {bank} at byte {byte} of the event {why}");
-        Self { bank: Some(bank), byte: Some(byte as u64), what }
+        Self { bank: Some(bank), byte: Some(byte as u64), ..Self::of_event(what) }
     }
 
     /// The damage of an event whose banks cannot be trusted.
     pub(super) fn checksum(stored: u32, computed: u32) -> Self {
         let sums = format!("checksum 0x{stored:08x} in the header, 0x{computed:08x} computed");
-        Self::of_event(sums + ": no bank of the event is taken")
+        Self { is_checksum: true, ..Self::of_event(sums + ": no bank of the event is taken") }
     }
 }

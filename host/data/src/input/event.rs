@@ -188,12 +188,20 @@ impl<'a> RawEvent<'a> {
 
     /// Returns what a batch keeps of the event beside its UT banks.
     pub fn meta(&self) -> EventMeta {
-        EventMeta {
+        let mut meta = EventMeta {
             run: self.run,
             event: self.number,
-            other_banks: self.skipped + self.entries.iter().filter(|entry| !kind::is_ut(entry.kind)).count() as u32,
+            other_banks: self.skipped,
             broken: self.damage.is_some(),
+            bad_checksum: self.damage.is_some_and(|damage| damage.is_checksum),
+            lost_banks: self.damage.map_or(0, |damage| damage.lost_banks),
             odin: self.odin,
+            ..EventMeta::default()
+        };
+        for entry in self.entries {
+            meta.other_banks += u32::from(!kind::is_ut(entry.kind));
+            meta.add_error(entry.kind, entry.source_id);
         }
+        meta
     }
 }

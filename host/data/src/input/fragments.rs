@@ -203,10 +203,25 @@ impl<'a> Fragments<'a> {
             }
         }
         tables.meta.clear();
+        let damage = self.packet.damage.as_ref();
         tables.meta.extend(events.clone().map(|e| {
             let (run, event, odin) = self.numbers(e);
-            EventMeta { run, event, other_banks: self.packet.others, broken: self.packet.damage.is_some(), odin }
+            EventMeta {
+                run,
+                event,
+                other_banks: self.packet.others,
+                broken: damage.is_some(),
+                bad_checksum: damage.is_some_and(|damage| damage.is_checksum),
+                lost_banks: damage.map_or(0, |damage| damage.lost_banks),
+                odin,
+                ..EventMeta::default()
+            }
         }));
+        for source in &self.packet.ut {
+            for (meta, &kind) in tables.meta.iter_mut().zip(&source.types[events.clone()]) {
+                meta.add_error(kind, source.source_id);
+            }
+        }
         let ut = || self.packet.ut.iter();
         rows(&mut tables.sizes, n, ut().map(|source| &source.sizes[events.clone()]));
         rows(&mut tables.types, n, ut().map(|source| &source.types[events.clone()]));

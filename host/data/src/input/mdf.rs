@@ -28,7 +28,12 @@ impl Facts {
         entries.clear();
         let stored = u32_at(data, 12);
         if let Some(computed) = computed.filter(|&computed| stored != 0 && stored != computed) {
-            facts.damage = Some(Damage::checksum(stored, computed));
+            // As far as they can be seen, the banks count as lost.
+            let unchecked = Self::of(data, None, unpacked, entries);
+            let behind = unchecked.damage.map_or(0, |damage| damage.lost_banks as usize);
+            let lost = entries.iter().filter(|entry| kind::is_decoded(entry.kind)).count() + behind;
+            facts.damage = Some(Damage::checksum(stored, computed).losing(lost));
+            entries.clear();
             return facts;
         }
         let words = usize::from(data[17] & 0xF);
@@ -93,11 +98,27 @@ fn keep_central(data: &[u8], entries: &mut Vec<BankEntry>) -> Result<(), Damage>
     Ok(())
 }
 
+/// Returns the number of headers of UT banks from byte `at` on, where a bank is damaged.
+fn banks_behind(data: &[u8], mut at: usize) -> usize {
+    let mut n = 0;
+    // A bank with a wrong magic number, whose type may be right.
+    if data.get(at..at + BANK_HEADER).is_some_and(|head| u16_at(head, 0) != MAGIC && kind::is_decoded(head[4])) {
+        n += 1;
+    }
+    while let Some(head) = data.get(at..at + BANK_HEADER) {
+        let size = usize::from(u16_at(head, 2));
+        let is_bank = u16_at(head, 0) == MAGIC && size >= BANK_HEADER;
+        n += usize::from(is_bank && kind::is_decoded(head[4]));
+        at += if is_bank && size <= data.len() - at { size.next_multiple_of(4) } else { 4 };
+    }
+    n
+}
+
 /// Lists the banks of an event from byte `at` to its end, up to the first that is damaged.
 fn find_banks(data: &[u8], mut at: usize, entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
     while at < data.len() {
         let left = data.len() - at;
-        let bad = |why: String| Err(Damage::of_bank(entries.len(), at, &why));
+        let bad = |why: String| Err(Damage::of_bank(entries.len(), at, &why).losing(banks_behind(data, at)));
         let beyond = |needed: usize| bad(format!("needs {needed} bytes, the event has {left} from there"));
         if left < BANK_HEADER {
             return beyond(BANK_HEADER);

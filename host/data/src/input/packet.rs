@@ -253,9 +253,15 @@ impl Packet {
         cursor.skip(rest)?;
         self.bytes = total;
         (self.first, self.n_events) = agreed(&found);
+        let mut lost = 0;
         for (i, found) in found.into_iter().enumerate() {
-            let Some(Source { fate, sender, events: (first, n) }) = found else { continue };
+            let is_of_ut = matches!(source(i) >> 11, 5 | 6);
+            let Some(Source { fate, sender, events: (first, n) }) = found else {
+                lost += usize::from(is_of_ut);
+                continue;
+            };
             if (first, n) != (self.first, self.n_events) {
+                lost += usize::from(is_of_ut);
                 let what =
                     format!("it has {n} events from {first}; other MFPs have {} from {}", self.n_events, self.first);
                 first_bad.get_or_insert((i, what));
@@ -273,7 +279,8 @@ impl Packet {
         if self.n_events == 0 {
             return bad(offset(mfp) as usize, what + "; the number of lost events is unknown");
         }
-        self.damage = Some(Damage::of_event(what + "; the board is left out of the packet's events"));
+        let damage = Damage::of_event(what + "; the board is left out of the packet's events");
+        self.damage = Some(damage.losing(lost));
         Ok(())
     }
 
@@ -374,7 +381,10 @@ impl Packet {
         fits
     }
 
+    /// Gives up all banks of the packet.
     pub(super) fn give_up(&mut self, damage: Damage) {
+        let lost = self.ut.len() + self.damage.as_ref().map_or(0, |damage| damage.lost_banks as usize);
+        let damage = damage.losing(lost);
         self.ut.clear();
         self.odin.clear();
         self.damage = Some(damage);

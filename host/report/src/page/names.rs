@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 pub use ut_data::detector::LAYER_NAMES as LAYERS;
 use ut_data::detector::{LANES_PER_BOARD, Lane, N_SECTORS};
+pub use ut_data::hits::whole;
 use ut_data::{Count, DetectorTables};
 
 use super::Run;
@@ -157,13 +158,6 @@ pub fn difference_json(d: &Difference, lanes: &[usize], tables: &DetectorTables)
 /// Returns a number of things in words: "1 run", "2,000 runs".
 pub fn count(n: u64, what: &str) -> String {
     format!("{} {what}{}", whole(n), if n == 1 { "" } else { "s" })
-}
-
-/// Returns a whole number with thousands separators.
-pub fn whole(n: u64) -> String {
-    let digits = n.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(",")
 }
 
 /// Returns a number in about three digits.

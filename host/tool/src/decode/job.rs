@@ -214,6 +214,7 @@ impl<'a> Taker<'a> {
             self.failures.retain(|failure| !is_broken_pipe(failure.as_ref()));
         }
         let elapsed = self.start.elapsed();
+        self.totals.loss.end();
         self.warn();
         let incomplete = self.failures.first().map(|error| with_causes(error.as_ref()));
         if let Some(mut outputs) = self.outputs.take() {
@@ -239,7 +240,7 @@ impl<'a> Taker<'a> {
             write_json(path, &self.json(elapsed, flow, incomplete))?;
         }
         if !is_quiet() && !self.files.is_empty() && (self.failures.is_empty() || self.totals.events > 0) {
-            let text = self.totals.text(elapsed, flow, self.files.len() > 1, &self.seen.error_banks);
+            let text = self.totals.text(elapsed, flow, self.files.len() > 1, &self.seen);
             print_beside(on_stdout([output, json]), &text)?;
         }
         for path in self.written.incomplete.iter().take(LISTED) {
@@ -301,6 +302,7 @@ impl<'a> Taker<'a> {
             "outputs": written,
             "skipped_files": self.n_skipped,
             "failed_files": self.failed,
+            "loss": self.totals.loss.json(&self.files),
             "damaged_left_out": self.seen.unidentified,
             "error_banks": self.seen.error_banks.iter().map(|(&kind, &n)| (kind::name(kind), n)).collect::<BTreeMap<_, _>>(),
             "runs": self.runs,
@@ -311,9 +313,13 @@ impl<'a> Taker<'a> {
         json
     }
 
-    /// Returns the failure of the job; prints the others.
+    /// Returns the failure of the job; prints the others, and what was lost.
     fn verdict(self) -> Result<(), Failure> {
         let missing = self.missing();
+        // All strips may be in clusters over a maximum that the user chose.
+        let all_may_go = self.args.clustering.max_cluster_size != DecodeOptions::default().max_cluster_size();
+        let too_much = self.totals.loss.verdict(&self.files, all_may_go);
+        let is_odd = self.totals.is_odd() || self.seen.unidentified > 0;
         let say_error = |failure: Failure| say(&format!("error: {}", with_causes(failure.as_ref())));
         let mut failures = self.failures.into_iter();
         if self.args.keep_going && self.failed > 0 {
@@ -326,15 +332,13 @@ impl<'a> Taker<'a> {
             failures.for_each(say_error);
             return Err(failure);
         }
-        if !self.args.strict {
-            return Ok(());
-        }
-        if self.totals.has_trouble() || self.seen.unidentified > 0 {
+        if self.args.strict && is_odd {
             return Err("there is trouble in the data (see the summary), and --strict was given".into());
         }
-        match missing {
-            Some(missing) => Err(format!("{missing}, and --strict was given").into()),
-            None => Ok(()),
+        match (too_much, missing) {
+            (Some(too_much), _) => Err(too_much.into()),
+            (None, Some(missing)) if self.args.strict => Err(format!("{missing}, and --strict was given").into()),
+            _ => Ok(()),
         }
     }
 

@@ -19,6 +19,7 @@ pub use self::select::SelectArgs;
 use self::work::Worker;
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs};
 use crate::inputs::{InputArgs, check_files};
+use crate::loss::{Account, LossArgs};
 use crate::output::{count, detail, number, on_stdout, say};
 use crate::paths::Protected;
 use crate::signals;
@@ -72,6 +73,8 @@ pub struct Args {
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    loss: LossArgs,
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
@@ -202,7 +205,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
         tables,
     };
-    let totals = Totals::new(tables, options.flip(), mask.is_some());
+    let totals = Totals::new(tables, options.flip(), mask.is_some(), Account::new(&args.loss));
     let worker = |_| -> Result<_, DecodeError> {
         Ok(Worker {
             decoder: backend.decoder_with(tables, options, &config)?,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::loss::by_file;
 use crate::summary::Part;
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
@@ -38,8 +39,10 @@ impl Work for Worker<'_> {
 
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Batch, WorkError> {
         let Decoded { batch, origins, hits, report, decoding } = decoded;
+        // Masked hits are not lost.
+        let losses = by_file(origins, report.losses(batch.meta, hits));
         let masked = self.mask.map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
-        let part = Part::of(&self.layers, origins, hits, report, masked, decoding);
+        let part = Part::of(&self.layers, origins, hits, report, losses, masked, decoding);
         let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: self.tables };
         let encoded = self.encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
         let rows =

@@ -1,0 +1,185 @@
+//! Account of what a job lost, file by file, and the verdict on it (`docs/policy.md`, "Loss").
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::config;
+use crate::output::{count, is_quiet, say};
+use ut_data::hits::{Cause, Loss, LostPart};
+use ut_data::input::Origin;
+
+/// Exit code of a command that wrote its output, but lost more than allowed.
+pub const TOO_MUCH_LOSS: u8 = 7;
+
+/// Share from which loss is a warning.
+const WARN_FROM: f64 = 0.01;
+
+/// Share that may be lost by default, and of fewer than [`FEW`] events.
+const MAX_LOSS: f64 = 0.10;
+const MAX_LOSS_OF_FEW: f64 = 0.50;
+const FEW: u64 = 20;
+
+/// Files that are listed because they lost too much.
+const LISTED: usize = 100;
+
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct LossArgs {
+    /// Exit with code 7 if more of the data than this was lost, in all or of one file: 10% or 0.1 [default: max-loss of
+    /// the settings, else 10%, and 50% of fewer than 20 events].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    max_loss: Option<f64>,
+}
+
+/// Returns a share, 0 to 1, from "10%" or "0.1".
+pub fn share(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+    let share = number.parse::<f64>().ok().map(|number| number / unit);
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "expected a share from 0 to 1, as 0.1, or in per cent, as 10%".to_owned())
+}
+
+/// More was lost than allowed, though the output was written.
+#[derive(Debug)]
+pub struct TooMuchLoss {
+    why: String,
+    /// The account, in words.
+    pub lost: String,
+}
+
+impl std::error::Error for TooMuchLoss {}
+
+impl fmt::Display for TooMuchLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+/// Losses of files that follow each other in a batch or a job, by the place of the file among the inputs.
+pub type OfFiles = Vec<(u32, Loss)>;
+
+/// Adds up the losses of events, file by file.
+pub fn by_file(origins: &[Origin], losses: impl Iterator<Item = Loss>) -> OfFiles {
+    let mut files = OfFiles::new();
+    for (origin, loss) in origins.iter().zip(losses) {
+        match files.last_mut() {
+            Some((file, sum)) if *file == origin.file => sum.merge(&loss),
+            _ => files.push((origin.file, loss)),
+        }
+    }
+    files
+}
+
+/// Account of a job.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// Loss of all files.
+    pub total: Loss,
+    /// Share that the user allows.
+    limit: Option<f64>,
+    /// The file that is being read.
+    current: Option<(u32, Loss)>,
+    /// The first files that lost too much, and the number of all.
+    bad: OfFiles,
+    n_bad: usize,
+}
+
+impl Account {
+    pub fn new(args: &LossArgs) -> Self {
+        Self { limit: args.max_loss.or_else(config::max_loss), ..Self::default() }
+    }
+
+    /// Adds losses of the next files, in the order of the inputs.
+    pub fn add(&mut self, files: &[(u32, Loss)]) {
+        for &(file, loss) in files {
+            self.total.merge(&loss);
+            match &mut self.current {
+                Some((current, sum)) if *current == file => sum.merge(&loss),
+                _ => {
+                    self.end_file();
+                    self.current = Some((file, loss));
+                }
+            }
+        }
+    }
+
+    fn end_file(&mut self) {
+        let Some((file, loss)) = self.current.take() else { return };
+        if loss.share() > self.limit_of(&loss) {
+            self.n_bad += 1;
+            if self.bad.len() < LISTED {
+                self.bad.push((file, loss));
+            }
+        }
+    }
+
+    fn limit_of(&self, loss: &Loss) -> f64 {
+        let default = if loss.events.of < FEW { MAX_LOSS_OF_FEW } else { MAX_LOSS };
+        self.limit.unwrap_or(default)
+    }
+
+    /// Returns the account for programs; call it after [`Self::end`].
+    pub fn json(&self, files: &[PathBuf]) -> Value {
+        let mut value = json_of(&self.total);
+        value["max_loss"] = self.limit_of(&self.total).into();
+        value["files_over_max_loss"] = self.n_bad.into();
+        let listed = self.bad.iter().map(|(file, loss)| {
+            json!({ "file": files.get(*file as usize), "share": loss.share(), "lost": loss.to_string() })
+        });
+        value["listed_files"] = listed.collect::<Vec<_>>().into();
+        value
+    }
+
+    /// Ends the last file.
+    pub fn end(&mut self) {
+        self.end_file();
+    }
+
+    /// Says what was lost as the last line, or returns the failure that says it. `all_may_go`: that no strip becomes a
+    /// hit is the user's choice.
+    pub fn verdict(&self, files: &[PathBuf], all_may_go: bool) -> Option<TooMuchLoss> {
+        let Self { total, bad, n_bad, .. } = self;
+        let several = files.len() > 1;
+        for (file, loss) in bad.iter().filter(|_| several) {
+            let file = files.get(*file as usize).map(|file| file.display().to_string()).unwrap_or_default();
+            say(&format!("warning: {file}: lost {loss}"));
+        }
+        let (share, limit) = (total.share(), self.limit_of(total));
+        let percent = |share: f64| format!("{} %", (1e4 * share).round() / 1e2);
+        let (strips, hits) = (total.strips.of - total.strips.lost, total.clusters.of - total.clusters.lost);
+        let why = if share > limit {
+            format!("more of the data was lost than --max-loss allows ({})", percent(limit))
+        } else if several && *n_bad > 0 && share >= WARN_FROM {
+            format!("{} lost more than --max-loss allows (see the warnings)", count(*n_bad, "file"))
+        } else if strips > 0 && hits == 0 && !all_may_go {
+            "there are strips, but not a single hit".to_owned()
+        } else {
+            if share >= WARN_FROM {
+                say(&format!("warning: lost: {total}"));
+            } else if !total.is_none() && !is_quiet() {
+                say(&format!("lost: {total}"));
+            }
+            return None;
+        };
+        Some(TooMuchLoss { why, lost: format!("lost: {total}") })
+    }
+}
+
+/// Returns an account for programs.
+pub fn json_of(loss: &Loss) -> Value {
+    let part = |LostPart { lost, of }: LostPart| json!({ "lost": lost, "of": of });
+    let causes: serde_json::Map<String, Value> =
+        Cause::ALL.into_iter().map(|cause| (cause.name().to_owned(), loss.by(cause).into())).collect();
+    json!({
+        "share": loss.share(),
+        "lost": loss.to_string(),
+        "events": part(loss.events),
+        "banks": part(loss.banks),
+        "strips": part(loss.strips),
+        "clusters": part(loss.clusters),
+        "causes": causes,
+    })
+}

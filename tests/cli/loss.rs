@@ -1,0 +1,267 @@
+//! Data that cannot be right: the account of what was lost, its thresholds, and exit code 7.
+
+use std::path::Path;
+
+use serde_json::Value;
+use ut_decoding::input::{Bank, EventHeader, Events, GENERATED_MASK, MdfWriter};
+
+use crate::support::{ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, says, unchecked, write};
+
+/// A bank of an event that a test damages.
+struct Owned {
+    kind: u8,
+    version: u8,
+    source_id: u32,
+    payload: Vec<u8>,
+}
+
+/// Writes the events of `from` with the banks that `damage` makes of theirs, without checksums.
+fn damaged(from: &Path, to: &Path, damage: impl Fn(u64, usize, &mut Owned)) {
+    let (mut events, mut bytes) = (Events::new([from]), Vec::new());
+    while let Some(event) = events.next_event().unwrap() {
+        let banks = event.banks().enumerate().map(|(b, bank)| {
+            let Bank { kind, version, source_id, payload } = bank;
+            let mut owned = Owned { kind, version: version.unwrap(), source_id, payload: payload.to_vec() };
+            if kind == 66 {
+                damage(event.index, b, &mut owned);
+            }
+            owned
+        });
+        let banks: Vec<Owned> = banks.collect();
+        let banks = banks.iter().map(|bank| Bank {
+            kind: bank.kind,
+            version: Some(bank.version),
+            source_id: bank.source_id,
+            payload: &bank.payload,
+        });
+        let trigger_mask = event.trigger_mask.unwrap_or(GENERATED_MASK);
+        let mut writer = MdfWriter::new(Vec::new());
+        writer.write(&EventHeader { trigger_mask, run: 1, number: None }, banks).unwrap();
+        bytes.extend(unchecked(writer.finish().unwrap()));
+    }
+    std::fs::write(to, bytes).unwrap();
+}
+
+/// Returns the events of an MDF file, one by one.
+fn split(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut events = Vec::new();
+    while let Some((size, _)) = bytes.split_first_chunk() {
+        let (event, rest) = bytes.split_at(u32::from_le_bytes(*size) as usize);
+        events.push(event.to_vec());
+        bytes = rest;
+    }
+    events
+}
+
+/// Pads each bank of an MDF event to a multiple of `unit` bytes.
+fn padded(event: &[u8], unit: usize) -> Vec<u8> {
+    let body = 20 + 4 * usize::from(event[17] & 15);
+    let (mut out, mut at) = (event[..body].to_vec(), body);
+    while at < event.len() {
+        let size = usize::from(u16::from_le_bytes([event[at + 2], event[at + 3]]));
+        out.extend(&event[at..at + size]);
+        out.resize(body + (out.len() - body).next_multiple_of(unit), 0);
+        at += size.next_multiple_of(4);
+    }
+    let size = (out.len() as u32).to_le_bytes();
+    for word in 0..3 {
+        out[4 * word..][..4].copy_from_slice(&size);
+    }
+    out
+}
+
+/// Makes the damaged files of `events`, v5 banks, in `directory`, and returns the names.
+fn damage_all(directory: &Path, events: &Path) -> Vec<&'static str> {
+    let make = |name: &str, damage: &dyn Fn(u64, usize, &mut Owned)| damaged(events, &directory.join(name), damage);
+    make("clean.mdf", &|_, _, _| {});
+    make("charge.mdf", &|_, _, bank| {
+        for word in bank.payload.get_mut(8..).unwrap_or_default().chunks_exact_mut(2) {
+            word[0] &= !31;
+        }
+    });
+    make("detector.mdf", &|_, b, bank| bank.source_id = 0x1000 + b as u32);
+    make("swapped.mdf", &|_, _, bank| bank.payload.chunks_exact_mut(4).for_each(<[u8]>::reverse));
+    make("version.mdf", &|_, b, bank| bank.version = if b % 2 == 1 { 3 } else { 4 });
+    make("errors.mdf", &|_, _, bank| bank.kind = 68);
+    make("v4.mdf", &|_, _, bank| bank.version = 3);
+    let clean = split(&read(directory, "clean.mdf"));
+    let all = |change: &dyn Fn(&Vec<u8>) -> Vec<u8>| clean.iter().flat_map(change).collect::<Vec<u8>>();
+    write(directory, "padding.mdf", &all(&|event| padded(event, 16)));
+    write(directory, "wide.mdf", &all(&|event| padded(event, 32)));
+    let wrong = all(&|event| {
+        let mut event = event.clone();
+        event[12] = 1;
+        event
+    });
+    write(directory, "checksum.mdf", &wrong);
+    vec![
+        "charge.mdf",
+        "detector.mdf",
+        "swapped.mdf",
+        "version.mdf",
+        "errors.mdf",
+        "padding.mdf",
+        "wide.mdf",
+        "checksum.mdf",
+    ]
+}
+
+#[test]
+fn data_most_of_which_is_lost_end_with_7_and_a_last_line_that_says_why() {
+    let at = &empty();
+    run_to(0, at, "generate --events 20 --profile pp-low --output .");
+    for name in damage_all(at, &at.join("events.mdf")) {
+        let err = says(7, at, ("decode -o hits.csv", name, TABLES), "more of the data was lost than --max-loss allows");
+        let last = err.lines().last().unwrap();
+        let (n, why) = match name {
+            "charge.mdf" => ("100 %", "zero charge"),
+            "detector.mdf" => ("50 %", "unknown board"),
+            "swapped.mdf" => ("", "unsorted lane"),
+            "version.mdf" => ("2,160 of 4,320 banks (50 %)", "wrong version"),
+            "errors.mdf" => ("4,320 of 4,320 banks (100 %)", "board reported in error"),
+            "checksum.mdf" => ("4,320 of 4,320 banks (100 %)", "wrong checksum"),
+            _ => ("of 4,320 banks", "damaged event"),
+        };
+        assert!(last.starts_with("lost: ") && last.contains(n) && last.contains(why), "{name}: {err}");
+        assert!(!read(at, "hits.csv").is_empty(), "the output is written");
+        let quiet = says(7, at, ("decode --quiet", name, TABLES), "lost: ");
+        assert_eq!(quiet.lines().last(), Some(last));
+        run_to(1, at, ("decode --strict", name, TABLES));
+        run_to(0, at, ("decode --max-loss 100%", name, TABLES));
+        // Every backend gives the same account.
+        for backend in ["reference", "emulated --set cluster.block_x=64", "cpu --set layout=mep"] {
+            let err = says(7, at, ("decode", name, TABLES, format!("--backend {backend}")), "lost: ");
+            assert_eq!(err.lines().last(), Some(last), "{name}, {backend}");
+        }
+    }
+    let (_, err) = run_to(0, at, ("decode --strict clean.mdf", TABLES));
+    assert!(err.is_empty(), "{err}");
+}
+
+#[test]
+fn banks_of_one_format_in_the_name_of_the_other_are_lost() {
+    let at = &empty();
+    run_to(0, at, "generate --events 20 --profile pp-low --output v5");
+    run_to(0, at, "generate --events 10 --profile pp-low --format v4 --output v4");
+    for (from, to, version) in [("v5", "v4", 3), ("v4", "v5", 4)] {
+        damaged(&at.join(from).join("events.mdf"), &at.join("other.mdf"), |_, _, bank| bank.version = version);
+        let tables = format!("--boards {to}/boards.bin --geometry {to}/geometry.bin");
+        says(7, at, ("decode other.mdf", tables), "short or truncated");
+    }
+}
+
+#[test]
+fn a_little_loss_is_told_and_from_a_hundredth_on_a_warning() {
+    let at = &empty();
+    run_to(0, at, "generate --events 40 --profile pp-low --output .");
+    let truncate = |banks: usize| {
+        damaged(&at.join("events.mdf"), &at.join("loss.mdf"), |event, b, bank| {
+            if event == 3 && b < banks {
+                bank.payload = vec![1; 10];
+            }
+        });
+    };
+    for (banks, quiet, line) in [
+        (1, "", "lost: 1 of 8,640 banks (0.01 %): short or truncated"),
+        (90, "warning: ", "lost: 90 of 8,640 banks (1.0 %): short or truncated"),
+        (200, "warning: ", "lost: 200 of 8,640 banks (2.3 %): short or truncated"),
+    ] {
+        truncate(banks);
+        let (found, err) = json_of(0, at, ("decode loss.mdf", TABLES));
+        assert_eq!(err.lines().last(), Some(&*format!("{quiet}{line}")));
+        let loss = &found["loss"];
+        assert_eq!(loss["banks"], serde_json::json!({ "lost": banks, "of": 8640 }));
+        assert_eq!((&loss["causes"]["truncated"], &loss["max_loss"]), (&banks.into(), &0.1.into()));
+        assert_eq!(format!("lost: {}", loss["lost"].as_str().unwrap()), line);
+        let (_, err) = run_to(0, at, ("decode --quiet loss.mdf", TABLES));
+        assert_eq!(err.contains("lost: "), !quiet.is_empty(), "{err}");
+        says(7, at, ("decode --max-loss 0 loss.mdf", TABLES), line);
+    }
+    write(at, "settings.toml", b"max-loss = \"2 %\"\n");
+    says(7, at, ("decode --config settings.toml loss.mdf", TABLES), "than --max-loss allows (2 %)");
+    run_to(0, at, ("decode --config settings.toml --max-loss 3% loss.mdf", TABLES));
+    write(at, "settings.toml", b"max-loss = 20\n");
+    says(1, at, ("decode --config settings.toml loss.mdf", TABLES), "max-loss: expected a share from 0 to 1");
+    says(
+        2,
+        at,
+        ("decode --max-loss 20 loss.mdf", TABLES),
+        "expected a share from 0 to 1, as 0.1, or in per cent, as 10%",
+    );
+}
+
+#[test]
+fn of_a_few_events_half_may_be_lost_and_one_lost_file_fails_a_job_unless_it_is_less_than_a_hundredth() {
+    let at = &empty();
+    run_to(0, at, "generate --events 20 --profile pp-low --output .");
+    let half = |of: usize, n: u64| {
+        damaged(&at.join("events.mdf"), &at.join("half.mdf"), |_, b, bank| {
+            if b < of {
+                bank.version = 3;
+            }
+        });
+        run_to(if of > 108 { 7 } else { 0 }, at, ("decode half.mdf --limit 19", TABLES));
+        says(7, at, ("decode half.mdf --limit", n.to_string(), TABLES), "wrong version");
+    };
+    half(108, 20);
+    half(109, 19);
+    let job = |n: usize| format!("decode half.mdf {}", "events.mdf ".repeat(n));
+    let err = says(7, at, (job(14), TABLES), "1 file lost more than --max-loss allows");
+    assert!(err.contains("warning: half.mdf: lost 2,180 of 4,320 banks (50 %): wrong version"), "{err}");
+    let (found, err) = json_of(0, at, (job(60), TABLES));
+    assert!(err.contains("warning: half.mdf: lost"), "{err}");
+    assert_eq!(
+        (&found["loss"]["files_over_max_loss"], &found["loss"]["listed_files"][0]["file"]),
+        (&1.into(), &"half.mdf".into())
+    );
+}
+
+#[test]
+fn strips_without_a_single_hit_end_with_7_unless_a_small_maximum_was_chosen() {
+    let at = &empty();
+    // A lane of 130 strips in a row: one cluster above the maximum.
+    let mut payload = vec![0; 32 * 65];
+    payload[4] = 130;
+    for i in 0..130_usize {
+        let word = 16 * (i / 2) + 10 + i % 2;
+        payload[8 + 2 * word..][..2].copy_from_slice(&((i as u16) << 5 | 9).to_le_bytes());
+    }
+    write(at, "long.mdf", &event(&[bank(0, &payload)]));
+    says(7, at, "decode --synthetic-detector long.mdf", "there are strips, but not a single hit");
+    run_to(0, at, "decode --synthetic-detector --max-cluster-size 127 long.mdf");
+    write(at, "hit.mdf", &event(&[bank(0, &ONE_HIT)]));
+    write(at, "mask.txt", b"board 0\n");
+    let (found, err) = json_of(0, at, "decode --synthetic-detector --mask mask.txt --strict hit.mdf");
+    assert_eq!((&found["hits"], &found["loss"]["share"]), (&0.into(), &0.0.into()), "masked hits are not lost: {err}");
+    let daq_error = Bank { kind: 92, version: Some(4), source_id: 5 << 11, payload: &[] };
+    write(at, "lost.mdf", &event(&[bank(0, &ONE_HIT), daq_error]));
+    let (found, _) = json_of(0, at, "decode --synthetic-detector lost.mdf");
+    assert_eq!(found["loss"]["lost"], Value::from("1 of 2 banks (50 %): board reported in error"));
+}
+
+#[test]
+#[ignore = "needs the real events in ../shared/data"]
+fn real_events_most_of_which_are_lost_end_with_7() {
+    let (at, data) = (&empty(), data());
+    let tables = |boards: &str, geometry: &str| {
+        let tables = data.join("tables");
+        format!("--boards {0}/{boards} --geometry {0}/{geometry}", tables.display())
+    };
+    let v5 = tables("ut_boards_v5_216.bin", "ut_geometry_sim10.bin");
+    let mut names = damage_all(at, &data.join("v5/ut_v5_minbias_20events.mdf"));
+    let hits = |code, name: &str, tables: &str| json_of(code, at, ("decode", name, tables)).0["hits"].clone();
+    assert_eq!(hits(0, "clean.mdf", &v5), 22637);
+    names.sort_unstable();
+    let found: Vec<Value> = names.iter().map(|name| hits(7, name, &v5)).collect();
+    let expected =
+        [("charge.mdf", 0), ("checksum.mdf", 0), ("detector.mdf", 10947), ("errors.mdf", 22637), ("padding.mdf", 200)];
+    let more = [("swapped.mdf", 10679), ("version.mdf", 12267), ("wide.mdf", 199)];
+    for ((name, found), (of, n)) in names.iter().zip(&found).zip(expected.into_iter().chain(more)) {
+        assert_eq!((*name, found), (of, &Value::from(n)));
+    }
+    let v4 = tables("ut_boards_v4_240.bin", "ut_geometry_2018.bin");
+    assert_eq!(hits(7, "v4.mdf", &v4), 2271);
+    let simulation = data.join("minibrunel/MiniBrunel_2018_minbias_10events.mdf");
+    damaged(&simulation, &at.join("v5.mdf"), |_, _, bank| bank.version = 4);
+    assert_eq!(hits(7, "v5.mdf", &v5), 0);
+}
