@@ -68,8 +68,9 @@ impl Work for Worker<'_> {
         let made = if encoded.is_none() { task.columns.make(&task.tables, hits) } else { Vec::new() };
         let none = UtHits::try_with_capacity(0, task.tables.n_groups(), 0)?;
         let none = if task.columns.need_clusters() { none.try_with_clusters()? } else { none };
+        let losses = report.losses(batch.meta, hits).collect();
         let (origins, meta) = (origins.to_vec(), batch.meta.to_vec());
-        let batch = Batch { hits: replace(hits, none), made, reports: take(&mut report.events), origins, meta };
+        let batch = Batch { hits: replace(hits, none), made, reports: take(&mut report.events), losses, origins, meta };
         Ok(Made { batch, encoded })
     }
 }

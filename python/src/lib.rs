@@ -27,7 +27,7 @@ mod _native {
     use std::sync::atomic::AtomicBool;
 
     use pyo3::prelude::*;
-    use ut_decoding::decoder::{Backend, Count, Kind};
+    use ut_decoding::decoder::{Backend, Cause, Count, Kind, Loss, N_LOSS};
     use ut_decoding::input;
 
     use crate::failure::Failure;
@@ -73,6 +73,12 @@ mod _native {
         ut_decoding::output::remove_unfinished();
     }
 
+    /// Account of loss in words.
+    #[pyfunction]
+    fn loss_text(numbers: [u64; N_LOSS]) -> String {
+        Loss::of_numbers(numbers).to_string()
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let kind = |count: Count| match count.kind() {
@@ -80,6 +86,7 @@ mod _native {
             Kind::Statistic => "statistic",
             Kind::Trouble => "trouble",
         };
+        module.add("CAUSES", Cause::ALL.map(Cause::name))?;
         module.add("COUNTS", Count::ALL.map(|count| (count.name(), kind(count))).to_vec())?;
         let [columns, detector] = crate::piece::names();
         module.add("COLUMNS", columns)?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ut_decoding::decoder::{Count, EventReport};
+use ut_decoding::decoder::{Count, EventReport, Loss};
 use ut_decoding::input::{Damage, Place, Seen};
 use ut_decoding::job::{Done, LARGE_BATCH_SIZE};
 use ut_decoding::output::{Columns, HitFormat, HitStyle, Provenance};
@@ -24,6 +24,7 @@ struct Written {
     events: u64,
     hits: u64,
     counts: [u64; Count::ALL.len()],
+    loss: Loss,
     damages: Vec<(Place, Damage)>,
     failures: Vec<Failure>,
 }
@@ -76,6 +77,7 @@ fn write(task: &Task, path: PathBuf, detector: &Detector, stop: &AtomicBool) -> 
                 for EventReport { counts } in &batch.reports {
                     written.counts.iter_mut().zip(counts).for_each(|(sum, &n)| *sum += u64::from(n));
                 }
+                batch.losses.iter().for_each(|loss| written.loss.merge(loss));
                 if let Some(Err(error)) = encoded.take().map(|encoded| file.append(encoded)) {
                     failed = Some(error.into());
                     return false;
@@ -112,6 +114,7 @@ pub fn to_parquet(py: Python<'_>, mut request: Request, path: PathBuf) -> PyResu
     all.set_item("events", written.events)?;
     all.set_item("hits", written.hits)?;
     all.set_item("counts", written.counts)?;
+    all.set_item("loss", written.loss.numbers())?;
     all.set_item("damages", damages(py, &written.damages)?)?;
     let failures = written.failures.iter().map(|failure| failure.exception(py)).collect::<PyResult<Vec<_>>>()?;
     all.set_item("failures", failures)?;

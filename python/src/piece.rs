@@ -8,7 +8,7 @@ use arrow_buffer::ToByteSlice;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use ut_decoding::decoder::{Count, EventReport};
+use ut_decoding::decoder::{Count, EventReport, Loss, N_LOSS};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Damage, EventMeta, Origin, Place};
 use ut_decoding::output::{ColumnType, DetectorColumn, EventColumn, EventColumnType, EventRow};
@@ -151,6 +151,7 @@ pub struct Batch {
     /// Columns that were made of them, in the order in which they were asked for.
     pub made: Vec<Vec<u8>>,
     pub reports: Vec<EventReport>,
+    pub losses: Vec<Loss>,
     pub origins: Vec<Origin>,
     pub meta: Vec<EventMeta>,
 }
@@ -164,6 +165,7 @@ pub struct Piece {
     files: Vec<u32>,
     facts: Vec<Fact>,
     counts: Vec<u32>,
+    losses: Vec<u32>,
     pub damages: Vec<(Place, Damage)>,
     pub failures: Vec<Failure>,
 }
@@ -184,6 +186,7 @@ impl Piece {
             files: Vec::new(),
             facts: Fact::all(),
             counts: Vec::new(),
+            losses: Vec::new(),
             damages: Vec::new(),
             failures: Vec::new(),
         })
@@ -200,8 +203,8 @@ impl Piece {
     /// End of the events of a batch, from `first` on, that fit into `events` and `bytes`; an empty piece takes one.
     pub fn end(&self, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
         let of_hit: usize = self.columns.iter().map(|(column, _)| item_size(column.kind)).sum();
-        // An end a group, place, file, facts and counts.
-        let of_event = 8 * self.n_groups + 12 + 9 * self.facts.len() + 4 * Count::ALL.len();
+        // An end a group, place, file, facts, counts and account of loss.
+        let of_event = 8 * self.n_groups + 12 + 9 * self.facts.len() + 4 * (Count::ALL.len() + N_LOSS);
         let (ends, n) = (batch.hits.offsets(), batch.origins.len());
         let fits = |end: usize| {
             let hits = self.n_hits() + (ends[end * self.n_groups] - ends[first * self.n_groups]) as usize;
@@ -217,7 +220,7 @@ impl Piece {
     }
 
     pub fn append(&mut self, batch: &Batch, events: Range<usize>) -> io::Result<()> {
-        let Batch { hits, made, reports, origins, meta } = batch;
+        let Batch { hits, made, reports, losses, origins, meta } = batch;
         let mut made = made.iter();
         let ends = &hits.offsets()[events.start * self.n_groups..=events.end * self.n_groups];
         let (first, last) = (ends[0] as usize, ends[ends.len() - 1] as usize);
@@ -242,6 +245,7 @@ impl Piece {
                 fact.known.push(u8::from(value.is_some()));
             }
             self.counts.extend(row.report.counts);
+            self.losses.extend(losses[e].numbers().map(|n| u32::try_from(n).unwrap_or(u32::MAX)));
         }
         Ok(())
     }
@@ -269,6 +273,8 @@ impl Piece {
         all.set_item("facts", facts)?;
         let counts = Array::of_vec(self.counts, "<u4").with_rows(Count::ALL.len());
         all.set_item("counts", counts.into_py_any(py)?)?;
+        let losses = Array::of_vec(self.losses, "<u4").with_rows(N_LOSS);
+        all.set_item("losses", losses.into_py_any(py)?)?;
         all.set_item("damages", damages(py, &self.damages)?)?;
         let failures = PyList::empty(py);
         for failure in self.failures {

@@ -322,6 +322,35 @@ def test_troubles_are_a_table_that_adds_up_to_the_report(fixtures, v5):
     assert not ut.decode(fixtures / "v5/events.mdf", v5).troubles.size
 
 
+def test_loss_is_an_account_that_adds_up_a_warning_and_an_error_if_one_is_asked_for(busy, synthetic, tmp_path):
+    good = ut.decode(busy, synthetic, max_loss=0)
+    assert not good.loss and good.loss.share == 0 and str(good.loss) == "nothing"
+    data = bytearray(open(busy, "rb").read())
+    ends = [split.stop for split in ut.plan(busy, events=1)]
+    for event in range(35):
+        data[ends[event] - 1] ^= 0x40  # a checksum that does not fit any more
+    damaged = tmp_path / "damaged.mdf"
+    damaged.write_bytes(data)
+    with pytest.warns(ut.LossWarning, match="wrong checksum"):
+        hits = ut.decode(damaged, synthetic)
+    loss = hits.loss
+    assert loss and loss.events == (35, 700) and loss.banks.lost == loss.causes["checksum"] > 0
+    assert str(loss).startswith(f"{loss.banks.lost:,} of {loss.banks.of:,} banks (5.0 %): wrong checksum")
+    assert sum((part.loss for part in hits), ut.Loss()) == loss and hits[35:].loss.share == 0
+    with pytest.warns(ut.LossWarning):
+        parts = list(ut.iterate(damaged, synthetic, step=100, max_loss=0.05 + 1e-9))
+    assert ut.Hits.concatenate(parts).loss == loss == pickle.loads(pickle.dumps(hits)).loss
+    with pytest.warns(ut.LossWarning):
+        summary = ut.decode_to_parquet(damaged, tmp_path / "hits.parquet", synthetic)
+    assert summary.loss == loss and (summary + summary).loss == loss + loss
+    for call in (ut.decode, lambda *args, **more: list(ut.iterate(*args, **more))):
+        with pytest.raises(ut.LossError, match="more than max_loss=0.01"):
+            call(damaged, synthetic, max_loss=0.01)
+    for wrong, error in ((2, ValueError), (-0.1, ValueError), ("10%", TypeError), (True, TypeError)):
+        with pytest.raises(error, match="max_loss"):
+            ut.decode(busy, synthetic, max_loss=wrong)
+
+
 def test_a_truncated_file_raises_with_its_place_and_iterate_gives_what_was_before(busy, synthetic, tmp_path):
     data = open(busy, "rb").read()
     cut = tmp_path / "cut.mdf"

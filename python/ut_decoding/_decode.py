@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, Unpack
 from . import _native
 from ._errors import InputError
 from ._hits import Hits
+from ._loss import Loss, judge
 from ._options import DEFAULTS, Options, checked, integer, places, takes
 from ._split import Split
 from ._tables import Tables
@@ -58,11 +59,12 @@ def decode(inputs: Inputs, tables: Tables | None = None, **options: Unpack[Optio
 
     Returns:
         The hits, ordered by event, sector group, x and LHCbID. Damaged data cost only themselves and are counted:
-        `Hits.report`, `Hits.troubles`.
+        `Hits.report`, `Hits.troubles`, `Hits.loss`.
 
     Raises:
         InputError: a file cannot be opened, or not be followed any more, or none of its UT banks has the version of the
             board table. With `keep_going`, only the last.
+        LossError: more was lost than `max_loss`.
         DecodeError: the backend cannot work on this machine.
         MemoryError: the hits do not fit into memory: `iterate`, or ask for fewer `columns`.
         ValueError: an option is invalid.
@@ -73,7 +75,9 @@ def decode(inputs: Inputs, tables: Tables | None = None, **options: Unpack[Optio
     if piece is None:
         raise KeyboardInterrupt
     job.next()
-    return Hits._of_piece(piece, files, _first_place(inputs))
+    hits = Hits._of_piece(piece, files, _first_place(inputs))
+    judge(hits.loss, request["max_loss"])
+    return hits
 
 
 @takes(Options)
@@ -96,15 +100,18 @@ def iterate(
     job = _native.Job(request, limits)
 
     def pieces(place: int) -> Iterator[Hits]:
+        loss = Loss()
         try:
             while (piece := job.next()) is not None:
                 hits = Hits._of_piece(piece, files, place)
                 # A variable of ours would keep the columns while the caller waits for the next ones.
                 del piece
                 place += hits.n_events
+                loss += hits.loss
                 if hits.n_events > 0 or hits.failures:
                     yield hits
                 del hits
+            judge(loss, request["max_loss"], 2)
         finally:
             job.close()
 

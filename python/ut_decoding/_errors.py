@@ -53,6 +53,14 @@ class OutputError(Error):
     """A file of hits cannot be written."""
 
 
+class LossError(Error):
+    """More of the data was lost than `max_loss` allows."""
+
+
+class LossWarning(UserWarning):
+    """A hundredth or more of the data was lost."""
+
+
 class _NoSuchFile(Error, FileNotFoundError):
     def __init__(self, message: str, file: str | None = None, *place: int | None) -> None:
         super().__init__(message, file, *place)

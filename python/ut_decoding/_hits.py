@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._errors import Error
+from ._loss import Loss
 from ._table import Columns, Partial, Table, ends, file_column, frozen, html_table
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Events(Table):
     """File of the event, as a place in `files`."""
     counts: npt.NDArray[np.uint32]
     """Counters of the event, shape (events, counters): the columns are `Hits.COUNTS`."""
+    losses: npt.NDArray[np.uint32]
+    """Account of loss of the event, a row of `Loss.numbers`; `Hits.loss` adds them up."""
     index: npt.NDArray[np.int64]
     """Number of the event among all events that a call returns, from 0: unique over all its inputs."""
     hits: npt.NDArray[np.int64]
@@ -106,13 +109,14 @@ class Events(Table):
         event: npt.NDArray[np.uint64],
         file: npt.NDArray[np.uint32],
         counts: npt.NDArray[np.uint32],
+        losses: npt.NDArray[np.uint32],
         index: npt.NDArray[np.int64],
         hits: npt.NDArray[np.int64],
         files: list[str],
         facts: Mapping[str, Partial],
     ) -> None:
         self.event, self.file, self.counts = frozen(event), frozen(file), frozen(counts)
-        self.index, self.hits = frozen(index), frozen(hits)
+        self.losses, self.index, self.hits = frozen(losses), frozen(index), frozen(hits)
         self.files = files
         self._facts = {name: Partial(frozen(fact.values), frozen(fact.known)) for name, fact in facts.items()}
 
@@ -137,7 +141,8 @@ class Events(Table):
 
     def _rows(self, rows: Any, hits: npt.NDArray[np.int64]) -> "Events":
         facts = {name: Partial(values[rows], known[rows]) for name, (values, known) in self._facts.items()}
-        return Events(self.event[rows], self.file[rows], self.counts[rows], self.index[rows], hits, self.files, facts)
+        counts, losses = self.counts[rows], self.losses[rows]
+        return Events(self.event[rows], self.file[rows], counts, losses, self.index[rows], hits, self.files, facts)
 
     def _index(self) -> npt.NDArray[np.int64]:
         return self.index
@@ -257,6 +262,7 @@ class Hits(Table):
             event=event,
             file=asarray(piece["file"]),
             counts=asarray(piece["counts"]),
+            losses=asarray(piece["losses"]),
             index=np.arange(first, first + len(event), dtype=np.int64),
             hits=np.diff(offsets[:: piece["n_groups"]]),
             files=files,
@@ -487,6 +493,11 @@ class Hits(Table):
         return dict(zip(self.COUNTS, map(int, sums), strict=True))
 
     @property
+    def loss(self) -> Loss:
+        """How much of the data was lost, and why."""
+        return Loss(tuple(map(int, self.events.losses.sum(axis=0, dtype=np.uint64))))
+
+    @property
     def has_trouble(self) -> bool:
         """True if anything is wrong with the data."""
         report = self.report
@@ -509,7 +520,7 @@ class Hits(Table):
     @property
     def summary(self) -> "Summary":
         """Events, hits and report in a few numbers, which can be added."""
-        return Summary(self.n_events, self.n_hits, self.report, self.broken_events, self.failures)
+        return Summary(self.n_events, self.n_hits, self.report, self.broken_events, self.failures, self.loss)
 
     def of_events(self, first: int, end: int) -> "Hits":
         """As `hits[first:end]`: the hits of events `first` to `end` - 1 of these, without a copy of the columns; of
@@ -552,6 +563,7 @@ class Hits(Table):
                 event=np.concatenate([table.event for table in events]),
                 file=np.concatenate(file),
                 counts=np.concatenate([table.counts for table in events]),
+                losses=np.concatenate([table.losses for table in events]),
                 # Of different calls, events may have the same number.
                 index=index if (index[1:] > index[:-1]).all() else np.arange(len(index), dtype=np.int64),
                 hits=np.concatenate([table.hits for table in events]),
@@ -577,6 +589,7 @@ class Hits(Table):
             and np.array_equal(self.offsets, other.offsets)
             and np.array_equal(mine.event, others.event)
             and np.array_equal(mine.counts, others.counts)
+            and np.array_equal(mine.losses, others.losses)
             and all(_same_fact(fact, others._facts[name]) for name, fact in mine._facts.items())
             and all(same(column, other._columns[name]) for name, column in self._columns.items())
         )
@@ -606,7 +619,7 @@ class Hits(Table):
 
     def __reduce__(self) -> tuple[Any, ...]:
         events = self.events
-        rows = [events.event, events.file, events.counts, events.index, events.hits, events.files]
+        rows = [events.event, events.file, events.counts, events.losses, events.index, events.hits, events.files]
         facts = {name: tuple(fact) for name, fact in events._facts.items()}
         columns = self._columns
         return _unpickled, (columns, self.offsets, self.n_groups, rows, facts, self.broken_events, self.failures)
@@ -728,6 +741,8 @@ class Summary:
     """Of the first events of each part that were given up before their end, why."""
     failures: list[Error] = field(default_factory=list)
     """With `keep_going`: why files could not be read to their end."""
+    loss: Loss = field(default_factory=Loss)
+    """How much of the data was lost, and why."""
 
     @property
     def has_trouble(self) -> bool:
@@ -741,4 +756,5 @@ class Summary:
             {name: count + later.report[name] for name, count in self.report.items()},
             self.broken_events + later.broken_events,
             self.failures + later.failures,
+            self.loss + later.loss,
         )

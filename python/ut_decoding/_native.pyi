@@ -7,8 +7,11 @@ BACKENDS: list[str]
 COLUMNS: list[str]
 DETECTOR_COLUMNS: list[str]
 COUNTS: list[tuple[str, str]]
+CAUSES: list[str]
 FACTS: list[tuple[str, str, list[str]]]
 VERSION: str
+
+def loss_text(numbers: list[int]) -> str: ...
 
 class Array:
     @property

@@ -85,6 +85,12 @@ class SplitOptions(EventOptions, total=False):
 class Options(SplitOptions, PlaceOptions, total=False):
     """The options of `decode`, `iterate` and the functions that write files."""
 
+    max_loss: Annotated[
+        float | None,
+        None,
+        "Raise LossError if more of the data than this share, 0 to 1, was lost. Without it, LossWarning says so from 0.01 on.",
+    ]
+
 
 class SumsOptions(EventOptions, PlaceOptions, total=False):
     """The options of `decode` that change what is summed up, or how."""
@@ -127,6 +133,12 @@ def _checked(name: str, value: Any) -> Any:
     kinds = get_args(HINTS[name].__origin__) or (HINTS[name].__origin__,)
     if name == "events" or (value is None and type(None) in kinds):
         return value
+    if name == "max_loss":
+        if isinstance(value, bool) or not hasattr(value, "__float__"):
+            raise TypeError(f"max_loss: {value!r} is not a number")
+        if not 0 <= float(value) <= 1:
+            raise ValueError(f"max_loss: {value} is not a share from 0 to 1")
+        return float(value)
     if name == "columns":
         return _columns(value)
     if name == "run_events":

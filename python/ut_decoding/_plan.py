@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from . import _native
 from ._decode import Inputs, Name, files_of, is_url, part_of, request_of, several_of, spare
 from ._hits import BrokenEvent, Hits, Summary
+from ._loss import Loss, judge
 from ._options import DEFAULTS, Options, SplitOptions, checked, integer, takes
 from ._output import Target, written
 from ._split import Split
@@ -111,4 +112,6 @@ def decode_to_parquet(
             done = _native.to_parquet(request, file)
     report = dict(zip(Hits.COUNTS, done["counts"], strict=True))
     broken = [BrokenEvent(*row) for row in done["damages"]]
-    return Summary(done["events"], done["hits"], report, broken, done["failures"])
+    loss = Loss(tuple(done["loss"]))
+    judge(loss, request["max_loss"])
+    return Summary(done["events"], done["hits"], report, broken, done["failures"], loss)

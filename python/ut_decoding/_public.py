@@ -9,6 +9,8 @@ from ._decode import iterate as iterate
 from ._errors import DecodeError as DecodeError
 from ._errors import Error as Error
 from ._errors import InputError as InputError
+from ._errors import LossError as LossError
+from ._errors import LossWarning as LossWarning
 from ._errors import OutputError as OutputError
 from ._errors import TablesError as TablesError
 from ._histograms import charge as charge
@@ -17,6 +19,8 @@ from ._hits import BrokenEvent as BrokenEvent
 from ._hits import Events as Events
 from ._hits import Hits as Hits
 from ._hits import Summary as Summary
+from ._loss import Loss as Loss
+from ._loss import LossPart as LossPart
 from ._native import generate as generate
 from ._options import Column as Column
 from ._options import Options as Options

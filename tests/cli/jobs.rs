@@ -88,8 +88,12 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
     );
     let (_, err) = run_to(0, directory, ("decode --events 19,20", &FILES, TABLES));
     assert!(!err.contains("--events names"), "{err}");
-    let (_, err) = run_to(0, directory, ("decode --events 22-24", &FILES, TABLES));
-    assert!(err.contains("the selection matches no event") && !err.contains("--events names"), "{err}");
+    let args = ("decode --run 2 --require-events", &FILES, TABLES);
+    says(1, directory, args, "the selection matches no event in the input, and --require-events was given");
+    let err = says(1, directory, ("decode --events 22-24", &FILES, TABLES), "are beyond the end of the input");
+    assert!(!err.contains("warning: "), "{err}");
+    says(1, directory, ("decode --skip 22", &FILES, TABLES), "--skip 22: the input has no more events than that");
+    run_to(0, directory, ("decode --limit 0", &FILES, TABLES));
     let message = "/dev/null: --shard reads files twice, and this can be read only once";
     says(1, directory, ("decode /dev/null --shard 1/2", TABLES), message);
     for wrong in ["0/3", "4/3", "1", "a/b"] {

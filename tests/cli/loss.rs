@@ -5,7 +5,9 @@ use std::path::Path;
 use serde_json::Value;
 use ut_decoding::input::{Bank, EventHeader, Events, GENERATED_MASK, MdfWriter};
 
-use crate::support::{ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, says, unchecked, write};
+use crate::support::{
+    ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, says, unchecked, write,
+};
 
 /// A bank of an event that a test damages.
 struct Owned {
@@ -264,4 +266,92 @@ fn real_events_most_of_which_are_lost_end_with_7() {
     let simulation = data.join("minibrunel/MiniBrunel_2018_minbias_10events.mdf");
     damaged(&simulation, &at.join("v5.mdf"), |_, _, bank| bank.version = 4);
     assert_eq!(hits(7, "v5.mdf", &v5), 0);
+}
+
+#[test]
+fn options_and_selections_that_cannot_apply_are_errors() {
+    let at = &empty();
+    run_to(0, at, "generate --events 2 --profile pp-low --format v4 --output v4");
+    run_to(0, at, "generate --events 2 --profile pp-low --output v5");
+    for option in ["--no-clustering", "--position adc", "--max-cluster-size 128", "--save-above-max", "--flip 511"] {
+        let name = option.split(' ').next().unwrap();
+        for command in ["decode v4/events.mdf", "report v4/events.mdf -o page.html"] {
+            says(2, at, (command, option), &format!("{name}: the tables are of format v4"));
+        }
+        run_to(0, at, ("decode v5/events.mdf", option));
+    }
+    write(at, "settings.toml", b"flip = 512\n");
+    run_to(0, at, "decode v4/events.mdf --config settings.toml");
+    for option in ["--position adc", "--max-cluster-size 128", "--save-above-max"] {
+        says(2, at, ("decode v5/events.mdf --no-clustering", option), "cannot be used with");
+    }
+    write(at, "plain.mdf", &event(&[bank(0, &ONE_HIT)]));
+    for (option, what) in [
+        ("--time 2026-01-01T00:00..", "--time: no event has a time: there is no ODIN bank"),
+        ("--crossing no-beam", "--crossing: no event has a type of bunch crossing: there is no ODIN bank"),
+        ("--event-number 1", "--event-number: no event has a number: there is no ODIN bank"),
+        ("--skip 1", "--skip 1: the input has no more events than that"),
+        ("--events 1,7", "--events: all of these places are beyond the end of the input"),
+    ] {
+        says(1, at, ("decode plain.mdf --synthetic-detector", option), what);
+    }
+    let numbered = event_with(EventHeader { number: Some(7), ..EventHeader::default() }, &[bank(0, &ONE_HIT)]);
+    write(at, "numbered.mdf", &numbered);
+    says(0, at, "decode numbered.mdf --event-number 8 --synthetic-detector", "the selection matches no event");
+    write(at, "empty.mdf", b"");
+    write(at, "empty.mask", b"# nothing\n");
+    says(1, at, "decode v5/events.mdf empty.mdf", "empty.mdf: the file has 0 bytes");
+    says(1, at, "decode /dev/null --synthetic-detector", "the input has 0 bytes");
+    says(1, at, "decode v5/events.mdf --mask empty.mask", "empty.mask: the mask names no strip");
+}
+
+#[test]
+fn tables_that_cannot_be_right_are_refused_by_every_command() {
+    use ut_decoding::detector::{Boards, Geometry, Sector, sectors_of_layer};
+    let at = &empty();
+    run_to(0, at, "generate --events 2 --profile pp-low --output .");
+    let geometry = Geometry::read(at.join("geometry.bin")).unwrap();
+    type Change = fn(&mut Sector);
+    let of_layer = sectors_of_layer(2);
+    let cases: [(&str, std::ops::Range<usize>, Change, &str); 7] = [
+        ("ten times the pitch", 0..1048, |sector| sector.pitch *= 10.0, "has a pitch of"),
+        ("pitch and cos exchanged", 0..1048, |s| std::mem::swap(&mut s.pitch, &mut s.cos), "has a pitch of"),
+        ("one pitch everywhere", 0..1048, |sector| sector.pitch = 0.0936, "has a pitch of"),
+        ("nine tenths of the step", 0..1048, |sector| sector.dp0di_x *= 0.9, "has a pitch of"),
+        (
+            "a layer is 100 mm off",
+            of_layer,
+            |sector| sector.p0_z += 100.0_f32.copysign(sector.p0_z),
+            "and its layer is near",
+        ),
+        (
+            "a sector is moved in x",
+            100..101,
+            |sector| sector.p0_x += 20.0,
+            "20 mm in x from where the others of its stave",
+        ),
+        (
+            "a sector is moved in y",
+            100..101,
+            |sector| sector.p0_y -= 20.0,
+            "20 mm in y from where the others of its stave",
+        ),
+    ];
+    for (what, sectors, change, message) in cases {
+        let mut wrong = geometry.clone();
+        wrong.sectors[sectors].iter_mut().for_each(change);
+        wrong.write(at.join("wrong.bin")).unwrap();
+        let err = says(1, at, "decode events.mdf --boards boards.bin --geometry wrong.bin", message);
+        assert!(err.contains("--trust-tables"), "{what}: {err}");
+        run_to(1, at, "tables --boards boards.bin --geometry wrong.bin");
+    }
+    let mut boards = Boards::read(at.join("boards.bin")).unwrap();
+    let connected: Vec<usize> = (0..boards.lanes.len()).filter(|&lane| boards.lanes[lane].is_connected()).collect();
+    boards.lanes[connected[1]] = boards.lanes[connected[0]];
+    boards.write(at.join("twice.bin")).unwrap();
+    for command in ["decode events.mdf", "tables"] {
+        let args = format!("{command} --boards twice.bin --geometry geometry.bin");
+        let (out, err) = run_to(1, at, &args);
+        assert!((out + &err).contains("belongs to board 0 lane 0 and board"), "{args}: {err}");
+    }
 }

@@ -113,6 +113,35 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
 }
 
 #[test]
+fn a_conversion_copies_damaged_events_or_drops_them_but_never_hides_the_damage() {
+    let at = &empty();
+    let good = event(&[bank(0, &ONE_HIT), bank(1, &ONE_HIT)]);
+    let mut wrong = good.clone();
+    wrong[12] ^= 1;
+    let mut magic = unchecked(good.clone());
+    magic[48 + 40] = 0;
+    write(at, "a.mdf", &[&good[..], &wrong, &magic].concat());
+    let text = shows(at, "convert a.mdf -o b.mdf", "b.mdf: 3 events");
+    assert!(text.contains("copied as they are: 2 damaged events"), "{text}");
+    let copied = read(at, "b.mdf");
+    assert!(copied.ends_with(&[wrong, magic].concat()));
+    run_to(0, at, "convert a.mdf -o b.mdf.zst");
+    let lost = "lost: 3 of 6 banks (50 %): 2 wrong checksum, 1 damaged event";
+    for name in ["a.mdf", "b.mdf", "b.mdf.zst"] {
+        says(0, at, ("decode --synthetic-detector", name), lost);
+    }
+    for (output, written) in [("c.mep", "c.mep: 1 event"), ("dumps", "dumps: 1 event"), ("d.mdf", "d.mdf: 1 event")] {
+        if output != "d.mdf" {
+            let err = says(1, at, ("convert a.mdf -o", output), "a.mdf: event 1 at byte 128: checksum");
+            assert!(err.contains("--drop-damaged leaves damaged events out"), "{err}");
+        }
+        let text = shows(at, ("convert --drop-damaged a.mdf -o", output), written);
+        assert!(text.contains("left out: 2 damaged events"), "{text}");
+    }
+    says(0, at, "decode --synthetic-detector --strict d.mdf", "");
+}
+
+#[test]
 fn a_conversion_numbers_events_without_a_number_and_leaves_out_what_a_packet_cannot_hold() {
     let directory = &empty();
     let broken_odin = Bank { kind: kind::ODIN, payload: &[0; 4], ..bank(0, &[]) };

@@ -8,7 +8,7 @@ use ut_data::error::WorkError;
 use ut_data::input::{Bank, Events, InputPart, Origin, RawEvent, Seen, Select, banks_of};
 use ut_data::job::{BATCH_SIZE, CHUNK_MEMORY, Decoded, Job, LISTED_FAILURES, Work};
 use ut_data::memory::{TooMuchMemory, check};
-use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
+use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, Loss, UtHits};
 
 /// Bytes of a thread's decoder, stack and view, with its work buffers.
 const THREAD_MEMORY: u64 = 40 << 20;
@@ -80,7 +80,7 @@ impl<D> Worker<'_, D> {
 }
 
 impl<D: Decoder> Work for Worker<'_, D> {
-    type Made = Vec<Stretch>;
+    type Made = (Vec<Stretch>, Loss);
 
     const LOOKS: bool = true;
 
@@ -92,15 +92,17 @@ impl<D: Decoder> Work for Worker<'_, D> {
         self.decoder.decode(batch, hits, report)
     }
 
-    fn make(&mut self, decoded: Decoded<'_>) -> Result<Vec<Stretch>, WorkError> {
+    fn make(&mut self, decoded: Decoded<'_>) -> Result<(Vec<Stretch>, Loss), WorkError> {
         let Decoded { batch, origins, hits, report, .. } = decoded;
+        // Masked hits are not lost.
+        let loss = report.loss(batch.meta, hits);
         let keys: Vec<Option<u64>> =
             (0..batch.n_events).map(|e| self.key(batch.meta_of(e).event, origins[e])).collect();
         self.mask.map(|mask| hits.retain(|id| !mask.contains(id)));
         let crossing = |e: usize| batch.meta_of(e).odin.and_then(|odin| odin.facts).map(|facts| facts.bcid);
         self.filler.add(hits, report, |e| (keys[e], crossing(e)));
         add_troubles(self.filler, self.tables, (batch, report), (origins, &keys));
-        Ok(self.filler.take_stretches())
+        Ok((self.filler.take_stretches(), loss))
     }
 }
 
@@ -210,7 +212,7 @@ impl<'a> Gatherer<'a> {
             clusters: true,
             tables,
         };
-        let (mut seen, mut failures) = (Seen::default(), Vec::new());
+        let (mut seen, mut loss, mut failures) = (Seen::default(), Loss::default(), Vec::new());
         // Stretches come in the order of the events, so that few are waiting for their neighbours.
         let mut joined = RunView::new(tables, against);
         job.run(
@@ -221,7 +223,10 @@ impl<'a> Gatherer<'a> {
                 match done {
                     Ok(done) => {
                         seen.merge(done.seen);
-                        done.made.into_iter().flatten().for_each(|stretch| joined.add_stretch(stretch));
+                        for (stretches, part) in done.made {
+                            loss.merge(&part);
+                            stretches.into_iter().for_each(|stretch| joined.add_stretch(stretch));
+                        }
                     }
                     Err(error) => {
                         more = self.keep_going && error.is_of_input();
@@ -236,6 +241,6 @@ impl<'a> Gatherer<'a> {
         for filler in fillers {
             joined.merge(&filler.finish());
         }
-        Ok(Gathered { view: joined, seen, failures })
+        Ok(Gathered { view: joined, seen, loss, failures })
     }
 }

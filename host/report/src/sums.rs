@@ -18,7 +18,7 @@ use crate::run::{RunView, pairs};
 use ut_data::detector::{Boards, Geometry};
 use ut_data::error::{ErrorKind, WorkError, with_causes};
 use ut_data::input::{FileVersions, Seen, Select};
-use ut_data::{DecodeOptions, DetectorTables, Grouping};
+use ut_data::{DecodeOptions, DetectorTables, Grouping, Loss};
 
 /// First line of a file of sums, unpacked, in any format.
 const BEGIN: &str = "ut-decode sums ";
@@ -64,6 +64,8 @@ pub struct Gathered {
     pub view: RunView,
     /// Versions, makers and damage of the events.
     pub seen: Seen,
+    /// How much of the data was lost, and why.
+    pub loss: Loss,
     /// Why files could not be read to their end.
     pub failures: Vec<WorkError>,
 }
@@ -211,7 +213,7 @@ fn different(why: &str) -> SumsError {
 impl Sums {
     /// Makes the sums of `files`.
     pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
-        let Gathered { view, seen, failures } = gathered;
+        let Gathered { view, seen, failures, loss: _ } = gathered;
         let warnings = seen.warnings().collect();
         let mut versions: BTreeMap<OsString, BTreeSet<Option<u8>>> = BTreeMap::new();
         for file in seen.files {

@@ -12,7 +12,7 @@ use ut_decoders::parameters::cores;
 use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
 
 use crate::output::say;
-use crate::{config, usage};
+use crate::{config, is_typed, usage};
 
 /// A parser for an option that has one of several names.
 macro_rules! one_of {
@@ -62,7 +62,7 @@ impl DetectorArgs {
 #[command(next_help_heading = "Clustering (v5 banks; v4 banks come clustered)")]
 pub struct ClusterArgs {
     /// Make every strip a hit.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["position", "max_cluster_size", "save_above_max"])]
     pub no_clustering: bool,
     /// Position of a cluster: mean of the strips weighted by ADC counts, or plain mean.
     #[arg(long, default_value = "adc", value_parser = one_of!(Position::ALL, Position::name))]
@@ -79,6 +79,18 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// Ends the program if one of these options was typed and cannot matter for banks of this format.
+    pub fn check(&self, version: BankVersion) {
+        let options = ["no_clustering", "position", "max_cluster_size", "save_above_max", "flip"];
+        let typed = options.into_iter().find(|option| is_typed(option));
+        if let Some(option) = typed.filter(|_| version == BankVersion::V4) {
+            usage(&format!(
+                "--{}: the tables are of format v4, whose banks come clustered: leave the option out",
+                option.replace('_', "-")
+            ));
+        }
+    }
+
     pub fn options(&self) -> DecodeOptions {
         DecodeOptions::default()
             .with_clustering(!self.no_clustering)

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ut_data::detector::BankVersion;
 use ut_data::input::{
-    Bank, EventHeader, Events, Format, MdfWriter, MepWriter, RawEvent, WriteError, kind, write_allen_dump,
+    Bank, Damage, EventHeader, Events, Format, MdfWriter, MepWriter, RawEvent, WriteError, kind, write_allen_dump,
 };
 use ut_files::NewFile;
 
@@ -20,7 +21,8 @@ use crate::{Failure, usage};
 /// Convert between MDF, MEP packets and Allen-layout dumps; unpack and pack.
 ///
 /// The output's extension decides what is made: one file of the events of all inputs (.mdf, .mdf.zst, .mep), or else a
-/// directory with a dump RUN_EVENT.bin for each event. Says what such an output lacks or makes up.
+/// directory with a dump RUN_EVENT.bin for each event. Says what such an output lacks or makes up. From MDF to MDF a
+/// damaged event is copied byte for byte; any other output cannot hold the damage, and the command fails.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -31,6 +33,9 @@ pub struct Args {
     /// Format of the banks in dumps, which do not record it: required to convert dumps into anything else.
     #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", value_parser = bank_format())]
     format: Option<BankVersion>,
+    /// Leave out and count damaged events.
+    #[arg(long)]
+    drop_damaged: bool,
     /// Events of a MEP packet.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
     packet_events: u16,
@@ -45,7 +50,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress::new(events.total_bytes(), "converting {wide_bar} {bytes}/{total_bytes}, {eta} left");
     let said = match kind {
         Some(kind) => into_file(&mut events, args, kind, &mut progress)?,
-        None => into_dumps(&mut events, &files, &args.output, &mut progress)?,
+        None => into_dumps(&mut events, &files, args, &mut progress)?,
     };
     drop(progress);
     print(&said)?;
@@ -56,7 +61,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 #[derive(Default)]
 struct Changes {
     events: u64,
-    damaged: u64,
+    dropped: u64,
+    copied: u64,
     no_banks: u64,
     versions: BTreeSet<u8>,
 }
@@ -64,9 +70,10 @@ struct Changes {
 fn into_dumps(
     events: &mut Events,
     inputs: &[PathBuf],
-    directory: &Path,
+    args: &Args,
     progress: &mut Progress,
 ) -> Result<String, Failure> {
+    let directory = &args.output;
     std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
     let mut changes = Changes::default();
     let (mut written, inputs) = (HashSet::new(), Protected::inputs(inputs));
@@ -77,7 +84,15 @@ fn into_dumps(
             let what = "nothing to convert: the input is dumps, and the output is a directory";
             return Err(format!("{}: {what}; to make MDF, let it end in .mdf", event.file.display()).into());
         }
-        let name = format!("{}_{}.bin", event.run.unwrap_or_default(), event.number.unwrap_or(changes.events));
+        if let Some(damage) = event.damage {
+            changes.drop(args, &event, damage, progress)?;
+            continue;
+        }
+        let name = format!(
+            "{}_{}.bin",
+            event.run.unwrap_or_default(),
+            event.number.unwrap_or(changes.events + changes.dropped)
+        );
         let path = directory.join(&name);
         if !written.insert(name) {
             let other = "is the name of two events of the input: convert files with the same run and event numbers into \
@@ -86,9 +101,6 @@ fn into_dumps(
         }
         let banks = event.banks().filter(|bank| kind::is_decoded(bank.kind));
         changes.add(&event);
-        if let Some(damage) = event.damage {
-            progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
-        }
         inputs.check(&path)?;
         let mut file = NewFile::create(path)?;
         write_allen_dump(&mut file, banks).map_err(|error| file.cannot(error))?;
@@ -106,20 +118,31 @@ fn into_dumps(
 impl Changes {
     fn add(&mut self, event: &RawEvent<'_>) {
         self.events += 1;
-        self.damaged += u64::from(event.damage.is_some());
         let decoded = event.banks().filter(|bank| kind::is_decoded(bank.kind));
         self.versions.extend(decoded.filter_map(|bank| bank.version));
+    }
+
+    /// Leaves a damaged event out if that was asked for.
+    fn drop(&mut self, args: &Args, event: &RawEvent<'_>, damage: &Damage, progress: &Progress) -> Result<(), Failure> {
+        if !args.drop_damaged {
+            let remedy = "--drop-damaged leaves damaged events out; from MDF to MDF they are copied as they are";
+            return Err(format!("{}: {damage}; the output would hide that: {remedy}", event.place()).into());
+        }
+        self.dropped += 1;
+        progress.say(&format!("warning: {}: {damage}; the event is left out", event.place()));
+        Ok(())
     }
 
     /// Returns how much was written where; `what` says what such an output lacks or makes up.
     fn text(&self, path: &Path, what: &str) -> String {
         let mut text = format!("{}: {}\n  {what}\n", path.display(), count(self.events as usize, "event"));
-        for (n, of, why) in [
-            (self.no_banks, "event without banks", "a packet cannot hold it"),
-            (self.damaged, "damaged event", "from the damage on"),
+        for (n, what, of, why) in [
+            (self.no_banks, "left out", "event without banks", ", a packet cannot hold it"),
+            (self.dropped, "left out", "damaged event", ""),
+            (self.copied, "copied as they are", "damaged event", ""),
         ] {
             if n > 0 {
-                let _ = writeln!(text, "  left out: {}, {why}", count(n as usize, of));
+                let _ = writeln!(text, "  {what}: {}{why}", count(n as usize, of));
             }
         }
         text
@@ -192,6 +215,14 @@ impl Writer {
         }
     }
 
+    fn copy(&mut self, event: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Mdf(writer) => writer.copy(event),
+            Self::MdfZst(writer) => writer.copy(event),
+            Self::Mep(_) => Err(io::Error::other("a packet cannot hold a damaged event")),
+        }
+    }
+
     fn finish(self, path: &Path) -> Result<(), Failure> {
         let cannot = |error| cannot_write(path, &error);
         let file = match self {
@@ -236,9 +267,19 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
             usage("dumps do not say the format of their banks: --bank-format v4 or --bank-format v5");
         }
         if let Some(damage) = event.damage {
-            progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
+            if args.drop_damaged || event.format != Format::Mdf || kind == Kind::Mep {
+                if let Err(error) = changes.drop(args, &event, damage, progress) {
+                    break Err(error);
+                }
+                continue;
+            }
+            progress.say(&format!("warning: {}: {damage}; the event is copied as it is", event.place()));
+            writer.copy(event.stored).map_err(|error| cannot_write(path, &error))?;
+            changes.copied += 1;
+            changes.add(&event);
+            continue;
         }
-        match writer.write(&event, changes.events + changes.no_banks, args.format) {
+        match writer.write(&event, changes.events + changes.no_banks + changes.dropped, args.format) {
             Ok(()) => changes.add(&event),
             Err(WriteError::NoBanks) => changes.no_banks += 1,
             Err(error @ WriteError::Io(_)) => return Err(write_failure(path, error)),

@@ -26,6 +26,17 @@ impl InputArgs {
         Ok(files)
     }
 
+    /// Checks that no file that was named has 0 bytes.
+    pub fn check_bytes(&self) -> Result<(), Failure> {
+        let is_empty = |file: &&PathBuf| file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0);
+        match self.files.iter().find(is_empty) {
+            Some(file) => {
+                Err(format!("{}: the file has 0 bytes, so there is no event in the input", file.display()).into())
+            }
+            None => Ok(()),
+        }
+    }
+
     pub fn lists(&self) -> Vec<PathBuf> {
         self.files.iter().filter_map(|path| list(path)).map(Path::to_path_buf).collect()
     }

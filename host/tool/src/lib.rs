@@ -39,6 +39,7 @@ mod tune;
 mod tuned;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tuner_command::{progress, signals, table};
 
@@ -193,6 +195,23 @@ fn run(command: Command) -> Result<u8, Failure> {
 /// Names of the subcommands that were called, for messages.
 static CALLED: OnceLock<Vec<String>> = OnceLock::new();
 
+/// Names of the options that were typed, not taken from defaults or settings.
+static TYPED: OnceLock<BTreeSet<String>> = OnceLock::new();
+
+/// Returns true if an option was typed, by the name of its field.
+fn is_typed(option: &str) -> bool {
+    TYPED.get().is_some_and(|typed| typed.contains(option))
+}
+
+/// Returns the names of the options that were typed.
+fn typed(mut matches: &ArgMatches) -> BTreeSet<String> {
+    while let Some((_, of_command)) = matches.subcommand() {
+        matches = of_command;
+    }
+    let is_typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    matches.ids().filter(is_typed).map(ToString::to_string).collect()
+}
+
 /// Parses the command line. Ends the program on usage errors, and where only help or the version was asked for.
 fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
     CALLED.get_or_init(|| help::called(&Cli::command(), args));
@@ -201,6 +220,7 @@ fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
     let parsed = Cli::command().version(version).try_get_matches_from(line).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         paths::check(&matches).map_err(|message| error(&message))?;
+        TYPED.get_or_init(|| typed(&matches));
         Ok((cli, matches))
     });
     parsed.unwrap_or_else(|error| exit(&error))

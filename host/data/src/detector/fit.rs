@@ -1,7 +1,9 @@
 //! Check that boards and geometry are tables of one detector.
 
+use std::collections::BTreeMap;
+
 use super::sectors::lanes_by_sector;
-use super::{BankVersion, Geometry, LAYER_NAMES, Lane, N_LAYERS, TablesError, sectors_of_layer};
+use super::{BankVersion, Geometry, LAYER_NAMES, Lane, N_LAYERS, Sector, TablesError, layer_of, sectors_of_layer};
 
 /// Distance between neighbouring staves and between neighbouring rows of sensors, mm.
 const PITCH: f32 = 95.6;
@@ -13,8 +15,26 @@ const FIRST_STAVE: f32 = 47.0;
 /// off the middle of their stave, half-height ones off that of their row; detector descriptions differ by the rest.
 const TOLERANCE: f32 = 35.0;
 
+/// Distance of a sector from the others of its stave beyond which it is misplaced, mm. Real ones keep within 4.
+const OF_STAVE: f32 = 10.0;
+
+/// Distance of a sector of half the width or height from the middle of its stave or row, mm.
+const HALF: f32 = 24.0;
+
+/// Width or height below which a sector is a half one, mm.
+const WHOLE: f32 = 70.0;
+
+/// |z| of the middle of each layer, mm, and the distance from it beyond which a sector is of another layer, or nowhere.
+const Z_OF_LAYER: [f32; N_LAYERS] = [2322.0, 2372.0, 2597.0, 2647.0];
+const Z_TOLERANCE: f32 = 45.0;
+
+/// Largest relative difference of the pitch and the step in x from strip to strip. Real ones differ by 0.4 %.
+const PITCH_TOLERANCE: f32 = 0.02;
+
 /// Checks that a geometry is that of the UT, in the form that decoders of banks of `version` expect:
-/// - every sector is within 35 mm of where its side, stave and module say, and the layers follow each other in z;
+/// - every sector is within 35 mm of where its side, stave and module say, within 10 mm of where the others of its stave
+///   say, and within 45 mm in z of the middle of its layer; the layers follow each other in z;
+/// - the pitch of a sector is that of its step from strip to strip, to 2 %;
 /// - v5: the sectors whose strips run against x, by their face, half and side, are marked as flipped, and no others are;
 /// - v4: no sector is, because the simulation numbers the strips of all along x.
 pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), TablesError> {
@@ -32,6 +52,21 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
             let place = format!("({x:.0}, {y:.0}) mm in x and y, and its channel is mounted near");
             return Err(unfit(format!("sector {id} is at {place} ({expected_x:.0}, {expected_y:.0}) mm")));
         }
+    }
+    for (id, sector) in geometry.sectors.iter().enumerate() {
+        let (pitch, step) = (sector.pitch, sector.dp0di_x.hypot(sector.dp0di_y));
+        if (pitch - step).abs() > PITCH_TOLERANCE * pitch {
+            return Err(unfit(format!(
+                "sector {id} has a pitch of {pitch} mm, and steps of {step} mm from strip to strip"
+            )));
+        }
+        let (z, expected) = (sector.p0_z.abs(), Z_OF_LAYER[layer_of(id)]);
+        if (z - expected).abs() > Z_TOLERANCE {
+            return Err(unfit(format!("sector {id} is at |z| = {z:.0} mm, and its layer is near {expected:.0} mm")));
+        }
+    }
+    if let Some((id, of, distance)) = misplaced(&lanes, geometry) {
+        return Err(unfit(format!("sector {id} is {distance:.0} mm in {of} from where the others of its stave say")));
     }
     let z_of = |layer: usize| geometry.sectors[sectors_of_layer(layer)].iter().map(|sector| sector.p0_z.abs());
     for layer in 1..N_LAYERS {
@@ -53,6 +88,43 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
         "it marks {marked} sectors as flipped (negative p0Z), and {meant} are expected: {n_wrong} sectors would have their \
          strips numbered from the wrong end"
     )))
+}
+
+/// Returns the first sector that is not where the others of its stave say, with the axis and the distance in mm.
+fn misplaced(lanes: &[Lane], geometry: &Geometry) -> Option<(usize, &'static str, f32)> {
+    type Axis = (&'static str, fn(&Lane, &Sector) -> (f32, bool));
+    // Distance from the regular place, and whether the sector is a half one that lies off the middle.
+    let axes: [Axis; 3] = [
+        ("x", |lane, sector| {
+            (sector.p0_x + 256.0 * sector.dp0di_x - middle(lane).0, 512.0 * sector.dp0di_x.abs() < WHOLE)
+        }),
+        ("y", |lane, sector| {
+            (sector.p0_y + 256.0 * sector.dp0di_y + sector.dy / 2.0 - middle(lane).1, sector.dy.abs() < WHOLE)
+        }),
+        ("z", |_, sector| (sector.p0_z.abs(), false)),
+    ];
+    for (axis, place) in axes {
+        let mut staves = BTreeMap::<_, Vec<(usize, f32, bool)>>::new();
+        for (id, lane) in lanes.iter().enumerate() {
+            // The two faces of a stave differ in z.
+            let face = if axis == "z" { lane.face } else { 0 };
+            let (offset, is_half) = place(lane, &geometry.sectors[id]);
+            staves.entry((lane.layer, lane.side, lane.stave, face)).or_default().push((id, offset, is_half));
+        }
+        for sectors in staves.values() {
+            let mut whole: Vec<f32> = sectors.iter().filter(|(.., is_half)| !is_half).map(|&(_, at, _)| at).collect();
+            whole.sort_unstable_by(f32::total_cmp);
+            let Some(&median) = whole.get(whole.len() / 2) else { continue };
+            for &(id, at, is_half) in sectors {
+                let distance = (at - median).abs();
+                let distance = if is_half { (distance - HALF).abs() } else { distance };
+                if distance > OF_STAVE {
+                    return Some((id, axis, distance));
+                }
+            }
+        }
+    }
+    None
 }
 
 /// Returns true if a sector's strips are numbered against x, by its face and half of the stave and its side.

@@ -67,10 +67,12 @@ impl DetectorTables {
     /// - When boards or geometry, whose fields are public, do not pass [`Boards::validate`] and [`Geometry::validate`];
     ///   the errors call them "boards" and "geometry".
     /// - When they are not of one detector: every sector is within 35 mm of where its stave and
-    ///   module say; in v5 a sector is flipped if it is mounted so, in v4 none is.
+    ///   module say, and where the others of its stave say; in v5 a sector is flipped if it is mounted so, in v4 none is.
+    /// - When two lanes have the same channel: hits of both would be at the same strips.
     pub fn new(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         let tables = Self::trusting(boards, geometry, grouping)?;
         tables.check_fit()?;
+        tables.check_lanes()?;
         let makers = match tables.are_synthetic() {
             (true, true) => Makers::SyntheticOrUnknown,
             (false, false) => Makers::Detector,
@@ -112,6 +114,22 @@ impl DetectorTables {
     /// Checks that boards and geometry fit each other, as [`Self::new`] does.
     pub fn check_fit(&self) -> Result<(), TablesError> {
         fit::check(self.boards.version, &self.geometry)
+    }
+
+    /// Checks that no two lanes have the same channel.
+    fn check_lanes(&self) -> Result<(), TablesError> {
+        let mut first = std::collections::BTreeMap::new();
+        for (slot, lane) in self.slots.iter().enumerate().filter(|(_, slot)| slot.chan_id != 0) {
+            if let Some(other) = first.insert(lane.chan_id, slot) {
+                let name = |slot: usize| format!("board {} lane {}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
+                let (one, two, channel) = (name(other), name(slot), lane.chan_id);
+                let what = format!(
+                    "the channel 0x{channel:08x} belongs to {one} and {two}: their hits could not be told apart"
+                );
+                return Err(TablesError::bad("boards", None, what));
+            }
+        }
+        Ok(())
     }
 
     /// Builds tables without checking that boards, geometry and events belong together: for callers who know better.

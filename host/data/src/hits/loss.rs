@@ -295,7 +295,9 @@ mod tests {
 
     fn event(counts: &[(Count, u32)], meta: EventMeta, hits: u64) -> Loss {
         let mut report = EventReport::default();
-        counts.iter().for_each(|&(count, n)| report.add(count, n));
+        for &(count, n) in counts {
+            report.add(count, n);
+        }
         Loss::of_event(&report, &meta, hits)
     }
 

@@ -111,6 +111,14 @@ impl<W: Write> MdfWriter<W> {
         Ok(())
     }
 
+    /// Writes the bytes of an event of another MDF file as they are, damage included.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn copy(&mut self, event: &[u8]) -> io::Result<()> {
+        self.output.write_all(event)
+    }
+
     fn append(&mut self, bank: usize, what: &Bank<'_>) -> Result<(), WriteError> {
         let (source_id, version) = checked(bank, what, MAX_PAYLOAD)?;
         self.data.extend(MAGIC.to_le_bytes());

@@ -85,7 +85,7 @@ pub struct Packet {
     pub odin: Vec<Sender>,
     /// Banks of each event that are not the UT's.
     pub others: u32,
-    pub damage: Option<Damage>,
+    pub damage: Option<Box<Damage>>,
     /// Bytes of the packet in the file.
     pub bytes: u64,
 }
@@ -280,7 +280,7 @@ impl Packet {
             return bad(offset(mfp) as usize, what + "; the number of lost events is unknown");
         }
         let damage = Damage::of_event(what + "; the board is left out of the packet's events");
-        self.damage = Some(damage.losing(lost));
+        self.damage = Some(Box::new(damage.losing(lost)));
         Ok(())
     }
 
@@ -387,7 +387,7 @@ impl Packet {
         let damage = damage.losing(lost);
         self.ut.clear();
         self.odin.clear();
-        self.damage = Some(damage);
+        self.damage = Some(Box::new(damage));
     }
 
     /// Banks of an event that were skipped.

@@ -122,6 +122,9 @@ impl Parser {
                 }
                 let Some((event, _)) = self.cursor.event() else { break };
                 let select = &self.cursor.select;
+                if !select.takes_all_numbers() {
+                    seen.examine(event.number, event.odin);
+                }
                 if !select.takes_event(event.run, event.number, event.odin) {
                     let lacks = |_: &&_| select.lacks_numbers(event.run, event.number, event.odin);
                     if let Some(damage) = event.damage.filter(lacks) {
@@ -260,7 +263,7 @@ impl Cursor {
                         }
                     }
                 }
-                let wanted = events.iter().flat_map(|range| numbered(&self.select, fragments, range));
+                let wanted = events.iter().flat_map(|range| numbered(&self.select, fragments, range, seen));
                 self.ranges.extend(wanted);
                 self.ranges.reverse();
             }
@@ -360,7 +363,7 @@ impl Cursor {
                     stored: raw,
                     entries: &self.entries,
                     skipped: packet.skipped(),
-                    damage: packet.damage.as_ref(),
+                    damage: packet.damage.as_deref(),
                 };
                 Some((event, origin))
             }
@@ -383,13 +386,14 @@ impl Cursor {
 }
 
 /// The events of a range that are wanted.
-fn numbered(select: &Select, packet: Fragments<'_>, events: &Range<usize>) -> Vec<Range<usize>> {
+fn numbered(select: &Select, packet: Fragments<'_>, events: &Range<usize>, seen: &mut Seen) -> Vec<Range<usize>> {
     if select.takes_all_numbers() {
         return vec![events.clone()];
     }
     let mut found: Vec<Range<usize>> = Vec::new();
     for e in events.clone() {
         let (run, number, odin) = packet.numbers(e);
+        seen.examine(number, odin);
         if !select.takes_event(run, number, odin) {
             continue;
         }

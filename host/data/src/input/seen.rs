@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::event::kind;
 use super::versions::{FileVersions, Stranger};
-use super::{Damage, Place, RawEvent};
+use super::{Damage, Odin, Place, RawEvent};
 use crate::detector::{DetectorTables, Makers};
 
 /// Number of events whose damage [`Seen`] keeps in words.
@@ -28,6 +28,14 @@ pub struct Seen {
     pub damages: Vec<(Place, Damage)>,
     /// Banks that say that a board of the UT failed, by type.
     pub error_banks: BTreeMap<u8, u64>,
+    /// Events that were looked at where events are chosen by number or by ODIN's facts.
+    pub examined: u64,
+    /// Examined events with an event number.
+    pub with_number: u64,
+    /// Examined events with a time.
+    pub with_time: u64,
+    /// Examined events with a type of bunch crossing.
+    pub with_crossing: u64,
     /// Damaged events that were left out because a run or number was asked for and theirs is unknown.
     pub unidentified: u64,
 }
@@ -86,6 +94,10 @@ impl Seen {
         self.measured += later.measured;
         self.triggered += later.triggered;
         self.unidentified += later.unidentified;
+        self.examined += later.examined;
+        self.with_number += later.with_number;
+        self.with_time += later.with_time;
+        self.with_crossing += later.with_crossing;
         for (kind, n) in later.error_banks {
             *self.error_banks.entry(kind).or_default() += n;
         }
@@ -154,6 +166,15 @@ impl Seen {
         if let Some(damage) = event.damage {
             self.add_damage(damage, || event.place());
         }
+    }
+
+    /// Notes what an event tells by which events are chosen.
+    pub(super) fn examine(&mut self, number: Option<u64>, odin: Option<Odin>) {
+        let facts = odin.and_then(|odin| odin.facts);
+        self.examined += 1;
+        self.with_number += u64::from(number.is_some());
+        self.with_time += u64::from(facts.is_some_and(|facts| facts.time.is_some()));
+        self.with_crossing += u64::from(facts.is_some());
     }
 
     /// Notes a damaged event that was left out: see [`Self::unidentified`].

@@ -13,7 +13,7 @@ use crate::{
 };
 use ut_data::detector::{BankVersion, Lane, N_SECTORS, sectors_of_layer};
 use ut_data::input::Seen;
-use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
+use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, Loss, synth};
 
 const EVENTS: u64 = 100;
 
@@ -87,7 +87,7 @@ fn view(tables: &DetectorTables) -> RunView {
 
 fn sums(detector: &Arc<Detector>, view: RunView) -> Sums {
     let files: Vec<PathBuf> = (0..22).map(|i| format!("f{i}.mdf").into()).collect();
-    let gathered = Gathered { view, seen: Seen::default(), failures: Vec::new() };
+    let gathered = Gathered { view, seen: Seen::default(), loss: Loss::default(), failures: Vec::new() };
     let mut sums = Sums::new(&files, Arc::clone(detector), DecodeOptions::default(), gathered);
     sums.measured = 1;
     sums.failures.push("f3.mdf: truncated".to_owned());

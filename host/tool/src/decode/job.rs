@@ -54,6 +54,8 @@ pub struct Taker<'a> {
     /// True if the user was told that the detector is synthetic, or it is not.
     warned: bool,
     copied: u64,
+    /// Bytes of the inputs that were read.
+    n_bytes: u64,
     runs: BTreeSet<u32>,
     /// Unknown versions of ODIN banks, where there is a table of events.
     unknown_odin: BTreeSet<u8>,
@@ -98,6 +100,7 @@ impl<'a> Taker<'a> {
             seen: Seen::default(),
             warned: !detector.is_embedded(),
             copied: 0,
+            n_bytes: 0,
             runs: BTreeSet::new(),
             unknown_odin: BTreeSet::new(),
             failures: Vec::new(),
@@ -215,6 +218,7 @@ impl<'a> Taker<'a> {
         }
         let elapsed = self.start.elapsed();
         self.totals.loss.end();
+        self.n_bytes = reached.bytes;
         self.warn();
         let incomplete = self.failures.first().map(|error| with_causes(error.as_ref()));
         if let Some(mut outputs) = self.outputs.take() {
@@ -284,7 +288,7 @@ impl<'a> Taker<'a> {
             say(&format!("warning: {text}"));
         }
         failures.extend(check_versions(detector, seen).take(LISTED_FAILURES));
-        if self.failures.is_empty() && self.stop.is_none() {
+        if self.failures.is_empty() && self.stop.is_none() && self.impossible().is_none() {
             self.missing().iter().for_each(|text| say(&format!("warning: {text}")));
         }
     }
@@ -315,7 +319,9 @@ impl<'a> Taker<'a> {
 
     /// Returns the failure of the job; prints the others, and what was lost.
     fn verdict(self) -> Result<(), Failure> {
-        let missing = self.missing();
+        let (missing, impossible) = (self.missing(), self.impossible());
+        let strict = self.args.strict;
+        let requires = self.args.select.require_events && self.seen.events == 0;
         // All strips may be in clusters over a maximum that the user chose.
         let all_may_go = self.args.clustering.max_cluster_size != DecodeOptions::default().max_cluster_size();
         let too_much = self.totals.loss.verdict(&self.files, all_may_go);
@@ -332,14 +338,29 @@ impl<'a> Taker<'a> {
             failures.for_each(say_error);
             return Err(failure);
         }
-        if self.args.strict && is_odd {
+        if strict && is_odd {
             return Err("there is trouble in the data (see the summary), and --strict was given".into());
+        }
+        if let Some(impossible) = impossible {
+            return Err(impossible.into());
         }
         match (too_much, missing) {
             (Some(too_much), _) => Err(too_much.into()),
-            (None, Some(missing)) if self.args.strict => Err(format!("{missing}, and --strict was given").into()),
+            (None, Some(missing)) if strict => Err(format!("{missing}, and --strict was given").into()),
+            (None, Some(missing)) if requires => Err(format!("{missing}, and --require-events was given").into()),
             _ => Ok(()),
         }
+    }
+
+    /// Returns why no event could be selected.
+    fn impossible(&self) -> Option<String> {
+        if self.files.is_empty() || self.seen.unidentified > 0 {
+            return None;
+        }
+        if self.takes_all && self.seen.events == 0 && self.n_bytes == 0 {
+            return Some("the input has 0 bytes: there is no event in the input".to_owned());
+        }
+        if self.takes_all { None } else { self.args.select.impossible(&self.seen) }
     }
 
     /// Returns what the inputs lack of the wanted events. A part of a job may be empty, and the rest to resume, too.

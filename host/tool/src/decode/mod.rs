@@ -6,7 +6,7 @@ mod resume;
 mod select;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,6 +28,7 @@ use crate::tuned::TunedArgs;
 use crate::{Failure, end, usage};
 use clap::builder::PossibleValuesParser;
 use ut_bench::tunable::Subject;
+use ut_data::DetectorTables;
 use ut_data::detector::Mask;
 use ut_data::input::{InputPart, Select};
 use ut_data::job::{BATCH_SIZE, Job, LARGE_BATCH_SIZE};
@@ -99,6 +100,15 @@ pub struct Args {
     tuned: TunedArgs,
 }
 
+/// Reads a mask, which names at least one strip.
+pub fn read_mask(path: &Path, tables: &DetectorTables) -> Result<Mask, Failure> {
+    let mask = Mask::read(path, tables)?;
+    if mask.n_strips() == 0 {
+        return Err(format!("{}: the mask names no strip: leave --mask out", path.display()).into());
+    }
+    Ok(mask)
+}
+
 /// Returns the output that the user wants, checked before anything is read. Ends the program where it makes no sense.
 fn wanted(args: &Args) -> Option<Wanted<'_>> {
     let columns = args.columns.clone().unwrap_or_default();
@@ -156,8 +166,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
     let detector = args.detector.load(&files)?;
     let tables = &detector.tables;
+    args.clustering.check(tables.boards().version);
     config = config.with_pipeline(args.backend.pipeline());
-    let mask = args.mask.as_ref().map(|path| Mask::read(path, tables)).transpose()?;
+    let mask = args.mask.as_ref().map(|path| read_mask(path, tables)).transpose()?;
     if let (Some(path), Some(mask)) = (&args.mask, &mask) {
         detail(&format!("mask: {}, {}", path.display(), count(mask.n_strips() as usize, "strip")));
     }
@@ -179,6 +190,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("skipped {n} of {}: the hits are there already", count(n_files, "file")));
     }
     if !args.keep_going {
+        args.inputs.check_bytes()?;
         check_files(&files)?;
     }
     let select = args.select.select(&files, args.keep_going)?;

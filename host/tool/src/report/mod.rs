@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::args::{ClusterArgs, DetectorArgs};
-use crate::decode::{SelectArgs, in_words};
+use crate::decode::{SelectArgs, in_words, read_mask};
 use crate::detector::check_makers;
 use crate::inputs::{InputArgs, check_standard_input, expand};
+use crate::loss::{Account, LossArgs};
 use crate::output::{count, is_quiet, number, on_stdout, print_beside, say, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
+use ut_data::DecodeOptions;
 use ut_data::detector::Mask;
 use ut_data::input::{Events, InputPart, Select};
 use ut_decoders::cpu::CpuDecoder;
@@ -51,6 +53,8 @@ pub struct Args {
     /// Fail (exit code 1) when anything is wrong with the data, after the page was written.
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    loss: LossArgs,
     /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and do not list them as dead
     /// or hot (docs/tables.md).
     #[arg(long, value_name = "FILE", conflicts_with = "sums")]
@@ -96,14 +100,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         );
     }
     if !args.merge && !args.keep_going {
+        args.inputs.check_bytes()?;
         check_inputs(files.iter().chain(others.iter().filter(|_| !is_summed)))?;
     }
     let start = Instant::now();
     let reference = if is_summed { Sums::of_files(&others)? } else { None };
+    let mut account = Account::new(&args.loss);
     let (first, second, mask) = if args.merge {
         (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, reference, None)
     } else {
-        gather(args, &files, if is_summed { &[] } else { &others }, reference)?
+        gather(args, &files, if is_summed { &[] } else { &others }, reference, &mut account)?
     };
     let both = || [Some(&first), second.as_ref()].into_iter().flatten();
     both().for_each(warn);
@@ -119,12 +125,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let [events, hits] = [(first.view.events, "event"), (first.view.hits, "hit")].map(|(n, of)| count(n as usize, of));
     let mut text = format!("{events}, {hits} in {:.2} s\n", start.elapsed().as_secs_f64());
     if args.sums.is_none() || args.json.is_some() {
-        let drawn = draw(
+        let mut drawn = draw(
             &first,
             second.as_ref(),
             args.mask.as_deref().zip(mask.as_ref()),
             &format!("ut-decode {}", in_words()),
         )?;
+        if !args.merge {
+            drawn.json["loss"] = account.json(&files);
+        }
         args.output.iter().try_for_each(|output| write_file(output, &drawn.html))?;
         args.json.iter().try_for_each(|path| write_json(path, &drawn.json))?;
         args.mask_out.iter().try_for_each(|path| write_file(path, &drawn.mask))?;
@@ -139,14 +148,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("error: {failure}"));
     }
     if failures.is_empty() {
-        let troubled = first.view.count_of_troubles() > 0 || !first.warnings.is_empty();
+        let all_may_go = args.clustering.max_cluster_size != DecodeOptions::default().max_cluster_size();
+        let too_much = account.verdict(&files, all_may_go);
+        let troubled = first.view.count_of_troubles() > 0 || !account.total.is_none() || !first.warnings.is_empty();
         match first.view.events {
             // A part of a job may be empty.
             0 if args.select.shard.is_none() => Err("there is no event in the input, or none was selected".into()),
             1.. if args.strict && troubled => {
                 Err("there is trouble in the data (see the page), and --strict was given".into())
             }
-            _ => Ok(()),
+            _ => too_much.map_or(Ok(()), |too_much| Err(too_much.into())),
         }
     } else {
         Err(format!("{written} covers only the events that could be read").into())
@@ -175,6 +186,7 @@ fn gather(
     files: &[PathBuf],
     others: &[PathBuf],
     reference: Option<Sums>,
+    account: &mut Account,
 ) -> Result<(Sums, Option<Sums>, Option<Mask>), Failure> {
     let all: Vec<PathBuf> = files.iter().chain(others).cloned().collect();
     let detector = Arc::new(args.detector.load(&all)?);
@@ -185,7 +197,8 @@ fn gather(
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         n => usize::from(n),
     };
-    let mask = args.mask.as_ref().map(|path| Mask::read(path, &detector.tables)).transpose()?;
+    args.clustering.check(detector.tables.boards().version);
+    let mask = args.mask.as_ref().map(|path| read_mask(path, &detector.tables)).transpose()?;
     let options = args.clustering.options();
     let gatherer = Gatherer::new(&detector.tables, options)
         .with_threads(threads)
@@ -193,15 +206,22 @@ fn gather(
         .with_keep_going(args.keep_going)
         .with_mask(mask.as_ref());
     let output = written(args);
-    let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
+    let sums = |files: &[PathBuf], select: &Select, account: &mut Account| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
         check_makers(&detector, &gathered.seen)?;
+        account.total = gathered.loss;
+        if *select != Select::default()
+            && let Some(impossible) = args.select.impossible(&gathered.seen)
+        {
+            return Err(impossible.into());
+        }
         Ok(Sums::new(files, Arc::clone(&detector), options, gathered))
     };
-    let first = sums(files, &args.select.select(files, args.keep_going)?)?;
+    let first = sums(files, &args.select.select(files, args.keep_going)?, account)?;
     let first = first.of_part(args.select.part(files));
     // The places that were chosen are those of the first run.
-    let second = if others.is_empty() { reference } else { Some(sums(others, &Select::default())?) };
+    let second =
+        if others.is_empty() { reference } else { Some(sums(others, &Select::default(), &mut Account::default())?) };
     Ok((first, second, mask))
 }
 
