@@ -27,6 +27,9 @@ const COLUMN_SIGMAS: f64 = 4.0;
 /// Minimum deviation of a bin at the end of a stretch that still belongs to it, in standard deviations.
 const END_SIGMAS: f64 = 1.0;
 
+/// Logarithm of the likelihoods' ratio up to which bins at an end of the run do not contradict a fault.
+const UNSURE: f64 = 3.0;
+
 /// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy event adds one.
 const LASTING: f64 = 2.0;
 
@@ -143,6 +146,14 @@ fn ends(
     };
     let mut start = best(&mut (within.start..=middle).rev()).unwrap_or(middle);
     let mut end = best(&mut (middle..within.end)).unwrap_or(middle) + 1;
+    // At the ends of the run, a few bins that do not contradict belong to it.
+    let sum = |range: Range<usize>| range.map(|at| likely(&bins[at])).sum::<f64>();
+    if within.start == 0 && sum(0..start) > -UNSURE {
+        start = 0;
+    }
+    if within.end == bins.len() && sum(end..bins.len()) > -UNSURE {
+        end = bins.len();
+    }
     let is_there = |at: usize| bins[at].events > 0;
     if let Some(before) = (within.start..start).rev().find(|&at| is_there(at)).filter(|&at| fails(&bins[at])) {
         start = before;
