@@ -48,6 +48,7 @@ FILE is TOML (docs/tuning-programs.md, tuner/examples/chain/chain.toml):
 /// several workloads, all sets then take turns on all of them: what a set costs on the others, and one set for all,
 /// follow from that.
 #[derive(Clone, Debug, clap::Args)]
+#[group(id = "chain")]
 pub struct Args {
     /// File of the chain.
     #[arg(value_name = "FILE")]
