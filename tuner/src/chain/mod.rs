@@ -207,7 +207,13 @@ impl<'d> Chain<'d> {
                 return Err(wrong("it is empty".to_owned()));
             }
             if entry.concurrent {
-                let step = self.touched(&parameters);
+                // By name: a kernel that only shares a parameter with these does not run at once with them.
+                let is = |member: &Member<'_>, name: &String| {
+                    let begins = format!("{}.", member.prefix);
+                    [&member.prefix, &member.name].contains(&name) || name.starts_with(&begins)
+                };
+                let runs = |&at: &usize| entry.together.iter().any(|name| is(&self.members[at], name));
+                let step: Vec<usize> = (0..self.members.len()).filter(runs).collect();
                 if self.steps.iter().flatten().any(|member| step.contains(member)) {
                     return Err(wrong("one of its kernels runs at once with others already".to_owned()));
                 }

@@ -65,6 +65,15 @@ fn a_step_takes_as_long_as_its_slowest_kernel_where_they_run_at_once_and_as_all_
 }
 
 #[test]
+fn a_kernel_that_shares_a_parameter_with_a_step_does_not_run_at_once_with_it() {
+    let kernels = ["a", "b", "c"].map(|name| kernel(name, &["layout"], 5)).into();
+    let file = "[[group]]\ntogether = [\"a\", \"b\"]\nconcurrent = true\n\
+                [[shared]]\nname = \"layout\"\nparameters = [\"a.layout\", \"b.layout\", \"c.layout\"]";
+    // Twice three ms: the step, and the kernel behind it.
+    assert_eq!(chain(kernels, file).unwrap().whole().measure(&ints(&[3]), 1), Outcome::Times(vec![6.0]));
+}
+
+#[test]
 fn a_kernel_that_gives_another_number_of_times_than_launches_is_a_failure_with_its_name() {
     let mut kernels = vec![kernel("good", &["width"], 5), kernel("bad", &["width"], 5)];
     kernels[1].device = Box::new(sum(2));
