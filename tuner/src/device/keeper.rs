@@ -288,19 +288,25 @@ impl Drop for Kept {
     }
 }
 
-/// Kills and reaps all descendants of this process, wherever they went, for at most [`GONE`].
+/// Kills and reaps all descendants of this process, wherever they went. Gives up [`GONE`] after the last one was
+/// found: a machine that is too busy to look at all processes in that time must not let the next one live.
 #[cfg(target_os = "linux")]
 fn end_descendants() {
-    use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
-    let begun = Instant::now();
+    use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
+    let (mut begun, mut killed) = (Instant::now(), Vec::new());
     while begun.elapsed() < GONE {
-        match waitpid(None, WaitOptions::NOHANG) {
+        // Of any child: `waitpid` without a number sees only those of this process's group.
+        match wait(WaitOptions::NOHANG) {
             // No child is left.
             Err(_) => return,
             Ok(Some(_)) => {}
             // Descendants of killed processes become children, and are found in the next round.
             Ok(None) => {
                 for child in children(getpid().as_raw_nonzero().get()) {
+                    if !killed.contains(&child) {
+                        killed.push(child);
+                        begun = Instant::now();
+                    }
                     if let Some(child) = Pid::from_raw(child) {
                         let _ = kill_process(child, Signal::KILL);
                     }
