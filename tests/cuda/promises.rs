@@ -106,10 +106,12 @@ fn a10_a_sweep_measures_launch_parameters_and_skips_what_the_gpu_cannot_run() {
         |name: &str| -> Value { serde_json::from_slice(&std::fs::read(at(name).join("sweep.json")).unwrap()).unwrap() };
     let blocks = "--set cluster.block_y=1 --axis cluster.block_x=16,32 --axis streams=1";
     let pipelines = format!("--axis pipeline={}", Pipeline::ALL.map(|pipeline| pipeline.to_string()).join(","));
-    for (mode, axes, n_points, n_skipped) in [("device-resident", blocks, 2, 1), ("end-to-end", &*pipelines, 2, 0)] {
+    for (mode, axes, n_points, n_skipped) in
+        [("device-resident", blocks, 2, 1), ("end-to-end", &*pipelines, Pipeline::ALL.len(), 0)]
+    {
         run(0, &[], &line(mode, &format!("{axes} --mode {mode}")));
         let report = report(mode);
-        // With the default, of other blocks and three streams; both pipelines in one process.
+        // With the default, of other blocks and three streams; all pipelines in one process.
         let points = report["points"].as_array().unwrap();
         assert_eq!(points.len(), n_points);
         assert!(points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");

@@ -46,10 +46,13 @@ fn real_boards_fit_the_geometry_of_their_format_alone() {
 #[test]
 fn a_geometry_that_cannot_be_that_of_the_boards_is_refused_unless_it_is_trusted() {
     type Change = fn(&mut Geometry);
-    let cases: [(BankVersion, Change, &str); 9] = [
+    let cases: [(BankVersion, Change, &str); 12] = [
         (BankVersion::V5, |_| {}, ""),
         (BankVersion::V4, |_| {}, ""),
-        (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 20.0, ""),
+        (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 3.0, ""),
+        (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 20.0, "sector 3 is 20 mm in x from where"),
+        (BankVersion::V5, |geometry| geometry.sectors[5].pitch *= 1.01, ""),
+        (BankVersion::V5, |geometry| geometry.sectors[5].pitch *= 1.03, "sector 5 has a pitch of"),
         (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 60.0, "sector 3 is at"),
         (BankVersion::V5, |geometry| geometry.sectors[900].p0_y += 60.0, "sector 900 is at"),
         (BankVersion::V5, |geometry| geometry.sectors[7].p0_z *= -1.0, "1 sectors would have"),
@@ -173,7 +176,7 @@ fn of_several_lanes_of_the_same_strips_the_first_of_a_board_in_use_counts() {
         for slot in off {
             boards.strips_per_hybrid[slot / 6] = 0;
         }
-        let tables = DetectorTables::new(boards, geometry.clone(), Grouping::YRows).unwrap();
+        let tables = DetectorTables::trusting(boards, geometry.clone(), Grouping::YRows).unwrap();
         let lane = tables.places()[sector].lane_of(300).unwrap();
         assert_eq!(usize::from(lane.board) * 6 + usize::from(lane.lane), expected, "{off:?} are off");
     }

@@ -103,7 +103,7 @@ fn a_reader_gives_the_hits_of_files_batch_by_batch_and_refuses_those_of_another_
     for (tables, file, kind) in [
         (of("v4"), events, ErrorKind::Version),
         (tables.clone(), fixture("no.mdf"), ErrorKind::File),
-        (tables, fixture("../Cargo.toml"), ErrorKind::Format),
+        (tables, fixture("v5/boards.bin"), ErrorKind::Format),
     ] {
         assert_eq!(read(&tables, &file, 64).unwrap_err().kind(), kind);
     }

@@ -178,7 +178,8 @@ pub(super) fn open_bytes(
         let mut begin = Vec::with_capacity(BEGIN);
         input.by_ref().take(BEGIN as u64).read_to_end(&mut begin).map_err(cannot)?;
         let compression = Compression::of(&begin);
-        let not_taken = refuse(&begin, path);
+        let table = length.and_then(|length| table_of(&begin, length));
+        let not_taken = table.map_or_else(|| refuse(&begin, path), |what| Err(not_taken(path, what)));
         let format = format_of(&begin, length, path);
         let whole = Cursor::new(begin).chain(input);
         let Some(compression) = compression else {
