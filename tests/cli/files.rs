@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use ut_decoding::input::{EventHeader, GENERATED_MASK};
 
 use crate::support::{
-    Folder, ONE_HIT, TABLES, bank, end, event, read, run, run_to, sample, says, shell, tool, tree, write,
+    Folder, ONE_HIT, TABLES, bank, end, event, event_with, read, run, run_to, sample, says, shell, tool, tree, write,
 };
 
 /// A [`sample`] whose file of events is larger than what a pipe holds.
@@ -338,7 +339,8 @@ fn a_failure_at_the_end_hides_neither_what_was_wrong_before_nor_the_summary_nor_
     let directory = &sample();
     // The hits of one event stay in the buffer to the end.
     first_event(directory, "bad.mdf", 50);
-    write(directory, "a.mdf", b"");
+    let generated = EventHeader { trigger_mask: GENERATED_MASK, ..EventHeader::default() };
+    write(directory, "a.mdf", &event_with(generated, &[]));
     let decode = |args: &str, parts: &[&str]| -> Value {
         let line = format!("ulimit -f 8; ut-decode decode {args} {TABLES} --json -");
         let (out, err) = shell(1, directory, &line);

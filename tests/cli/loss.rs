@@ -17,15 +17,18 @@ struct Owned {
     payload: Vec<u8>,
 }
 
-/// Writes the events of `from` with the banks that `damage` makes of theirs, without checksums.
+/// Writes the events of `from` without checksums, and with what `damage` makes of their UT banks:
+/// it gets the event, the place of the bank among the UT banks of the event, and the bank.
 fn damaged(from: &Path, to: &Path, damage: impl Fn(u64, usize, &mut Owned)) {
     let (mut events, mut bytes) = (Events::new([from]), Vec::new());
     while let Some(event) = events.next_event().unwrap() {
-        let banks = event.banks().enumerate().map(|(b, bank)| {
+        let mut b = 0;
+        let banks = event.banks().map(|bank| {
             let Bank { kind, version, source_id, payload } = bank;
             let mut owned = Owned { kind, version: version.unwrap(), source_id, payload: payload.to_vec() };
             if kind == 66 {
                 damage(event.index, b, &mut owned);
+                b += 1;
             }
             owned
         });

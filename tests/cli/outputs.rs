@@ -20,13 +20,12 @@ fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
         run_to(0, directory, format!("generate --events 7 --seed {seed} --output made"));
         run_to(0, directory, format!("convert made/events.mdf --output {name} --packet-events 3"));
     }
-    write(directory, "empty.mdf", b"");
-    let files = ["events.mdf", "b.mdf.zst", "empty.mdf", "c.mep"];
-    let stems = ["events", "b", "empty", "c"];
+    let files = ["events.mdf", "b.mdf.zst", "c.mep"];
+    let stems = ["events", "b", "c"];
     for (format, options) in [("csv", ""), ("parquet", "--batch 3"), ("csv", "--set layout=mep")] {
         let args = format!("decode --output new --format {format} --threads 3 {options}");
         let (json, _) = json_of(0, directory, (args, files, TABLES));
-        let names = ["b", "c", "empty", "events"].map(|stem| format!("{stem}.{format}"));
+        let names = ["b", "c", "events"].map(|stem| format!("{stem}.{format}"));
         assert_eq!(tree(&directory.join("new")), names);
         assert_eq!(json["outputs"], serde_json::json!(names.map(|name| format!("new/{name}"))));
         for (file, stem) in files.iter().zip(stems) {

@@ -198,7 +198,9 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
 fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_another() {
     let directory = &empty();
     write(directory, "empty.mdf", b"");
-    let (out, err) = run_to(1, directory, "report empty.mdf --output empty.html");
+    says(1, directory, "report empty.mdf --output empty.html", "empty.mdf: the file has 0 bytes");
+    assert!(!directory.join("empty.html").exists());
+    let (out, err) = run_to(1, directory, "report /dev/null --synthetic-detector --output empty.html");
     assert!(err.contains("no event") && out.contains("no event to look at"), "{out}{err}");
     let html = page(directory, "empty.html");
     assert!(html.contains("no event to look at") && !html.contains("<figure") && !out.contains("stands out"), "{out}");
@@ -329,7 +331,6 @@ fn a_strict_report_fails_after_its_page_if_the_data_are_wrong_or_missing() {
     let directory = &empty();
     write(directory, "good.mdf", &run_with(false, 1, 20));
     write(directory, "bad.mdf", &run_with(true, 1, 20));
-    write(directory, "empty.mdf", b"");
     let strict = |status: i32, input: &str, more: &str| {
         let args = (format!("report {input} --strict --output page.html"), more);
         let (_, err) = run_to(status, directory, &args);
@@ -338,7 +339,7 @@ fn a_strict_report_fails_after_its_page_if_the_data_are_wrong_or_missing() {
     };
     strict(0, "good.mdf", "");
     assert!(strict(1, "bad.mdf", "").contains("trouble in the data"));
-    assert!(strict(1, "empty.mdf", "").contains("no event in the input"));
+    assert!(strict(1, "/dev/null", "--synthetic-detector").contains("no event in the input"));
     // A part of a job may be empty.
     strict(0, "good.mdf", "--shard 30/32");
 }

@@ -154,7 +154,7 @@ impl Account {
             format!("more of the data was lost than --max-loss allows ({})", percent(limit))
         } else if several && *n_bad > 0 && share >= WARN_FROM {
             format!("{} lost more than --max-loss allows (see the warnings)", count(*n_bad, "file"))
-        } else if strips > 0 && hits == 0 && !all_may_go {
+        } else if strips > 0 && hits == 0 && !all_may_go && limit < 1.0 {
             "there are strips, but not a single hit".to_owned()
         } else {
             if share >= WARN_FROM {
