@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::support::{TABLES, bank, empty, event_with, json_of, read, run_to, says, shell, shows, write};
 use serde_json::{Value, json};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter};
+use ut_decoding::input::{Bank, EventHeader, Events, GENERATED_MASK, MdfWriter};
 use ut_decoding::synth::{Generator, Profile};
 
 /// Faults of sectors that one lane reads each: 500 has three hits more in each event.
@@ -206,7 +206,11 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_a
     assert!(html.contains("no event to look at") && !html.contains("<figure") && !out.contains("stands out"), "{out}");
     // An event in which every bank is empty is not healthy.
     let generated = EventHeader { trigger_mask: GENERATED_MASK, ..EventHeader::default() };
-    write(directory, "hitless.mdf", &event_with(generated, &[bank(0x2801, &[0; 24])]));
+    run_to(0, directory, "generate --events 1 --output .");
+    let mut events = Events::new([directory.join("events.mdf")]);
+    let sound = events.next_event().unwrap().unwrap();
+    let odin = sound.banks().find(|bank| bank.kind == 16).unwrap();
+    write(directory, "hitless.mdf", &event_with(generated, &[odin, bank(0x2801, &[0; 24])]));
     shows(directory, "report hitless.mdf --output hitless.html", "no hit to look at");
     assert!(page(directory, "hitless.html").contains("no hit to look at"));
     // One event cannot tell that anything is dead.
