@@ -129,8 +129,10 @@ fn a_table_as_parquet_has_types_and_provenance_and_comes_whole_or_not_at_all() {
     let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
     assert_eq!(rows.len(), 5);
     for (e, row) in rows.iter().enumerate() {
-        let start = format!("{{file: \"events.mdf\", event: {e}, run: 1, event_number: {e}, time: null, bcid: 0,");
-        assert!(row.starts_with(&start) && row.contains("banks: 216,"), "{row}");
+        let start =
+            format!("{{file: \"events.mdf\", event: {e}, run: 1, event_number: {e}, time: 2026-06-01 12:00:00.00");
+        let odin = "crossing: \"beam-crossing\", trigger_type: 0,";
+        assert!(row.starts_with(&start) && row.contains(odin) && row.contains("banks: 216,"), "{row}");
     }
     let metadata = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
     assert!(metadata.iter().any(|entry| entry.key == "ut-decode.flip" && entry.value.as_deref() == Some("511")));

@@ -146,15 +146,15 @@ fn ends(
     };
     let mut start = best(&mut (within.start..=middle).rev()).unwrap_or(middle);
     let mut end = best(&mut (middle..within.end)).unwrap_or(middle) + 1;
+    let is_there = |at: usize| bins[at].events > 0;
     // At the ends of the run, a few bins that do not contradict belong to it.
     let sum = |range: Range<usize>| range.map(|at| likely(&bins[at])).sum::<f64>();
     if within.start == 0 && sum(0..start) > -UNSURE {
-        start = 0;
+        start = (0..start).find(|&at| is_there(at)).unwrap_or(start);
     }
     if within.end == bins.len() && sum(end..bins.len()) > -UNSURE {
-        end = bins.len();
+        end = (end..bins.len()).rfind(|&at| is_there(at)).map_or(end, |last| last + 1);
     }
-    let is_there = |at: usize| bins[at].events > 0;
     if let Some(before) = (within.start..start).rev().find(|&at| is_there(at)).filter(|&at| fails(&bins[at])) {
         start = before;
     }
@@ -178,10 +178,10 @@ pub fn is_of_chips(lane: &Outlier, found: &[Outlier], tables: &DetectorTables) -
     n > 0.0 && n < all && (of_lane - of_some).abs() < (of_lane - mean).abs()
 }
 
-/// Returns the logarithm of a Poisson likelihood with `inside` expected by that with `outside`.
-fn poisson(n: f64, inside: f64, outside: f64) -> f64 {
-    let [inside, outside] = [inside, outside].map(|expected| expected.max(1e-9));
-    n * (inside / outside).ln() - (inside - outside)
+/// Returns the logarithm of a Poisson likelihood with a `share` of what is expected by that with all of it. Hits where
+/// none are expected contradict a small share, too.
+fn poisson(n: f64, share: f64, expected: f64) -> f64 {
+    n * share.max(1e-9).ln() - (share - 1.0) * expected
 }
 
 /// Joins bins into columns of about `enough` expected hits, but not into fewer than [`LEAST_BINS`]; also returns the
@@ -277,7 +277,7 @@ pub fn failing_for_a_while(
         for stretch in stretches(&columns, |column| silent(column, expected(column), SILENT_EXPECTED)) {
             let Column { hits, events, .. } = stretch.found;
             let inside = hits as f64 / (rate * events as f64);
-            let likely = |bin: &Column| poisson(bin.hits as f64, inside * expected(bin), expected(bin));
+            let likely = |bin: &Column| poisson(bin.hits as f64, inside, expected(bin));
             let bins = ends(&bins, stretch, likely, |bin| fewer(bin, expected(bin), 1.0));
             let expected = rate * events as f64;
             found.push(Outlier {
@@ -381,7 +381,7 @@ fn of_hits(run: &OfRun<'_>, part: &PartOf, (expected, variance): (f64, f64), bin
         let sigmas = (n - expected) / error(column);
         let inside = n / expected;
         // Hits that come together say less about the ends.
-        let likely = |bin: &Column| poisson(bin.hits as f64, inside * of(bin), of(bin)) / clumps;
+        let likely = |bin: &Column| poisson(bin.hits as f64, inside, of(bin)) / clumps;
         let deviates = |bin: &Column| match kind {
             OutlierKind::Noisy => bin.hits as f64 - of(bin) >= END_SIGMAS * (of(bin) * clumps).max(1.0).sqrt(),
             _ => fewer(bin, of(bin), clumps),
