@@ -57,8 +57,8 @@ fn a_geometry_that_cannot_be_that_of_the_boards_is_refused_unless_it_is_trusted(
         (BankVersion::V5, |geometry| geometry.sectors[900].p0_y += 60.0, "sector 900 is at"),
         (BankVersion::V5, |geometry| geometry.sectors[7].p0_z *= -1.0, "1 sectors would have"),
         (BankVersion::V4, |geometry| geometry.sectors[7].p0_z *= -1.0, "it marks 1 sectors as flipped"),
-        (BankVersion::V5, |geometry| geometry.sectors[248].p0_z = 2300.0, "UTaU begins at 2300 mm"),
-        (BankVersion::V5, |geometry| geometry.sectors[3].p0_z *= 2.0, "UTaX reaches to z = "),
+        (BankVersion::V5, |geometry| geometry.sectors[248].p0_z = 2300.0, "sector 248 is at |z| = 2300 mm"),
+        (BankVersion::V5, |geometry| geometry.sectors[3].p0_z *= 2.0, "sector 3 is at |z| = "),
     ];
     for (version, change, part) in cases {
         let (boards, mut geometry) = synth::detector(version, 1);

@@ -154,8 +154,8 @@ impl RankedOptions {
         let clusters = cluster.flags & ClusterOptions::CLUSTERING != 0;
         let is_limited = clusters && cluster.max_size < cluster::MAX_SIZE;
         let ordinary = Ordinary {
-            // (No step of a sorted lane is 0.)
-            step: if clusters { cluster::STEP } else { 0 },
+            // (Keys are multiples of `STEP`: no step is 1, also not in an unsorted lane.)
+            step: if clusters { cluster::STEP } else { 1 },
             is_plain: (!clusters || cluster.flags & ClusterOptions::GEOMETRIC != 0) as u32,
             least_charge: !clusters as u32,
             too_many: if is_limited { cluster.max_size + 1 } else { cluster::MAX_SIZE + 1 },
