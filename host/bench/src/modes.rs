@@ -1,4 +1,4 @@
-//! Modes of measuring a GPU: its kernels alone, with the copies in, with the copies in and out.
+//! Modes of measuring a GPU: its kernels alone, as a stage of a sequence, with the copies in, with the copies in and out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use super::timing::{Contents, Job, Variant};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
 use ut_data::named;
-use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, PinnedBatch, ResidentBatch};
+use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, CudaSequenceDecoder, PinnedBatch, ResidentBatch};
 use ut_decoders::ptx::Kernel;
-use ut_decoders::{DecodeError, DecodeOptions};
+use ut_decoders::{DecodeError, DecodeOptions, Decoder};
 
 /// Part of the way that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,13 +22,17 @@ use ut_decoders::{DecodeError, DecodeOptions};
 pub enum Mode {
     /// Raw banks and hits stay on the device: the kernels alone.
     DeviceResident,
-    /// Raw banks come from pinned memory of the host, hits stay on the device, as in a trigger sequence.
+    /// Same, as a stage of a trigger sequence, whatever the pipeline: the hits are counted, the host waits for their
+    /// number, and they are written to memory that it then gives.
+    Sequence,
+    /// Raw banks come from pinned memory of the host, hits stay on the device.
     HitsOnDevice,
     /// Raw banks come from pinned memory of the host, hits and reports go back there.
     EndToEnd,
 }
 
-named!("mode" Mode: DeviceResident "device-resident", HitsOnDevice "hits-on-device", EndToEnd "end-to-end");
+named!("mode" Mode: DeviceResident "device-resident", Sequence "sequence", HitsOnDevice "hits-on-device",
+    EndToEnd "end-to-end");
 
 /// Work for a GPU.
 #[derive(Clone, Copy, Debug)]
@@ -41,16 +45,20 @@ pub struct OnGpu<'a> {
     pub streams: usize,
 }
 
-/// Place of the batches and of their results.
+type Resident = Vec<Arc<ResidentBatch<CudaDevice>>>;
+
+type Pinned = Vec<Arc<PinnedBatch<CudaDevice>>>;
+
+/// A decoder, and the place of the batches and of their results.
 enum Way {
-    Resident(Vec<Arc<ResidentBatch<CudaDevice>>>),
-    Leaving(Vec<Arc<PinnedBatch<CudaDevice>>>),
-    Whole(Vec<Arc<PinnedBatch<CudaDevice>>>),
+    Resident(CudaDecoder, Resident),
+    Sequence(CudaSequenceDecoder, Resident),
+    Leaving(CudaDecoder, Pinned),
+    Whole(CudaDecoder, Pinned),
 }
 
 /// A decoder with a batch in flight on each of its streams.
 struct Streaming {
-    decoder: CudaDecoder,
     way: Way,
     /// Hits of a pass. Only the number is compared of those that stay on the device.
     hits: usize,
@@ -59,15 +67,16 @@ struct Streaming {
 impl Streaming {
     /// Decodes these batches, and returns the number of hits.
     fn decode(&mut self, batches: impl Iterator<Item = usize>) -> Result<usize, DecodeError> {
-        let (decoder, mut found) = (&mut self.decoder, 0);
+        let mut found = 0;
         let mut add = |hits: usize| {
             found += hits;
             Ok(())
         };
-        match &self.way {
-            Way::Resident(all) => decoder.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
-            Way::Leaving(all) => decoder.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
-            Way::Whole(all) => decoder.decode_all(batches.map(|i| &all[i]), |hits| add(hits.len())),
+        match &mut self.way {
+            Way::Resident(to, all) => to.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
+            Way::Sequence(to, all) => to.decode_all(batches.map(|i| &all[i])).and_then(add),
+            Way::Leaving(to, all) => to.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
+            Way::Whole(to, all) => to.decode_all(batches.map(|i| &all[i]), |hits| add(hits.len())),
         }?;
         Ok(found)
     }
@@ -76,8 +85,8 @@ impl Streaming {
 impl Job for Streaming {
     fn batches(&self) -> usize {
         match &self.way {
-            Way::Resident(all) => all.len(),
-            Way::Leaving(all) | Way::Whole(all) => all.len(),
+            Way::Resident(_, all) | Way::Sequence(_, all) => all.len(),
+            Way::Leaving(_, all) | Way::Whole(_, all) => all.len(),
         }
     }
 
@@ -117,41 +126,60 @@ impl OnGpu<'_> {
         CudaDecoder::new(self.tables, self.options, self.config.clone().with_streams(self.streams))
     }
 
+    fn sequence(&self) -> Result<CudaSequenceDecoder, DecodeError> {
+        CudaSequenceDecoder::new(self.tables, self.options, &self.config.clone().with_streams(self.streams))
+    }
+
     /// Prepares the measurement of a mode, not warmed up. A first pass is compared with `expected`; the inner error is
     /// the difference.
     pub fn variant(&self, mode: Mode, expected: Option<&Expected>) -> Result<Result<Variant, String>, DecodeError> {
-        match self.contents(expected)? {
+        match self.contents(mode, expected)? {
             Ok(contents) => self.streaming(mode, contents).map(Ok),
             Err(difference) => Ok(Err(difference)),
         }
     }
 
     /// Prepares all modes in the order of [`Mode::ALL`], as [`variant`](Self::variant) does.
-    pub fn modes(&self, expected: Option<&Expected>) -> Result<Result<[Variant; 3], String>, DecodeError> {
-        match self.contents(expected)? {
-            Ok(contents) => {
-                let [resident, on_device, whole] = Mode::ALL.map(|mode| self.streaming(mode, contents));
-                Ok(Ok([resident?, on_device?, whole?]))
+    pub fn modes(&self, expected: Option<&Expected>) -> Result<Result<Vec<Variant>, String>, DecodeError> {
+        // One decoder has the three other modes.
+        let mut contents = Contents::default();
+        for mode in [Mode::Sequence, Mode::EndToEnd] {
+            match self.contents(mode, expected)? {
+                Ok(of_pass) => contents = of_pass,
+                Err(difference) => return Ok(Err(difference)),
             }
-            Err(difference) => Ok(Err(difference)),
         }
+        Mode::ALL.iter().map(|&mode| self.streaming(mode, contents)).collect::<Result<_, _>>().map(Ok)
     }
 
     /// Decodes a first pass, and returns its contents.
-    fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
-        let decoder = || Ok(Box::new(self.decoder()?) as _);
+    fn contents(&self, mode: Mode, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
+        let decoder = || -> Result<Box<dyn Decoder>, DecodeError> {
+            Ok(if mode == Mode::Sequence { Box::new(self.sequence()?) } else { Box::new(self.decoder()?) })
+        };
         Ok(Variant::checked(self.sample, self.tables, 1, decoder, expected)?.map(|variant| variant.contents))
     }
 
     fn streaming(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {
-        let mut decoder = self.decoder()?;
         let views = self.sample.batches.iter().map(EventBatch::view);
         let way = match mode {
-            Mode::DeviceResident => Way::Resident(views.map(|batch| decoder.upload(batch)).collect::<Result<_, _>>()?),
-            Mode::HitsOnDevice => Way::Leaving(views.map(|batch| decoder.pin(batch)).collect::<Result<_, _>>()?),
-            Mode::EndToEnd => Way::Whole(views.map(|batch| decoder.pin(batch)).collect::<Result<_, _>>()?),
+            Mode::DeviceResident => {
+                let mut decoder = self.decoder()?;
+                let all = views.map(|batch| decoder.upload(batch)).collect::<Result<_, _>>()?;
+                Way::Resident(decoder, all)
+            }
+            Mode::Sequence => {
+                let mut decoder = self.sequence()?;
+                let all = views.map(|batch| decoder.upload(batch)).collect::<Result<_, _>>()?;
+                Way::Sequence(decoder, all)
+            }
+            Mode::HitsOnDevice | Mode::EndToEnd => {
+                let mut decoder = self.decoder()?;
+                let all = views.map(|batch| decoder.pin(batch)).collect::<Result<_, _>>()?;
+                if mode == Mode::EndToEnd { Way::Whole(decoder, all) } else { Way::Leaving(decoder, all) }
+            }
         };
-        let job = Streaming { decoder, way, hits: contents.hits as usize };
+        let job = Streaming { way, hits: contents.hits as usize };
         Ok(Variant::of(vec![Box::new(job)], contents))
     }
 

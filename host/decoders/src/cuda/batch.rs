@@ -7,7 +7,8 @@ use ut_kernels::bank::layout::Batch;
 use ut_kernels::detector::BankVersion;
 
 use super::buffer::{Buffer, HostBuffer, LINE};
-use super::device::Device;
+use super::device::{Device, TransferBytes};
+use super::tables::write_all;
 use crate::plan::{first_event_word, version_word};
 use ut_data::DecodeError;
 use ut_data::input::{BatchView, EventMeta, Layout};
@@ -150,6 +151,19 @@ pub struct ResidentBatch<D: Device> {
 }
 
 impl<D: Device> ResidentBatch<D> {
+    /// Copies a batch, whose size was checked, and waits for the copy.
+    pub(super) fn new(
+        device: &mut D,
+        stream: &D::Stream,
+        batch: &BatchView<'_>,
+        moved: &mut TransferBytes,
+    ) -> Result<Arc<Self>, DecodeError> {
+        let packing = Packing::of(batch);
+        let memory = write_all(device, stream, &packing.parts(batch), moved)?;
+        let there = packing.at(memory.address());
+        Ok(Arc::new(Self { memory, batch: there, meta: batch.meta_of_results() }))
+    }
+
     /// Returns the batch's addresses on the device, valid as long as this lives.
     pub const fn batch(&self) -> DeviceBatch {
         self.batch

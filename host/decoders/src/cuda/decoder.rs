@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
+use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::device::{Device, TransferBytes};
 use super::output::{DeviceHits, HostHits};
 use super::setup::Setup;
 use super::stream::{BatchStream, Readback, Request};
-use super::tables::{TablesOnDevice, write_all};
+use super::tables::TablesOnDevice;
 use crate::Pipeline;
 use crate::parameters::Parameters;
 use crate::plan::{DeviceTables, Plan, check_list, check_selected, cluster_options};
@@ -30,7 +30,7 @@ pub struct CudaConfig {
     pub(super) ordinal: usize,
     /// Pipeline, block shapes and other launch parameters, limit of registers and carve-out among them.
     pub(super) launch: Parameters,
-    streams: usize,
+    pub(super) streams: usize,
     rung: Option<String>,
     step: FusedStep,
 }
@@ -270,10 +270,7 @@ impl<D: Device> DeviceDecoder<D> {
     pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
         self.plan_of(&batch)?;
         self.device.begin()?;
-        let packing = Packing::of(&batch);
-        let memory = write_all(&mut self.device, self.streams[0].queue(), &packing.parts(&batch), &mut self.moved)?;
-        let batch_there = packing.at(memory.address());
-        Ok(Arc::new(ResidentBatch { memory, batch: batch_there, meta: batch.meta_of_results() }))
+        ResidentBatch::new(&mut self.device, self.streams[0].queue(), &batch, &mut self.moved)
     }
 
     /// Finds a stream with nothing in flight, and makes a ticket for it.

@@ -9,7 +9,7 @@
 //! - `allen`, `fused`: a batch's launches by either pipeline; `work`: one of the two;
 //! - `upload`: a batch on its way to the device; `stream`: a batch in flight; `decoder`: several streams; `passes`:
 //!   many batches in turn;
-//! - `sequence`: a stage of a sequence whose memory and streams are the caller's.
+//! - `sequence`: a stage of a sequence whose memory and streams are the caller's; `staged`: one with a caller around it.
 
 mod allen;
 mod batch;
@@ -30,6 +30,7 @@ mod passes;
 mod ranked;
 mod sequence;
 mod setup;
+mod staged;
 mod start;
 mod stream;
 mod tables;
@@ -47,6 +48,7 @@ pub use output::{DeviceHits, HostHits};
 pub use sequence::{
     DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits, SequenceWork, WRONG_VERSION,
 };
+pub use staged::SequenceDecoder;
 pub use start::{Gpu, StartError, choose};
 pub use stream::Readback;
 
@@ -57,15 +59,30 @@ use ut_data::detector::DetectorTables;
 /// A stage of a trigger sequence on a GPU.
 pub type CudaSequence = DeviceSequence<CudaDevice>;
 
+/// Decoder by a stage of a sequence, on a GPU.
+pub type CudaSequenceDecoder = SequenceDecoder<CudaDevice>;
+
+impl CudaSequenceDecoder {
+    /// Creates a decoder on the GPU and the number of streams of `config`, with its launch parameters.
+    pub fn new(tables: &DetectorTables, options: DecodeOptions, config: &CudaConfig) -> Result<Self, DecodeError> {
+        Self::on(config.device()?, tables, options, config.launch, config.streams)
+    }
+}
+
 /// Decoder on a GPU.
 pub type CudaDecoder = DeviceDecoder<CudaDevice>;
+
+impl CudaConfig {
+    fn device(&self) -> Result<CudaDevice, DecodeError> {
+        let launch = &self.launch;
+        Ok(CudaDevice::new(self.ordinal, launch.registers())?.with_carve_out(launch.carve_out()))
+    }
+}
 
 impl CudaDecoder {
     /// Creates a decoder for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let launch = config.launch;
-        let device = CudaDevice::new(config.ordinal, launch.registers())?.with_carve_out(launch.carve_out());
-        Self::on("cuda", device, tables, options, config)
+        Self::on("cuda", config.device()?, tables, options, config)
     }
 
     /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].

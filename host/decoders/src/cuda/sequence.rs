@@ -54,7 +54,7 @@ pub struct SequenceHits {
 
 /// A decoder as a stage of a sequence.
 pub struct DeviceSequence<D: Device> {
-    device: D,
+    pub(super) device: D,
     setup: Setup<D>,
 }
 
@@ -197,7 +197,7 @@ impl<D: Device> DeviceSequence<D> {
         unsafe { self.run(stream, plan, batch, work, Task::Write, hits) }
     }
 
-    fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
+    pub(super) fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
         let tables = &self.setup.tables.host;
         tables.check_size("cuda", batch.n_events, batch.raw.1, batch.most_words())?;
         Ok((batch.n_events > 0).then(|| Plan::new(tables, self.setup.params, batch.n_events)))
@@ -296,6 +296,6 @@ impl<D: Device> DeviceSequence<D> {
     }
 }
 
-fn failure(message: String) -> DecodeError {
+pub(super) fn failure(message: String) -> DecodeError {
     DecodeError::Device { backend: "cuda", message }
 }

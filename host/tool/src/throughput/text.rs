@@ -133,7 +133,11 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>) -> String {
             format!("{:.3}", median * read * 1e-9),
             format!("{:.3}", median * written * 1e-9),
             share(median * (read + written), peak),
-            if *mode == Mode::DeviceResident { none.clone() } else { share(median * read, link) },
+            if matches!(mode, Mode::DeviceResident | Mode::Sequence) {
+                none.clone()
+            } else {
+                share(median * read, link)
+            },
             if *mode == Mode::EndToEnd { share(median * written, link) } else { none },
         ]);
     }
