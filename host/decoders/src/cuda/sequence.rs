@@ -55,7 +55,7 @@ pub struct SequenceHits {
 /// A decoder as a stage of a sequence.
 pub struct DeviceSequence<D: Device> {
     pub(super) device: D,
-    setup: Setup<D>,
+    pub(super) setup: Setup<D>,
 }
 
 /// The work space of a batch from its first line on: a word that is 0, the status word; the report, where the caller

@@ -126,8 +126,10 @@ impl<D: Device> SequenceDecoder<D> {
     /// Copies a batch to the device, to be decoded any number of times, and waits for the copy.
     ///
     /// # Errors
-    /// If 32 bits cannot count the batch, or the device fails.
+    /// If all banks have another version than the tables, there are bytes and no bank, 32 bits cannot count the batch, or
+    /// the device fails.
     pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
+        self.stage.setup.tables.host.check.check(&batch)?;
         self.stage.plan(&Packing::of(&batch).at(0))?;
         self.stage.device.begin()?;
         let mut moved = TransferBytes::default();
