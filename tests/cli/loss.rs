@@ -311,10 +311,10 @@ fn options_and_selections_that_cannot_apply_are_errors() {
 #[test]
 fn tables_that_cannot_be_right_are_refused_by_every_command() {
     use ut_decoding::detector::{Boards, Geometry, Sector, sectors_of_layer};
+    type Change = fn(&mut Sector);
     let at = &empty();
     run_to(0, at, "generate --events 2 --profile pp-low --output .");
     let geometry = Geometry::read(at.join("geometry.bin")).unwrap();
-    type Change = fn(&mut Sector);
     let of_layer = sectors_of_layer(2);
     let cases: [(&str, std::ops::Range<usize>, Change, &str); 7] = [
         ("ten times the pitch", 0..1048, |sector| sector.pitch *= 10.0, "has a pitch of"),

@@ -50,6 +50,7 @@ type Resident = Vec<Arc<ResidentBatch<CudaDevice>>>;
 type Pinned = Vec<Arc<PinnedBatch<CudaDevice>>>;
 
 /// A decoder, and the place of the batches and of their results.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Way {
     Resident(CudaDecoder, Resident),
     Sequence(CudaSequenceDecoder, Resident),

@@ -225,7 +225,9 @@ impl<'a> Gatherer<'a> {
                         seen.merge(done.seen);
                         for (stretches, part) in done.made {
                             loss.merge(&part);
-                            stretches.into_iter().for_each(|stretch| joined.add_stretch(stretch));
+                            for stretch in stretches {
+                                joined.add_stretch(stretch);
+                            }
                         }
                     }
                     Err(error) => {

@@ -80,7 +80,7 @@ pub struct ClusterArgs {
 
 impl ClusterArgs {
     /// Ends the program if one of these options was typed and cannot matter for banks of this format.
-    pub fn check(&self, version: BankVersion) {
+    pub fn check(version: BankVersion) {
         let options = ["no_clustering", "position", "max_cluster_size", "save_above_max", "flip"];
         let typed = options.into_iter().find(|option| is_typed(option));
         if let Some(option) = typed.filter(|_| version == BankVersion::V4) {

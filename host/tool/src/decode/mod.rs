@@ -166,7 +166,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
     let detector = args.detector.load(&files)?;
     let tables = &detector.tables;
-    args.clustering.check(tables.boards().version);
+    ClusterArgs::check(tables.boards().version);
     config = config.with_pipeline(args.backend.pipeline());
     let mask = args.mask.as_ref().map(|path| read_mask(path, tables)).transpose()?;
     if let (Some(path), Some(mask)) = (&args.mask, &mask) {

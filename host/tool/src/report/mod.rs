@@ -197,7 +197,7 @@ fn gather(
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         n => usize::from(n),
     };
-    args.clustering.check(detector.tables.boards().version);
+    ClusterArgs::check(detector.tables.boards().version);
     let mask = args.mask.as_ref().map(|path| read_mask(path, &detector.tables)).transpose()?;
     let options = args.clustering.options();
     let gatherer = Gatherer::new(&detector.tables, options)
