@@ -216,7 +216,7 @@ struct OfRun<'a> {
     events: f64,
     /// Bins that are left out.
     is_odd: &'a [bool],
-    /// Variance of the charge of a hit, of [`CLIPPED`] at most.
+    /// Variance of the charge of a hit, of `CLIPPED` at most.
     variance: f64,
 }
 

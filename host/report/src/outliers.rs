@@ -536,7 +536,7 @@ fn is_odd(view: &RunView, trends: &[Outlier]) -> Vec<bool> {
     view.spans.iter().map(|(_, span)| span.numbers.is_some_and(is_in)).collect()
 }
 
-/// Returns the mean charge of the hits of each sector, of each [`CLIPPED`](super::run::CLIPPED) at most.
+/// Returns the mean charge of the hits of each sector, of each `CLIPPED` at most.
 fn clipped_charges(view: &RunView, is_odd: &[bool]) -> Vec<f64> {
     let mut sums = vec![[0.0; 2]; N_SECTORS];
     for (_, span) in view.spans.iter().zip(is_odd).filter(|(_, is_odd)| !**is_odd).map(|(span, _)| span) {

@@ -108,7 +108,7 @@ pub struct Span {
     pub squares: u64,
     /// Hits by chip, four a sector; empty without hits.
     pub chips: Vec<u32>,
-    /// Charge of the hits whose cluster is known, ΣADC, of each [`CLIPPED`] at most, by chip; empty without hits.
+    /// Charge of the hits whose cluster is known, ΣADC, of each `CLIPPED` at most, by chip; empty without hits.
     pub charge: Vec<u32>,
     /// Counts by `Count as usize`; empty without any.
     pub counts: Vec<u64>,
@@ -264,7 +264,7 @@ pub struct RunView {
     /// Events by the version of their ODIN bank, `None` without one, and by [`OdinState`].
     #[serde(with = "pairs")]
     pub odin: BTreeMap<(Option<u8>, OdinState), u64>,
-    /// Event numbers with how often each came, by a hash of run and number: the least [`SAMPLE`].
+    /// Event numbers with how often each came, by a hash of run and number: the least `SAMPLE`.
     #[serde(with = "pairs")]
     pub sample: BTreeMap<u64, (u64, u64)>,
     /// Events of a file one after the other, with the ends that others can be joined to.

@@ -9,7 +9,7 @@
 //!
 //! Groups have some 16 hits, so a warp takes several at a time: each lane counts the hits of its group that come before its
 //! own, by x alone; only where two have the same x are `LHCbID` and strip compared. A warp has shared memory for a group of
-//! [`ROOM`] hits, counted in the same way; larger groups are sorted in place, by bitonic merges.
+//! `ROOM` hits, counted in the same way; larger groups are sorted in place, by bitonic merges.
 //!
 //! Launch: any number of blocks of up to [`MAX_WARPS`] warps, which share the list; [`sort_groups_shared_bytes`] of shared
 //! memory.
