@@ -196,6 +196,46 @@ fn a_little_loss_is_told_and_from_a_hundredth_on_a_warning() {
 }
 
 #[test]
+fn a_report_and_its_sums_have_the_account_of_decode() {
+    let at = &empty();
+    run_to(0, at, "generate --events 40 --profile pp-low --output .");
+    let wrong = |from: u64| {
+        damaged(&at.join("events.mdf"), &at.join("wrong.mdf"), |event, b, bank| {
+            if event >= from && b % 2 == 0 {
+                bank.version = 3;
+            }
+        });
+    };
+    wrong(20);
+    let line = "lost: 2,160 of 8,640 banks (25 %): wrong version";
+    let (of_decode, err) = json_of(7, at, ("decode wrong.mdf", TABLES));
+    assert_eq!(err.lines().last(), Some(line));
+    let (of_report, err) = json_of(7, at, ("report wrong.mdf -o whole.html", TABLES));
+    assert_eq!(err.lines().last(), Some(line));
+    assert_eq!(of_report["loss"], of_decode["loss"]);
+    let html = String::from_utf8(read(at, "whole.html")).unwrap();
+    assert!(html.contains("<p>Lost: 2,160 of 8,640 banks (25 %): wrong version.</p>"));
+    assert!(html.contains("<dt>lost</dt><dd>2,160 of"));
+    // The first part lost nothing.
+    for (i, code) in [(1, 0), (2, 7)] {
+        run_to(code, at, (format!("report wrong.mdf --shard {i}/2 --sums {i}.sums"), TABLES));
+    }
+    for parts in ["1.sums 2.sums", "2.sums 1.sums"] {
+        let (merged, err) = json_of(7, at, ("report -o merged.html --merge", parts));
+        assert_eq!((&merged["loss"], err.lines().last()), (&of_decode["loss"], Some(line)));
+        assert!(read(at, "merged.html") == read(at, "whole.html"), "{parts}");
+        run_to(0, at, ("report -o merged.html --max-loss 25% --merge", parts));
+        run_to(1, at, ("report -o merged.html --strict --merge", parts));
+    }
+    // Not the job, but one of its files lost too much.
+    wrong(30);
+    run_to(0, at, "generate --events 60 --profile pp-low --seed 2 --output sound");
+    let err =
+        says(7, at, ("report wrong.mdf sound/events.mdf -o page.html", TABLES), "1 file lost more than --max-loss");
+    assert!(err.contains("warning: wrong.mdf: lost 1,080 of 8,640 banks (12 %)"), "{err}");
+}
+
+#[test]
 fn of_a_few_events_half_may_be_lost_and_one_lost_file_fails_a_job_unless_it_is_less_than_a_hundredth() {
     let at = &empty();
     run_to(0, at, "generate --events 20 --profile pp-low --output .");

@@ -56,7 +56,20 @@ fn sums_of_parts_keep_what_a_page_says_beside_the_numbers() {
         assert_eq!((&all.warnings, &all.failures), (&other.warnings, &other.failures));
         assert_eq!(all.versions[OsStr::new("b.mdf")], [Some(3), Some(4)].into());
         assert_eq!(all.troubles(), other.failures);
+        // Of the other file, a bank has another version and one was damaged.
+        let losses: Vec<_> = all.losses().map(|(file, loss)| (file, loss.banks.lost, loss.banks.of)).collect();
+        assert_eq!(losses, [(OsStr::new("a.mdf"), 0, 2), (OsStr::new("b.mdf"), 2, 4)]);
+        assert_eq!((all.loss().banks.lost, all.loss().banks.of), (2, 6));
     }
+    // In any order, the sums have the same bytes.
+    let parts = [[1, 2], [5, 6], [9, 9]].map(|numbers| sums(&[("a.mdf", mdf(&numbers, 0x2801, 3, &[1; 24]))]));
+    let added = |order: [usize; 3]| {
+        let mut all = parts[order[0]].clone();
+        order[1..].iter().for_each(|&part| all.add(&parts[part]).unwrap());
+        all.to_bytes().unwrap()
+    };
+    let bytes = added([0, 1, 2]);
+    assert!([[0, 2, 1], [1, 2, 0], [2, 1, 0]].into_iter().all(|order| added(order) == bytes));
     // A name is kept as it is.
     #[cfg(unix)]
     {

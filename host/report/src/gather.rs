@@ -1,6 +1,7 @@
 //! Sums up files: every thread decodes its share, and the shares are merged at the end.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use super::{Against, Gathered, RunFiller, RunView, Stretch, troubles};
 use ut_data::detector::Mask;
@@ -80,7 +81,7 @@ impl<D> Worker<'_, D> {
 }
 
 impl<D: Decoder> Work for Worker<'_, D> {
-    type Made = (Vec<Stretch>, Loss);
+    type Made = (Vec<Stretch>, Vec<(u32, Loss)>);
 
     const LOOKS: bool = true;
 
@@ -92,17 +93,17 @@ impl<D: Decoder> Work for Worker<'_, D> {
         self.decoder.decode(batch, hits, report)
     }
 
-    fn make(&mut self, decoded: Decoded<'_>) -> Result<(Vec<Stretch>, Loss), WorkError> {
+    fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError> {
         let Decoded { batch, origins, hits, report, .. } = decoded;
         // Masked hits are not lost.
-        let loss = report.loss(batch.meta, hits);
+        let losses = report.losses_of_files(origins, batch.meta, hits);
         let keys: Vec<Option<u64>> =
             (0..batch.n_events).map(|e| self.key(batch.meta_of(e).event, origins[e])).collect();
         self.mask.map(|mask| hits.retain(|id| !mask.contains(id)));
         let crossing = |e: usize| batch.meta_of(e).odin.and_then(|odin| odin.facts).map(|facts| facts.bcid);
         self.filler.add(hits, report, |e| (keys[e], crossing(e)));
         add_troubles(self.filler, self.tables, (batch, report), (origins, &keys));
-        Ok((self.filler.take_stretches(), loss))
+        Ok((self.filler.take_stretches(), losses))
     }
 }
 
@@ -212,7 +213,7 @@ impl<'a> Gatherer<'a> {
             clusters: true,
             tables,
         };
-        let (mut seen, mut loss, mut failures) = (Seen::default(), Loss::default(), Vec::new());
+        let (mut seen, mut losses, mut failures) = (Seen::default(), BTreeMap::<PathBuf, Loss>::new(), Vec::new());
         // Stretches come in the order of the events, so that few are waiting for their neighbours.
         let mut joined = RunView::new(tables, against);
         job.run(
@@ -223,8 +224,10 @@ impl<'a> Gatherer<'a> {
                 match done {
                     Ok(done) => {
                         seen.merge(done.seen);
-                        for (stretches, part) in done.made {
-                            loss.merge(&part);
+                        for (stretches, of_files) in done.made {
+                            for (file, loss) in of_files {
+                                losses.entry(parts[file as usize].name().to_owned()).or_default().merge(&loss);
+                            }
                             for stretch in stretches {
                                 joined.add_stretch(stretch);
                             }
@@ -243,6 +246,6 @@ impl<'a> Gatherer<'a> {
         for filler in fillers {
             joined.merge(&filler.finish());
         }
-        Ok(Gathered { view: joined, seen, loss, failures })
+        Ok(Gathered { view: joined, seen, losses, failures })
     }
 }

@@ -33,7 +33,7 @@ pub use gather::Gatherer;
 pub use mask::mask;
 pub use outliers::{Outlier, OutlierKind, Part as OutlierPart, Verdicts, outliers};
 pub use page::Drawn;
-pub use page::names::{count, whole};
+pub use page::names::{count, loss_json, whole};
 pub use run::{
     ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
     SIZES, Span, TroubleSum, chips_of_lanes,

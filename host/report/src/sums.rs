@@ -3,7 +3,7 @@
 //! Any process on any machine can sum a part. The parts, added in any order, give the sums and page of the whole run.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,14 +17,15 @@ use crate::page::names::count;
 use crate::run::{RunView, pairs};
 use ut_data::detector::{Boards, Geometry};
 use ut_data::error::{ErrorKind, WorkError, with_causes};
+use ut_data::hits::{Loss, N_LOSS};
 use ut_data::input::{FileVersions, Seen, Select};
-use ut_data::{DecodeOptions, DetectorTables, Grouping, Loss};
+use ut_data::{DecodeOptions, DetectorTables, Grouping};
 
 /// First line of a file of sums, unpacked, in any format.
 const BEGIN: &str = "ut-decode sums ";
 
 /// First line of a file of sums, unpacked; another layout has another number.
-const FORMAT: &str = "ut-decode sums 6\n";
+const FORMAT: &str = "ut-decode sums 7\n";
 
 /// Bytes of the largest sums, unpacked. Short names take twelve times as much in memory.
 const MOST_BYTES: u64 = 64 << 20;
@@ -64,8 +65,8 @@ pub struct Gathered {
     pub view: RunView,
     /// Versions, makers and damage of the events.
     pub seen: Seen,
-    /// How much of the data was lost, and why.
-    pub loss: Loss,
+    /// How much of the data was lost, and why, by file.
+    pub losses: BTreeMap<PathBuf, Loss>,
     /// Why files could not be read to their end.
     pub failures: Vec<WorkError>,
 }
@@ -160,6 +161,9 @@ pub struct Sums {
     /// Versions of the banks, by file.
     #[serde(with = "pairs")]
     pub versions: BTreeMap<OsString, BTreeSet<Option<u8>>>,
+    /// Numbers of the account of loss, by file.
+    #[serde(with = "pairs")]
+    losses: BTreeMap<OsString, [u64; N_LOSS]>,
 }
 
 fn write_detector<S: Serializer>(detector: &Detector, to: S) -> Result<S::Ok, S::Error> {
@@ -213,7 +217,7 @@ fn different(why: &str) -> SumsError {
 impl Sums {
     /// Makes the sums of `files`.
     pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
-        let Gathered { view, seen, failures, loss: _ } = gathered;
+        let Gathered { view, seen, failures, losses } = gathered;
         let warnings = seen.warnings().collect();
         let mut versions: BTreeMap<OsString, BTreeSet<Option<u8>>> = BTreeMap::new();
         for file in seen.files {
@@ -230,6 +234,7 @@ impl Sums {
             failures: failures.iter().map(|failure| with_causes(failure)).collect(),
             parts: BTreeSet::new(),
             versions,
+            losses: losses.into_iter().map(|(file, loss)| (file.into(), loss.numbers())).collect(),
         };
         sums.add_files(files.iter().map(OsString::from));
         sums
@@ -297,7 +302,26 @@ impl Sums {
         for (file, versions) in &other.versions {
             self.versions.entry(file.clone()).or_default().extend(versions);
         }
+        for (file, loss) in &other.losses {
+            let mine = self.losses.entry(file.clone()).or_default();
+            let mut sum = Loss::of_numbers(*mine);
+            sum.merge(&Loss::of_numbers(*loss));
+            *mine = sum.numbers();
+        }
         Ok(())
+    }
+
+    /// Returns how much of each file was lost, and why, by the names of the files.
+    pub fn losses(&self) -> impl Iterator<Item = (&OsStr, Loss)> {
+        self.losses.iter().map(|(file, numbers)| (file.as_os_str(), Loss::of_numbers(*numbers)))
+    }
+
+    /// Returns how much of the data was lost, and why.
+    pub fn loss(&self) -> Loss {
+        self.losses().fold(Loss::default(), |mut sum, (_, loss)| {
+            sum.merge(&loss);
+            sum
+        })
     }
 
     /// Returns the error of the first file with banks of which none has the version of the board table.
@@ -348,7 +372,7 @@ impl Sums {
             return Err(refused(format!("the first line is not {:?}", FORMAT.trim_end())));
         };
         let sums: Self = serde_json::from_slice(json).map_err(|error| refused(error.to_string()))?;
-        if !sums.view.is_of(&sums.detector.tables) {
+        if !sums.view.is_of(&sums.detector.tables) || !sums.losses().all(|(_, loss)| loss.is_sound()) {
             return Err(refused("the numbers do not fit the detector".to_owned()));
         }
         Ok(sums)

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::config;
 use crate::output::{count, is_quiet, say};
-use ut_data::hits::{Cause, Loss, LostPart};
-use ut_data::input::Origin;
+use ut_data::hits::Loss;
+use ut_report::loss_json;
 
 /// Exit code of a command that wrote its output, but lost more than allowed.
 pub const TOO_MUCH_LOSS: u8 = 7;
@@ -61,18 +61,6 @@ impl fmt::Display for TooMuchLoss {
 /// Losses of files that follow each other in a batch or a job, by the place of the file among the inputs.
 pub type OfFiles = Vec<(u32, Loss)>;
 
-/// Adds up the losses of events, file by file.
-pub fn by_file(origins: &[Origin], losses: impl Iterator<Item = Loss>) -> OfFiles {
-    let mut files = OfFiles::new();
-    for (origin, loss) in origins.iter().zip(losses) {
-        match files.last_mut() {
-            Some((file, sum)) if *file == origin.file => sum.merge(&loss),
-            _ => files.push((origin.file, loss)),
-        }
-    }
-    files
-}
-
 /// Account of a job.
 #[derive(Debug, Default)]
 pub struct Account {
@@ -123,7 +111,7 @@ impl Account {
 
     /// Returns the account for programs; call it after [`Self::end`].
     pub fn json(&self, files: &[PathBuf]) -> Value {
-        let mut value = json_of(&self.total);
+        let mut value = loss_json(&self.total);
         value["max_loss"] = self.limit_of(&self.total).into();
         value["files_over_max_loss"] = self.n_bad.into();
         let listed = self.bad.iter().map(|(file, loss)| {
@@ -166,20 +154,4 @@ impl Account {
         };
         Some(TooMuchLoss { why, lost: format!("lost: {total}") })
     }
-}
-
-/// Returns an account for programs.
-pub fn json_of(loss: &Loss) -> Value {
-    let part = |LostPart { lost, of }: LostPart| json!({ "lost": lost, "of": of });
-    let causes: serde_json::Map<String, Value> =
-        Cause::ALL.into_iter().map(|cause| (cause.name().to_owned(), loss.by(cause).into())).collect();
-    json!({
-        "share": loss.share(),
-        "lost": loss.to_string(),
-        "events": part(loss.events),
-        "banks": part(loss.banks),
-        "strips": part(loss.strips),
-        "clusters": part(loss.clusters),
-        "causes": causes,
-    })
 }

@@ -223,6 +223,11 @@ impl Loss {
         [self.events, self.banks, self.strips, self.clusters].into_iter().map(LostPart::share).fold(0.0, f64::max)
     }
 
+    /// Returns true if no more was lost than was there, as in the account of any data.
+    pub fn is_sound(&self) -> bool {
+        [self.events, self.banks, self.strips, self.clusters].into_iter().all(|part| part.lost <= part.of)
+    }
+
     /// Returns true if nothing was lost.
     pub const fn is_none(&self) -> bool {
         self.events.lost + self.banks.lost + self.strips.lost + self.clusters.lost == 0

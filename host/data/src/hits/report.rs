@@ -1,7 +1,7 @@
 //! The report of a batch: what was decoded and what was wrong, event by event.
 
 use super::{Count, EventReport, Kind, Loss, UtHits};
-use crate::input::EventMeta;
+use crate::input::{EventMeta, Origin};
 
 /// The counters of every event of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,11 +44,17 @@ impl BatchReport {
             .map(|(e, (report, n_hits))| Loss::of_event(report, &meta.get(e).copied().unwrap_or_default(), n_hits))
     }
 
-    /// Returns the account of loss of the batch: the sum of [`Self::losses`].
-    pub fn loss(&self, meta: &[EventMeta], hits: &UtHits) -> Loss {
-        let mut sum = Loss::default();
-        self.losses(meta, hits).for_each(|loss| sum.merge(&loss));
-        sum
+    /// Returns the accounts of loss of the files in the batch, in their order, each with the file's place among the
+    /// inputs; `origins` says where each event comes from, the rest is as for [`Self::losses`].
+    pub fn losses_of_files(&self, origins: &[Origin], meta: &[EventMeta], hits: &UtHits) -> Vec<(u32, Loss)> {
+        let mut files: Vec<(u32, Loss)> = Vec::new();
+        for (origin, loss) in origins.iter().zip(self.losses(meta, hits)) {
+            match files.last_mut() {
+                Some((file, sum)) if *file == origin.file => sum.merge(&loss),
+                _ => files.push((origin.file, loss)),
+            }
+        }
+        files
     }
 
     /// The totals of all counters of one kind, by name.

@@ -320,6 +320,7 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
             ("banks decoded", per_event(view.count(Count::Banks), view.events)),
             ("troubles", trouble_text(view)),
             ("error banks", whole(view.error_banks.values().sum())),
+            ("lost", sums.loss().to_string()),
         ]
     };
     let facts = of_run(&drawing.run);
@@ -338,6 +339,12 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
 fn warnings(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
     for warning in &about.warnings {
         page.text(&format!("Warning: {warning}."));
+    }
+    for run in drawing.runs() {
+        let loss = run.sums.loss();
+        if !loss.is_none() {
+            page.text(&format!("Lost{}: {loss}.", run.of("of")));
+        }
     }
     for trouble in drawing.runs().flat_map(|run| run.sums.troubles()) {
         page.text(&format!("Incomplete: {trouble}."));

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 pub use ut_data::detector::LAYER_NAMES as LAYERS;
 use ut_data::detector::{LANES_PER_BOARD, Lane, N_SECTORS};
 pub use ut_data::hits::whole;
+use ut_data::hits::{Cause, Loss, LostPart};
 use ut_data::{Count, DetectorTables};
 
 use super::Run;
@@ -136,6 +137,7 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
         "events": view.events,
         "hits": view.hits,
         "complete": run.sums.troubles().is_empty(),
+        "loss": loss_json(&run.sums.loss()),
         "report": counts.collect::<Map<_, Value>>(),
         "outliers": places(&run.verdicts.outliers),
         "known": places(&run.verdicts.known),
@@ -145,6 +147,22 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
         "sectors": sectors.collect::<Vec<_>>(),
     });
     json.as_object().cloned().unwrap_or_default()
+}
+
+/// Returns an account of loss for programs.
+pub fn loss_json(loss: &Loss) -> Value {
+    let part = |LostPart { lost, of }: LostPart| json!({ "lost": lost, "of": of });
+    let causes: Map<String, Value> =
+        Cause::ALL.into_iter().map(|cause| (cause.name().to_owned(), loss.by(cause).into())).collect();
+    json!({
+        "share": loss.share(),
+        "lost": loss.to_string(),
+        "events": part(loss.events),
+        "banks": part(loss.banks),
+        "strips": part(loss.strips),
+        "clusters": part(loss.clusters),
+        "causes": causes,
+    })
 }
 
 pub fn difference_json(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> Value {

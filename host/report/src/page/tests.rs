@@ -1,5 +1,6 @@
 //! The page of sums that are made up, so that every number, sign and word on it is known.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::{
 };
 use ut_data::detector::{BankVersion, Lane, N_SECTORS, sectors_of_layer};
 use ut_data::input::Seen;
-use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, Loss, synth};
+use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
 
 const EVENTS: u64 = 100;
 
@@ -87,7 +88,7 @@ fn view(tables: &DetectorTables) -> RunView {
 
 fn sums(detector: &Arc<Detector>, view: RunView) -> Sums {
     let files: Vec<PathBuf> = (0..22).map(|i| format!("f{i}.mdf").into()).collect();
-    let gathered = Gathered { view, seen: Seen::default(), loss: Loss::default(), failures: Vec::new() };
+    let gathered = Gathered { view, seen: Seen::default(), losses: BTreeMap::new(), failures: Vec::new() };
     let mut sums = Sums::new(&files, Arc::clone(detector), DecodeOptions::default(), gathered);
     sums.measured = 1;
     sums.failures.push("f3.mdf: truncated".to_owned());

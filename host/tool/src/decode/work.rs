@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::loss::by_file;
 use crate::summary::Part;
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
@@ -40,7 +39,7 @@ impl Work for Worker<'_> {
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Batch, WorkError> {
         let Decoded { batch, origins, hits, report, decoding } = decoded;
         // Masked hits are not lost.
-        let losses = by_file(origins, report.losses(batch.meta, hits));
+        let losses = report.losses_of_files(origins, batch.meta, hits);
         let masked = self.mask.map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
         let part = Part::of(&self.layers, origins, hits, report, losses, masked, decoding);
         let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: self.tables };

@@ -105,12 +105,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let start = Instant::now();
     let reference = if is_summed { Sums::of_files(&others)? } else { None };
-    let mut account = Account::new(&args.loss);
     let (first, second, mask) = if args.merge {
         (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, reference, None)
     } else {
-        gather(args, &files, if is_summed { &[] } else { &others }, reference, &mut account)?
+        gather(args, &files, if is_summed { &[] } else { &others }, reference)?
     };
+    let (account, read) = account(args, &first);
     let both = || [Some(&first), second.as_ref()].into_iter().flatten();
     both().for_each(warn);
     let failures: Vec<String> = both().flat_map(Sums::troubles).collect();
@@ -131,9 +131,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.mask.as_deref().zip(mask.as_ref()),
             &format!("ut-decode {}", in_words()),
         )?;
-        if !args.merge {
-            drawn.json["loss"] = account.json(&files);
-        }
+        drawn.json["loss"] = account.json(&read);
         args.output.iter().try_for_each(|output| write_file(output, &drawn.html))?;
         args.json.iter().try_for_each(|path| write_json(path, &drawn.json))?;
         args.mask_out.iter().try_for_each(|path| write_file(path, &drawn.mask))?;
@@ -148,8 +146,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("error: {failure}"));
     }
     if failures.is_empty() {
-        let all_may_go = args.clustering.max_cluster_size != DecodeOptions::default().max_cluster_size();
-        let too_much = account.verdict(&files, all_may_go);
+        let all_may_go = first.options.max_cluster_size() != DecodeOptions::default().max_cluster_size();
+        let too_much = account.verdict(&read, all_may_go);
         let troubled = first.view.count_of_troubles() > 0 || !account.total.is_none() || !first.warnings.is_empty();
         match first.view.events {
             // A part of a job may be empty.
@@ -162,6 +160,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         Err(format!("{written} covers only the events that could be read").into())
     }
+}
+
+/// Returns the account of loss of the run, and the files that it is of.
+fn account(args: &Args, sums: &Sums) -> (Account, Vec<PathBuf>) {
+    let (mut account, mut files) = (Account::new(&args.loss), Vec::new());
+    for (file, loss) in sums.losses() {
+        account.add(&[(files.len() as u32, loss)]);
+        files.push(file.into());
+    }
+    account.end();
+    (account, files)
 }
 
 fn written(args: &Args) -> String {
@@ -186,7 +195,6 @@ fn gather(
     files: &[PathBuf],
     others: &[PathBuf],
     reference: Option<Sums>,
-    account: &mut Account,
 ) -> Result<(Sums, Option<Sums>, Option<Mask>), Failure> {
     let all: Vec<PathBuf> = files.iter().chain(others).cloned().collect();
     let detector = Arc::new(args.detector.load(&all)?);
@@ -206,10 +214,9 @@ fn gather(
         .with_keep_going(args.keep_going)
         .with_mask(mask.as_ref());
     let output = written(args);
-    let sums = |files: &[PathBuf], select: &Select, account: &mut Account| -> Result<Sums, Failure> {
+    let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
         check_makers(&detector, &gathered.seen)?;
-        account.total = gathered.loss;
         if *select != Select::default()
             && let Some(impossible) = args.select.impossible(&gathered.seen)
         {
@@ -217,11 +224,10 @@ fn gather(
         }
         Ok(Sums::new(files, Arc::clone(&detector), options, gathered))
     };
-    let first = sums(files, &args.select.select(files, args.keep_going)?, account)?;
+    let first = sums(files, &args.select.select(files, args.keep_going)?)?;
     let first = first.of_part(args.select.part(files));
     // The places that were chosen are those of the first run.
-    let second =
-        if others.is_empty() { reference } else { Some(sums(others, &Select::default(), &mut Account::default())?) };
+    let second = if others.is_empty() { reference } else { Some(sums(others, &Select::default())?) };
     Ok((first, second, mask))
 }
 
