@@ -104,6 +104,14 @@ impl<T> Bins<T> {
     }
 }
 
+/// Returns the least and the greatest of two pairs.
+pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (one, other) {
+        (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+        (one, other) => one.or(other),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Bins, MOST};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::outliers::{Outlier, OutlierKind, Part};
+use super::outlier::{Outlier, OutlierKind, Part};
 use super::page::names::{LAYERS, count};
 use super::run::{RunView, Span};
 use super::when::When;

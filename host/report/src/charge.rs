@@ -1,7 +1,6 @@
 //! The shape of the charge: the ADC values of each chip against those of its neighbours.
 
-use super::in_time::PartOf;
-use super::outliers::{HIGH_CHARGE, LOW_CHARGE, Outlier, OutlierKind, SIGMAS, median};
+use super::outlier::{HIGH_CHARGE, LOW_CHARGE, Outlier, OutlierKind, PartOf, SIGMAS, median};
 use super::run::{ADCS, CHIPS_PER_SECTOR, RunView};
 use super::shape::Neighbours;
 use super::when::When;

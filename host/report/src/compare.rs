@@ -1,6 +1,6 @@
 //! Differences of a run from a reference, and their significance.
 
-use super::outliers::median;
+use super::outlier::median;
 use super::run::RunView;
 use ut_data::detector::{DetectorTables, N_SECTORS};
 

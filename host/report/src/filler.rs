@@ -1,11 +1,11 @@
 //! Adds decoded events to a view.
 
+use super::bins::both;
 use super::run::{
     ADCS, Against, BoardSum, CHARGES, CHIP, CLIPPED, CROSSINGS, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
-    SIZES, STRIPS, Span, TroubleSum,
+    SIZES, STRIPS, Span, Stretch, TroubleSum,
 };
-use super::stretch::{Follower, Stretch, hash};
-use super::sums::both;
+use super::stretch::{Follower, hash};
 use ut_data::Cluster;
 use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
 use ut_data::input::{Format, Origin, RawEvent, kind};

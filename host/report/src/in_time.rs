@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use super::outliers::{
-    DEAD, HIGH_CHARGE, LOW_CHARGE, NOISY, Outlier, OutlierKind, Part, QUIET, SIGMAS, SILENT_EXPECTED,
+use super::bins::both;
+use super::outlier::{
+    DEAD, HIGH_CHARGE, LOW_CHARGE, NOISY, Outlier, OutlierKind, Part, PartOf, QUIET, SIGMAS, SILENT_EXPECTED,
 };
 use super::run::{CLIPPED, RunView, Span, chips_of_lanes};
-use super::sums::both;
 use super::when::When;
 use ut_data::DetectorTables;
 use ut_data::detector::LANES_PER_BOARD;
@@ -32,22 +32,6 @@ const UNSURE: f64 = 3.0;
 
 /// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy event adds one.
 const LASTING: f64 = 2.0;
-
-/// Lane or chip with its expectations, taken from the mirrored places.
-#[derive(Clone, Debug)]
-pub struct PartOf {
-    pub slot: usize,
-    pub sector: usize,
-    /// Chips that it reads, among those of all sectors.
-    pub chips: Range<usize>,
-    /// Expected hits in the run, and their variance.
-    pub expected: Option<(f64, f64)>,
-    /// Variance of its own hits in the run.
-    pub variance: f64,
-    pub charge: Option<f64>,
-    /// Strips of a chip.
-    pub strips: Option<(usize, usize)>,
-}
 
 /// Hits and charge of a part of the detector in consecutive events.
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,9 @@
 
 use super::Bins;
 use super::bins::MOST;
+use super::run::Stretch;
 use super::run::{BoardSum, N_CHIPS, NAMED_RUNS, RunView, SAMPLE, Span};
-use super::stretch::{MOST as MOST_STRETCHES, Stretch};
+use super::stretch::MOST as MOST_STRETCHES;
 use ut_data::detector::DetectorTables;
 use ut_data::input::kind;
 use ut_format::report::N_COUNTS;

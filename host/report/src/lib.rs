@@ -14,6 +14,7 @@ mod gather;
 mod in_time;
 mod kept;
 mod mask;
+mod outlier;
 mod outliers;
 mod page;
 mod run;
@@ -26,20 +27,21 @@ mod troubles;
 mod when;
 
 pub use about::{SYNTHETIC, draw, facts, hash};
-pub use bins::{Bins, MOST as MOST_BINS};
+pub use bins::{Bins, MOST as MOST_BINS, both};
 pub use compare::{Difference, MARKED, Overall, differences, mean_charge, overall};
 pub use filler::RunFiller;
 pub use gather::Gatherer;
 pub use mask::mask;
-pub use outliers::{Outlier, OutlierKind, Part as OutlierPart, Verdicts, outliers};
+pub use outlier::{Outlier, OutlierKind, Part as OutlierPart};
+pub use outliers::{Verdicts, outliers};
 pub use page::Drawn;
 pub use page::names::{count, loss_json, whole};
 pub use run::{
     ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
-    SIZES, Span, TroubleSum, chips_of_lanes,
+    SIZES, Span, Stretch, TroubleSum, chips_of_lanes,
 };
 pub use shape::{Neighbours, SectorShape, shapes};
-pub use stretch::Stretch;
-pub use sums::{Detector, Gathered, Part, Sums, SumsError, both};
+
+pub use sums::{Detector, Gathered, Part, Sums, SumsError};
 pub use troubles::{BankTrouble, meaning, troubles, troubles_without_table};
 pub use when::{When, Window};

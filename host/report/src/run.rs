@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Range};
 
-use super::bins::Bins;
-use super::stretch::Stretch;
-use super::sums::both;
+use super::bins::{Bins, both};
 use ut_data::detector::{DetectorTables, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR, Slot};
 use ut_data::{Count, Kind};
 use ut_format::report::N_COUNTS;
@@ -209,6 +207,23 @@ pub mod pairs {
     {
         Ok(Vec::deserialize(from)?.into_iter().collect())
     }
+}
+
+/// Events of a file one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Stretch {
+    /// Hash of the name of the file.
+    pub file: u64,
+    /// First and last event of the file.
+    pub events: (u64, u64),
+    /// Number of the first event on the axis of time.
+    pub number: Option<u64>,
+    /// Run of the first and of the last event.
+    pub runs: (Option<u32>, Option<u32>),
+    /// Hashes of the first event's banks by board; 0: too few hits.
+    pub head: Vec<u32>,
+    /// Hashes of the last event's banks.
+    pub tail: Vec<u32>,
 }
 
 /// Sums over the events of a run.

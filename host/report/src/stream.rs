@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::outliers::{Outlier, OutlierKind, Part};
+use super::outlier::{Outlier, OutlierKind, Part};
 use super::page::names::{count, short, whole};
 use super::run::{BoardSum, CROSSINGS, OF_CROSSING, OdinState, RunView, Span};
 use super::when::When;

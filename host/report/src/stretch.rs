@@ -3,8 +3,8 @@
 //! Threads and machines sum parts of a file. The ends of a part stay in the sums, so that the event behind one part can
 //! be compared with the first of the next one, in whatever order parts are added.
 
-use super::run::{BoardSum, RunView};
-use super::sums::both;
+use super::bins::both;
+use super::run::{BoardSum, RunView, Stretch};
 use ut_data::detector::BankVersion;
 use ut_data::input::{BankEntry, Origin, RawEvent, kind};
 use ut_format::bank::{COUNT_BYTES, board_of};
@@ -17,23 +17,6 @@ const STRIPS: usize = 4;
 
 /// Bytes of a bank that are compared.
 const COMPARED: usize = 128;
-
-/// Events of a file one after the other.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub struct Stretch {
-    /// Hash of the name of the file.
-    pub file: u64,
-    /// First and last event of the file.
-    pub events: (u64, u64),
-    /// Number of the first event on the axis of time.
-    pub number: Option<u64>,
-    /// Run of the first and of the last event.
-    pub runs: (Option<u32>, Option<u32>),
-    /// Hashes of the first event's banks by board; 0: too few hits.
-    pub head: Vec<u32>,
-    /// Hashes of the last event's banks.
-    pub tail: Vec<u32>,
-}
 
 /// Returns a hash of a few numbers.
 pub fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {

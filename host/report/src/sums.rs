@@ -71,14 +71,6 @@ pub struct Gathered {
     pub failures: Vec<WorkError>,
 }
 
-/// Returns the least and the greatest of two pairs.
-pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
-    match (one, other) {
-        (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
-        (one, other) => one.or(other),
-    }
-}
-
 /// Part of a job with some of its sums, to notice missing and repeated parts of runs whose files look alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part {

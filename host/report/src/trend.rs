@@ -1,6 +1,6 @@
 //! The whole detector in time: hits per event and mean charge.
 
-use super::outliers::{Outlier, OutlierKind, Part, SIGMAS};
+use super::outlier::{Outlier, OutlierKind, Part, SIGMAS};
 use super::page::names::short;
 use super::run::{N_CHIPS, RunView, Span};
 use super::when::When;

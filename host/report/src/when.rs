@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use super::bins::both;
 use super::page::names::whole;
 use super::run::{Against, RunView, Span};
 use ut_data::input::utc;
@@ -46,8 +47,8 @@ impl When {
                 return Self::Throughout;
             }
             let spans = spans.get(range).unwrap_or_default();
-            let numbers = spans.iter().fold(None, |all, span| super::sums::both(all, span.numbers));
-            let times = spans.iter().fold(None, |all, span| super::sums::both(all, span.times));
+            let numbers = spans.iter().fold(None, |all, span| both(all, span.numbers));
+            let times = spans.iter().fold(None, |all, span| both(all, span.times));
             windows.extend(numbers.map(|numbers| Window { numbers, times }));
         }
         if windows.is_empty() { Self::Unknown } else { Self::In(windows) }
@@ -125,7 +126,7 @@ impl When {
             match joined.last_mut() {
                 Some(last) if window.numbers.0 <= last.numbers.1.saturating_add(1) => {
                     last.numbers.1 = last.numbers.1.max(window.numbers.1);
-                    last.times = super::sums::both(last.times, window.times);
+                    last.times = both(last.times, window.times);
                 }
                 _ => joined.push(window),
             }

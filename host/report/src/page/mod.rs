@@ -16,7 +16,7 @@ use chart_page::Page;
 use serde_json::Value;
 
 use self::names::{count, difference_json, lanes_of_sectors, numbers, part_text, place_text, run_json, short, whole};
-use crate::outliers::{
+use crate::outlier::{
     DEAD, HOT, LEAST_EVENTS, LOW_CHARGE, NOISY, QUIET, SIGMAS, SILENT_EXPECTED, STRIP_FACTOR, STRIP_HITS,
 };
 use crate::overall;
