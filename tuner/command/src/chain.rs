@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tuner::budget::Budget;
 use tuner::chain::file::{ChainFile, KernelEntry, WorkloadEntry};
-use tuner::chain::tune::{AllTuning, ChainTuning, ForAll, Settings, Subject, tune_chain, tune_for_all};
+use tuner::chain::tune::{ForAll, Settings, Subject, tune_chain, tune_for_all};
 use tuner::chain::{Chain, Member};
 use tuner::compare::Plan;
 use tuner::objective::Objective;
@@ -19,7 +19,7 @@ use tuner::watch::cpu::{CpuWatch, System};
 use tuner_score::interchange::read_recording;
 use tuner_score::replay::{Noise, Replay};
 
-use crate::chain_text::{page, text};
+use crate::chain_text::{ChainResults, page, text};
 use crate::output::say;
 use crate::program::ProgramArgs;
 use crate::progress::Progress;
@@ -211,13 +211,6 @@ impl Make<'static> for Programs {
     }
 }
 
-/// Results of a chain.
-pub(crate) struct Found {
-    pub file: String,
-    pub tunings: Vec<ChainTuning>,
-    pub all: Option<AllTuning>,
-}
-
 /// Tunes the chain of a file; `make` makes it for each workload.
 pub fn run(host: &Host, args: &Args, make: &mut dyn Make<'_>) -> Result<(), Failure> {
     let file = ChainFile::read(&args.file)?;
@@ -266,7 +259,7 @@ pub fn run(host: &Host, args: &Args, make: &mut dyn Make<'_>) -> Result<(), Fail
     } else {
         None
     };
-    let found = Found { file: args.file.display().to_string(), tunings, all };
+    let found = ChainResults { file: args.file.display().to_string(), tunings, all };
     let value = json!({ "chain": found.file, "workloads": found.tunings, "all": found.all });
     if let Some(path) = &args.json {
         (host.write_json)(path, &value)?;

@@ -8,8 +8,17 @@ use tuner::report::words::percent;
 use tuner::verdict::{Judgement, Verdict};
 use tuner::{Config, FailureKind};
 
-use crate::chain::Found;
 use crate::table::table;
+
+/// Results of a chain.
+pub(crate) struct ChainResults {
+    /// File of the chain.
+    pub file: String,
+    /// Result on each workload.
+    pub tunings: Vec<ChainTuning>,
+    /// One set for all workloads, if there are several.
+    pub all: Option<AllTuning>,
+}
 
 /// Writes a configuration as `name=value name=value`.
 fn words(names: &[String], config: &Config) -> String {
@@ -81,7 +90,7 @@ fn times(tuning: &ChainTuning) -> Vec<Vec<String>> {
 const TIMES: [&str; 4] = ["in the whole chain", "defaults", "chosen", "change"];
 
 /// Writes the results as text.
-pub(crate) fn text(found: &Found) -> String {
+pub(crate) fn text(found: &ChainResults) -> String {
     let mut parts: Vec<String> = found.tunings.iter().map(of_one).collect();
     if let (Some(all), Some(first)) = (&found.all, found.tunings.first()) {
         parts.push(of_all(all, first));
@@ -185,7 +194,7 @@ fn doubt(all: &AllTuning) -> String {
 }
 
 /// Makes the page.
-pub(crate) fn page(found: &Found) -> String {
+pub(crate) fn page(found: &ChainResults) -> String {
     let mut page = Page::new(&format!("Chain {}", found.file));
     for (number, tuning) in found.tunings.iter().enumerate() {
         page.heading(if tuning.load.is_empty() { "The chain" } else { &tuning.load });

@@ -3,6 +3,6 @@
 
 pub mod interchange;
 pub mod replay;
-mod replay_csv;
+pub mod replay_csv;
 pub mod score;
 pub mod synthetic;

@@ -3,8 +3,6 @@
 use tuner::strategy::draw::mix;
 use tuner::{Config, ConfigIndex, Device, Failure, FailureKind, Outcome, Space, SpaceError, Value};
 
-pub use super::replay_csv::parse_csv;
-
 /// Search space that was measured, whole or in part.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {

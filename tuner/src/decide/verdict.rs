@@ -10,7 +10,7 @@
 //!   order was random. The latter is exact under any noise, as far out in the tails as a large family needs;
 //! - the difference is larger than the zone of indifference.
 
-use crate::objective::is_cost;
+use crate::objective::{Objective, is_cost};
 use crate::statistics::{
     effective_count, mean, sign_flip, smallest_sign_flip, student_critical, student_two_sided, variance,
 };
@@ -182,6 +182,20 @@ pub struct Judgement {
     pub kept: usize,
     /// Number of samples discarded.
     pub discarded: usize,
+}
+
+impl Judgement {
+    /// Returns the factor by which B is better, with the interval, in words.
+    pub fn gain(&self, objective: Objective) -> String {
+        let [centre, low, high] =
+            [self.difference, self.high, self.low].map(|of_cost| format!("{:.3}", 1.0 / (1.0 + of_cost)));
+        let how = match objective {
+            Objective::Time | Objective::Rate => "as fast",
+            Objective::Larger => "as large",
+            Objective::Smaller => "as small",
+        };
+        format!("{centre} times {how} (from {low} to {high})")
+    }
 }
 
 /// Reads JSON null, as serde_json writes NaN and infinities, as NaN.

@@ -16,7 +16,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::group::{GONE, Group, folders, remove};
-use crate::program::{MOST_OUTPUT, Ran, launch_here};
+use super::launch::{Launched, MOST_OUTPUT, Ran, launch_here};
 use crate::{Failure, FailureKind};
 
 /// First argument of a keeper.
@@ -230,7 +230,7 @@ fn keep_launches() -> ! {
 }
 
 /// Starts a child of the keeper, which stays in its group.
-fn spawn(command: &mut Command) -> std::io::Result<Box<dyn crate::program::Launched>> {
+fn spawn(command: &mut Command) -> std::io::Result<Box<dyn Launched>> {
     let _starts = STARTS.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Box::new(Kept(command.spawn()?)))
 }
@@ -276,7 +276,7 @@ fn keep_one(launch: &Launch) -> ! {
 /// Child of the keeper.
 struct Kept(std::process::Child);
 
-impl crate::program::Launched for Kept {
+impl Launched for Kept {
     fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }

@@ -2,4 +2,5 @@
 
 pub(crate) mod group;
 pub(crate) mod keeper;
+pub(crate) mod launch;
 pub mod process;

@@ -21,29 +21,21 @@ mod shell;
 mod template;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
+pub use crate::device::launch::Ran;
 pub use reading::{Reading, unit_ms};
 pub use template::Template;
 
 use crate::device::group::{Folder, Group};
 use crate::device::keeper;
+use crate::device::launch::{Launched, launch_here};
 use crate::objective::Objective;
 use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
-/// Largest output of a program in bytes; more makes the launch a failure.
-pub(crate) const MOST_OUTPUT: u64 = 16 << 20;
-
-/// Largest output to standard error in bytes, of which only the end is kept.
-const MOST_ERRORS: u64 = 256 << 20;
-
 /// Time limit of a build.
 const BUILD: Duration = Duration::from_mins(10);
-
-/// Bytes kept of a failing program's standard error.
-const LAST_WORDS: usize = 300;
 
 /// Program that is started for every launch. Each command runs by `sh -c`, with `{name}` replaced by the value of a
 /// parameter (quoted for the shell); the environment has the parameters too, as `TUNE_name`.
@@ -77,14 +69,6 @@ pub struct ProgramDevice {
     reference: Option<Result<Vec<u8>, Failure>>,
 }
 
-/// Output and duration of a command.
-#[derive(Debug)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct Ran {
-    pub output: Vec<u8>,
-    pub took: Duration,
-}
-
 /// Runs a command without input to its end. Kills it, with all that it has started, after `limit`, if it prints too
 /// much, and when this process ends.
 ///
@@ -93,54 +77,6 @@ pub struct Ran {
 pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure> {
     let spawn = |command: &mut Command| Ok(Box::new(Group::spawn(command)?) as Box<dyn Launched>);
     keeper::launch(command, limit).unwrap_or_else(|| launch_here(command, limit, &spawn))
-}
-
-/// Process that is running; dropping it ends it, with all that it has started.
-pub(crate) trait Launched {
-    /// Returns the exit status if the process has ended.
-    fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>>;
-}
-
-impl Launched for Group {
-    fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
-        Self::try_wait(self)
-    }
-}
-
-/// Runs a command to its end as a child of this process, which `spawn` starts.
-pub(crate) fn launch_here(
-    command: &mut Command,
-    limit: Duration,
-    spawn: &dyn Fn(&mut Command) -> std::io::Result<Box<dyn Launched>>,
-) -> Result<Ran, Failure> {
-    let launch = |message: String| Failure { kind: FailureKind::Launch, message };
-    let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
-    let (output, errors) = (tempfile::tempfile().map_err(file)?, tempfile::tempfile().map_err(file)?);
-    command.stdin(Stdio::null());
-    command.stdout(output.try_clone().map_err(file)?).stderr(errors.try_clone().map_err(file)?);
-    let begun = Instant::now();
-    let mut child =
-        spawn(command).map_err(|error| launch(format!("{}: {error}", command.get_program().to_string_lossy())))?;
-    let status = loop {
-        match child.try_wait().map_err(|error| launch(error.to_string()))? {
-            Some(status) => break status,
-            None if begun.elapsed() >= limit => return Err(Failure::timed_out(limit)),
-            None => {}
-        }
-        // Checked while waiting, so that it cannot fill the disk.
-        for (file, most) in [(&output, MOST_OUTPUT), (&errors, MOST_ERRORS)] {
-            if file.metadata().is_ok_and(|file| file.len() > most) {
-                return Err(launch(format!("killed: it printed more than {} MiB", most >> 20)));
-            }
-        }
-        std::thread::sleep(pause(begun.elapsed()));
-    };
-    let took = begun.elapsed();
-    if !status.success() {
-        return Err(launch(format!("{status}{}", last_words(errors))));
-    }
-    let output = reading::all_of(output, MOST_OUTPUT).map_err(launch)?;
-    Ok(Ran { output, took })
 }
 
 /// Runs a command with its places filled, and the values in the environment.
@@ -300,25 +236,6 @@ impl ProgramDevice {
         }
         Ok(costs)
     }
-}
-
-/// Returns the pause before the next poll: a small part of the time passed, so that the measured time is accurate.
-fn pause(passed: Duration) -> Duration {
-    (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
-}
-
-/// Returns the end of a program's standard error.
-fn last_words(mut errors: std::fs::File) -> String {
-    let mut text = Vec::new();
-    // If the file cannot be read, the failure has no reason in words.
-    let _ = errors.seek(SeekFrom::End(0)).and_then(|end| {
-        errors.seek(SeekFrom::Start(end.saturating_sub(MOST_OUTPUT)))?;
-        errors.take(MOST_OUTPUT).read_to_end(&mut text)
-    });
-    let text = String::from_utf8_lossy(&text);
-    let text = text.trim();
-    let start = (text.len().saturating_sub(LAST_WORDS)..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    if text.is_empty() { String::new() } else { format!(": {}", &text[start..]) }
 }
 
 impl Device for ProgramDevice {

@@ -1,6 +1,5 @@
 //! Reads the numbers of a launch: from the clock, or from the program's output.
 
-use std::io::{Read, Seek, SeekFrom};
 use std::time::Duration;
 
 use regex_lite::Regex;
@@ -80,17 +79,6 @@ fn from_json(text: &str, pointer: &str) -> Result<Vec<f64>, String> {
     let number =
         |value: &serde_json::Value| value.as_f64().ok_or_else(|| format!("{value} at {pointer:?} is not a number"));
     list.iter().map(number).collect()
-}
-
-/// Reads a file from its beginning, up to `most` bytes.
-pub(super) fn all_of(mut file: std::fs::File, most: u64) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(most + 1).read_to_end(&mut bytes));
-    read.map_err(|error| format!("its output cannot be read: {error}"))?;
-    if bytes.len() as u64 > most {
-        return Err(format!("it printed more than {} MiB", most >> 20));
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

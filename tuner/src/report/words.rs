@@ -23,18 +23,6 @@ pub fn changes(objective: Objective, judgement: &Judgement) -> [f64; 3] {
     if objective.more_is_better() { [centre, high, low] } else { [centre, low, high] }
 }
 
-/// Writes the factor by which B is better, with the interval.
-pub fn gain(objective: Objective, judgement: &Judgement) -> String {
-    let [centre, low, high] =
-        [judgement.difference, judgement.high, judgement.low].map(|of_cost| format!("{:.3}", 1.0 / (1.0 + of_cost)));
-    let how = match objective {
-        Objective::Time | Objective::Rate => "as fast",
-        Objective::Larger => "as large",
-        Objective::Smaller => "as small",
-    };
-    format!("{centre} times {how} (from {low} to {high})")
-}
-
 /// Names the configuration that the candidates are compared with.
 pub(crate) fn rival(default: Option<&Config>, compared: &Config) -> &'static str {
     if default == Some(compared) { "the default" } else { "the search's best" }

@@ -5,7 +5,7 @@ use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::race as run_race;
 use super::session::{Phase, Progress, Session, TuneError};
 use crate::compare::{self, Candidate, Decision, Fate, Ruling};
-use crate::report::words::{gain as gain_in_words, objective_for, rival, ruling};
+use crate::report::words::{objective_for, rival, ruling};
 use crate::space::ConfigIndex;
 use crate::store::{Contender, RaceDetails};
 use crate::verdict::{Reason, Rules, Verdict};
@@ -172,7 +172,7 @@ fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_
         }
         of => {
             let gain = decision.confirmation.as_ref().filter(|_| *of == Ruling::Promoted);
-            let gain = gain.map(|judgement| format!(": {}", gain_in_words(objective, judgement)));
+            let gain = gain.map(|judgement| format!(": {}", judgement.gain(objective)));
             ruling(of, rival, better) + &gain.unwrap_or_default()
         }
     }

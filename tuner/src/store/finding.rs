@@ -7,7 +7,6 @@ use super::{Contender, Evidence, Observation, Plan, Store, StoreError, Task};
 use crate::compare::Comparison;
 use crate::objective::Objective;
 use crate::online::Report;
-use crate::report::words::gain;
 use crate::verdict::{Side, Verdict};
 use crate::{Config, Failure, Outcome};
 
@@ -70,7 +69,7 @@ impl Finding {
         };
         match comparison.judgement.verdict {
             Verdict::Better(Side::B) => {
-                let gain = gain(Objective::Time, &comparison.judgement);
+                let gain = comparison.judgement.gain(Objective::Time);
                 (Some(self.proposed.clone()), format!("better than the default: {gain}"))
             }
             Verdict::Better(Side::A) => default("what was proposed is slower"),

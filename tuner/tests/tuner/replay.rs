@@ -1,7 +1,8 @@
 //! Recorded spaces as devices.
 
 use tuner::{Config, Device, FailureKind, Outcome, Value};
-use tuner_score::replay::{Noise, Recording, Replay, mean_ms, parse_csv};
+use tuner_score::replay::{Noise, Recording, Replay, mean_ms};
+use tuner_score::replay_csv::parse_csv;
 
 const SMALL: &str = "# device=Some GPU; kernel=k; problem_size=[10, 20]; fixed={\"f\": 3}; time_unit=ms\n\
     block,mode,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n\

@@ -18,7 +18,8 @@ pub use import::{fingerprint, import, workload_of};
 
 use tuner::{Failure, FailureKind, Outcome, Value};
 
-use crate::replay::{Recording, parse_csv};
+use crate::replay::Recording;
+use crate::replay_csv::parse_csv;
 
 /// Largest size of a file, also after unpacking: a recorded space has some MB.
 const LARGEST: u64 = 256 << 20;
