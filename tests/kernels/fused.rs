@@ -12,7 +12,7 @@ use simt::{Block, FULL_MASK, Global, Kernel};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
 use ut_kernels::fused::look_back::{LIMIT, LookBack};
-use ut_kernels::fused::select::{SELECT_THREADS, SelectEvents, select_blocks};
+use ut_kernels::ranked::select::{SELECT_THREADS, SelectEvents, select_blocks};
 use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT};
 
 const SEEDS: std::ops::Range<u64> = 0..6;

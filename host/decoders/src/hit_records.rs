@@ -3,7 +3,7 @@
 use ut_kernels::fused::hit_tables::{
     BoardRecord, CLASS_SHIFT, ClassRecord, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS,
 };
-use ut_kernels::fused::tables as fused;
+use ut_kernels::ranked::lane_tables as fused;
 
 use super::lane_columns::LaneColumns;
 use super::placer::Placer;

@@ -1,6 +1,6 @@
 //! The lanes' constants as the fused pipeline's second kernel reads them: one column for each.
 
-use ut_kernels::fused::tables::LaneTables;
+use ut_kernels::ranked::lane_tables::LaneTables;
 
 use super::placer::Placer;
 

@@ -8,11 +8,11 @@ use ut_kernels::allen::prefix_sum::tiles;
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::{BankVersion, Lane, SectorConstants, Slot};
-use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks};
 use ut_kernels::fused::pipeline::FusedShapes;
-use ut_kernels::fused::select::{SELECT_THREADS, select_blocks};
 use ut_kernels::ranked;
+use ut_kernels::ranked::gather::{GATHER_THREADS, gather_blocks};
 use ut_kernels::ranked::pipeline::RankedShapes;
+use ut_kernels::ranked::select::{SELECT_THREADS, select_blocks};
 use ut_kernels::tables::Tables;
 
 use super::parameters::Parameters;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
-use ut_kernels::fused::hit_tables::MAX_GROUPS;
 use ut_kernels::fused::pipeline::FusedTables;
-use ut_kernels::fused::tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED};
+use ut_kernels::ranked::lane_tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED};
 use ut_kernels::ranked::pipeline::AllTables;
+use ut_kernels::ranked::tables::MAX_GROUPS;
 
 use super::cpu::lanes::LaneOrder;
 use super::hit_records::HitRecords;

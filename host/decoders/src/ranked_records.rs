@@ -1,9 +1,9 @@
 //! The tables of the ranked pipeline: the [lanes](super::lane_columns) in the records that its kernels read, the strips
 //! beyond which neighbouring lanes may overlap, and the ranks of each warp.
 
-use ut_kernels::fused::tables::{CLASS_FLIPPED, CLASS_WORDS, REVERSED};
 use ut_kernels::hit::ordered;
 use ut_kernels::ranked::PARTS;
+use ut_kernels::ranked::lane_tables::{CLASS_FLIPPED, CLASS_WORDS, REVERSED};
 use ut_kernels::ranked::tables::{
     BoardRecord, Bounds, ClassRecord, LaneRecord, MAX_BOARDS, MAX_GROUPS, MAX_RANKS, MAX_RANKS_OF_THREAD,
     MAX_RANKS_OF_WARP, RankedTables, Share,

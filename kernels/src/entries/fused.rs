@@ -4,13 +4,13 @@
 use crate::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles};
 use crate::bank::layout::Batch;
 use crate::detector::BankVersion;
-#[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
-use crate::fused::gather::GatherBanks;
 use crate::fused::hit_tables::HitTables;
 use crate::fused::others::{FusedOthers, Left};
-use crate::fused::select::SelectEvents;
-use crate::fused::tables::LaneTables;
 use crate::fused::{Fused, FusedInput, FusedOptions, FusedOutput, Written};
+#[cfg(any(ptx_unit = "v4_mep_fused", ptx_unit = "v5_mep_fused"))]
+use crate::ranked::gather::GatherBanks;
+use crate::ranked::lane_tables::LaneTables;
+use crate::ranked::select::SelectEvents;
 use crate::switches::{Layout, Switches};
 use simt::{Global, GlobalMut, Kernel};
 

@@ -3,13 +3,13 @@
 
 use crate::bank::layout::Batch;
 use crate::detector::BankVersion;
-#[cfg(any(ptx_unit = "v4_mep_ranked", ptx_unit = "v5_mep_ranked"))]
-use crate::fused::gather::GatherBanks;
-use crate::fused::select::SelectEvents;
-use crate::fused::tables::LaneTables;
 use crate::ranked::cluster::Cluster;
+#[cfg(any(ptx_unit = "v4_mep_ranked", ptx_unit = "v5_mep_ranked"))]
+use crate::ranked::gather::GatherBanks;
+use crate::ranked::lane_tables::LaneTables;
 use crate::ranked::make_hits::{HitsInput, MakeHits, Written};
 use crate::ranked::scan::Scan;
+use crate::ranked::select::SelectEvents;
 use crate::ranked::sort_groups::SortGroups;
 use crate::ranked::tables::RankedTables;
 use crate::ranked::unusual::ClusterUnusual;

@@ -1,12 +1,12 @@
 //! Step 1, a thread a bank: notes the lanes with hits. A bank that fails any test makes the event unusual.
 
-use super::gather::{BankWord, State};
 use super::hit_tables::{BoardRecord, HitTables, MAX_BOARDS, REVERSED};
 use super::lane::Lane;
 use super::shared::FusedShared;
 use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut, v4, v5};
 use crate::detector::BankVersion;
+use crate::ranked::gather::{BankWord, State};
 use crate::switches::{Layout, Switches};
 use simt::{Block, Global, NonEmpty};
 

@@ -1,11 +1,11 @@
 //! Number of hits of an event for the other kernel: a thread a bank, every rule of the policy, no hurry.
 
 use super::shared::FusedShared;
-use super::tables::LaneTables;
 use crate::bank::layout::{Banks, Batch};
 use crate::bank::{is_ut, v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step};
 use crate::detector::BankVersion;
+use crate::ranked::lane_tables::LaneTables;
 use crate::switches::Switches;
 use simt::Block;
 use simt::primitives::block_scan::block_exclusive;

@@ -1,39 +1,17 @@
 //! Look-up tables of the kernel, in records of one or two loads of sixteen bytes.
 
-pub use super::tables::{REVERSED, UNCONNECTED};
+pub use crate::ranked::tables::{BoardRecord, ClassRecord, MAX_BOARDS, MAX_GROUPS, REVERSED, UNCONNECTED};
 
 use simt::{Global, NonEmpty, Plain};
 
 /// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for the rank.)
 pub const MAX_RANKS: u32 = 1200;
 
-/// Most boards; the UT has 216, in v4 240. (A lane's descriptor has eight bits for the bank.)
-pub const MAX_BOARDS: u32 = 240;
-
-/// Most groups; the groupings in use have 72 and 84.
-pub const MAX_GROUPS: u32 = 96;
-
 /// Most classes of sectors; the UT has 18. (A [`LaneRecord`] has five bits for the class.)
 pub const MAX_CLASSES: u32 = 24;
 
 /// Position of the class in [`LaneRecord::id`]; a `ChannelID` ends below.
 pub const CLASS_SHIFT: u32 = 23;
-
-/// Lanes of a board.
-#[repr(C, align(16))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
-pub struct BoardRecord {
-    /// By lane: rank, with [`REVERSED`]; or [`UNCONNECTED`].
-    pub ranks: [u16; 6],
-    /// Strips of a hybrid; 0: there is no such board.
-    pub strips_per_hybrid: u16,
-    /// Reserved: 0.
-    pub spare: u16,
-}
-
-// SAFETY: `repr(C)`, eight u16, size 16, alignment 16: no padding; integers only.
-unsafe impl Plain for BoardRecord {}
 
 /// Constants of a lane, by rank, apart from those of its class.
 #[repr(C, align(16))]
@@ -52,32 +30,6 @@ pub struct LaneRecord {
 
 // SAFETY: `repr(C)`, four 4-byte numbers, size 16, alignment 16: no padding; numbers only.
 unsafe impl Plain for LaneRecord {}
-
-/// Constants that many sectors share; see [`SectorConstants`](crate::detector::SectorConstants).
-#[repr(C, align(16))]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
-pub struct ClassRecord {
-    /// Step in x from one strip to the next.
-    pub dp0di_x: f32,
-    /// Step in y.
-    pub dp0di_y: f32,
-    /// Step in z.
-    pub dp0di_z: f32,
-    /// Length of a strip in y.
-    pub dy: f32,
-    /// Slope dx/dy of a strip.
-    pub dx_dy: f32,
-    /// Inverse variance.
-    pub weight: f32,
-    /// v4: number of the sector's first strip; else 0.
-    pub first_strip: u32,
-    /// v5: 1 where the strip numbering runs against the coordinate; else 0.
-    pub flipped: u32,
-}
-
-// SAFETY: `repr(C)`, eight 4-byte numbers, size 32, alignment 16: no padding; numbers only.
-unsafe impl Plain for ClassRecord {}
 
 /// Tables of the kernel. Their lengths match, or `fits` is 0: then every event is left to the other kernel, and no
 /// event may be passed over (see [`FusedInput::selected`](super::FusedInput::selected)).

@@ -38,7 +38,6 @@
 
 mod banks;
 mod count;
-pub mod gather;
 mod groups;
 pub mod hit_tables;
 mod hits;
@@ -47,13 +46,12 @@ pub mod look_back;
 pub mod others;
 pub mod pipeline;
 mod places;
-pub mod select;
 mod shared;
 mod strips;
-pub mod tables;
 
 pub use shared::{MAX_STRIPS, MIN_STRIPS, Room, fused_shared_bytes};
 
+use crate::ranked::lane_tables::LaneTables;
 use banks::{Banks, Place};
 use count::Slow;
 use hit_tables::HitTables;
@@ -62,7 +60,6 @@ use lane::Hits;
 use look_back::{LIMIT, LookBack};
 use shared::FusedShared;
 use strips::Tile;
-use tables::LaneTables;
 
 use crate::bank::headers::clear;
 use crate::bank::layout::Batch;
@@ -94,7 +91,7 @@ unsafe impl simt::Argument for FusedOptions {}
 pub struct FusedInput<'a> {
     /// The batch.
     pub batch: Batch<'a>,
-    /// MEP layout: words that [`gather`] makes, [`gather::bank_words`] of them. Allen layout: empty.
+    /// MEP layout: words that [`gather`](crate::ranked::gather) makes. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
     /// Events to decode, a bit each from the lowest of the first word on; empty: all. Other events get no hits and an
     /// empty report. Only with tables that have all records (see [`HitTables`]).

@@ -2,15 +2,15 @@
 
 use simt::{Global, Launcher, Shape};
 
-use super::gather::GatherBanks;
 use super::hit_tables::HitTables;
 use super::others::{FusedOthers, Left};
-use super::select::{SELECT_THREADS, SelectEvents, select_blocks};
-use super::tables::LaneTables;
 use super::{Fused, FusedInput, FusedOptions, FusedOutput, Written};
 use crate::allen::prefix_sum::prefix_sum;
 use crate::bank::layout::Batch;
 use crate::hit::Output;
+use crate::ranked::gather::GatherBanks;
+use crate::ranked::lane_tables::LaneTables;
+use crate::ranked::select::{SELECT_THREADS, SelectEvents, select_blocks};
 use crate::switches::{Layout, Switches};
 
 /// Options and sizes of decoding a batch.
@@ -55,7 +55,7 @@ pub struct FusedTables<'a> {
 pub struct FusedBuffers<L: Launcher> {
     /// Selected events, a bit an event; empty without a list.
     pub selected: L::Buffer<u32>,
-    /// MEP layout: [`bank_words`](super::gather::bank_words) words. Allen layout: empty.
+    /// MEP layout: [`bank_words`](crate::ranked::gather::bank_words) words. Allen layout: empty.
     pub bank_words: L::Buffer<u32>,
     /// Counts, a word an event, if hits are counted first; else empty.
     pub counts: L::Buffer<u32>,

@@ -27,9 +27,12 @@
 //! do not fit) defers the whole event to `cluster_unusual`, which knows every rule.
 
 pub mod cluster;
+pub mod gather;
+pub mod lane_tables;
 pub mod make_hits;
 pub mod pipeline;
 pub mod scan;
+pub mod select;
 pub mod sort_groups;
 pub mod tables;
 pub mod unusual;
@@ -170,7 +173,7 @@ impl RankedOptions {
 pub struct RankedInput<'a> {
     /// The batch.
     pub batch: Batch<'a>,
-    /// MEP layout: the words of [`gather`](crate::fused::gather). Allen layout: empty.
+    /// MEP layout: the words of [`gather`]. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
     /// Events to decode, a bit each from the lowest of the first word on; empty: all. Other events get no hits and an
     /// empty report.

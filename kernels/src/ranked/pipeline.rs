@@ -3,16 +3,16 @@
 use simt::{Launcher, Shape};
 
 use super::cluster::Cluster;
+use super::gather::GatherBanks;
+use super::lane_tables::LaneTables;
 use super::make_hits::{HitsInput, MakeHits, Written};
 use super::scan::Scan;
+use super::select::{SELECT_THREADS, SelectEvents, select_blocks};
 use super::sort_groups::SortGroups;
 use super::tables::RankedTables;
 use super::unusual::ClusterUnusual;
 use super::{FlaggedGroup, RankedInput, RankedOptions, Record, Work};
 use crate::bank::layout::Batch;
-use crate::fused::gather::GatherBanks;
-use crate::fused::select::{SELECT_THREADS, SelectEvents, select_blocks};
-use crate::fused::tables::LaneTables;
 use crate::hit::Output;
 use crate::switches::{Layout, Switches};
 use simt::Global;
@@ -59,7 +59,7 @@ pub struct AllTables<'a> {
 pub struct RankedBuffers<L: Launcher> {
     /// Selected events, a bit each; empty without a list.
     pub selected: L::Buffer<u32>,
-    /// MEP layout: [`bank_words`](crate::fused::gather::bank_words) words. Allen layout: empty.
+    /// MEP layout: [`bank_words`](super::gather::bank_words) words. Allen layout: empty.
     pub bank_words: L::Buffer<u32>,
     /// The pool.
     pub records: L::Buffer<Record>,

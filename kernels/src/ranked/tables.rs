@@ -1,7 +1,6 @@
 //! Look-up tables of the kernels, by rank: a lane's place in the static order by sector group and x.
 
-pub use crate::fused::hit_tables::{BoardRecord, ClassRecord, MAX_BOARDS, MAX_GROUPS};
-pub use crate::fused::tables::{REVERSED, UNCONNECTED};
+pub use super::lane_tables::{REVERSED, UNCONNECTED};
 
 use crate::bank::v4;
 use crate::detector::BankVersion;
@@ -9,6 +8,12 @@ use simt::{Block, Global, NonEmpty, Plain};
 
 /// Most ranks that `cluster` has room for; the UT has 1192.
 pub const MAX_RANKS: u32 = 1216;
+
+/// Most boards; the UT has 216, in v4 240.
+pub const MAX_BOARDS: u32 = 240;
+
+/// Most groups; the groupings in use have 72 and 84.
+pub const MAX_GROUPS: u32 = 96;
 
 /// Most ranks of a warp.
 pub const MAX_RANKS_OF_WARP: u32 = 256;
@@ -115,6 +120,22 @@ impl Bounds {
     }
 }
 
+/// Lanes of a board.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct BoardRecord {
+    /// By lane: rank, with [`REVERSED`]; or [`UNCONNECTED`].
+    pub ranks: [u16; 6],
+    /// Strips of a hybrid; 0: there is no such board.
+    pub strips_per_hybrid: u16,
+    /// Reserved: 0.
+    pub spare: u16,
+}
+
+// SAFETY: `repr(C)`, eight u16, size 16, alignment 16: no padding; integers only.
+unsafe impl Plain for BoardRecord {}
+
 /// Constants of a lane, by rank, apart from those of its class.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -132,6 +153,32 @@ pub struct LaneRecord {
 
 // SAFETY: `repr(C)`, four 4-byte numbers, size 16, alignment 16: no padding; numbers only.
 unsafe impl Plain for LaneRecord {}
+
+/// Constants that many sectors share; see [`SectorConstants`](crate::detector::SectorConstants).
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct ClassRecord {
+    /// Step in x from one strip to the next.
+    pub dp0di_x: f32,
+    /// Step in y.
+    pub dp0di_y: f32,
+    /// Step in z.
+    pub dp0di_z: f32,
+    /// Length of a strip in y.
+    pub dy: f32,
+    /// Slope dx/dy of a strip.
+    pub dx_dy: f32,
+    /// Inverse variance.
+    pub weight: f32,
+    /// v4: number of the sector's first strip; else 0.
+    pub first_strip: u32,
+    /// v5: 1 where the strip numbering runs against the coordinate; else 0.
+    pub flipped: u32,
+}
+
+// SAFETY: `repr(C)`, eight 4-byte numbers, size 32, alignment 16: no padding; numbers only.
+unsafe impl Plain for ClassRecord {}
 
 /// The tables. Where they do not fit `cluster`, `fits` is 0, and `boards`, `bounds`, `shares` and `ranges` are empty.
 #[repr(C)]

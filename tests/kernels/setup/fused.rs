@@ -8,11 +8,11 @@ use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::LANES_PER_BOARD;
-use ut_kernels::fused::gather::{GATHER_THREADS, GatherBanks, gather_blocks, gather_shared_bytes};
 use ut_kernels::fused::look_back::LookBack;
 use ut_kernels::fused::others::{FusedOthers, Left, others_shared_bytes};
 use ut_kernels::fused::{Fused, FusedInput, FusedOptions, FusedOutput, Room, Written, fused_shared_bytes};
 use ut_kernels::hit::HitArrays;
+use ut_kernels::ranked::gather::{GATHER_THREADS, GatherBanks, gather_blocks, gather_shared_bytes};
 use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::{Layout, Switches};
 

@@ -6,10 +6,10 @@
 
 use simt::Global;
 use ut_kernels::fused::FusedOptions;
-use ut_kernels::fused::gather::bank_words;
 use ut_kernels::fused::look_back::LookBack;
 use ut_kernels::fused::pipeline::{self, FusedBuffers, FusedSetup};
 use ut_kernels::hit::Output;
+use ut_kernels::ranked::gather::bank_words;
 use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;

@@ -5,8 +5,8 @@
 //! [`DeviceSequence`](super::DeviceSequence) lends.
 
 use simt::{Global, Plain};
-use ut_kernels::fused::gather::bank_words;
 use ut_kernels::hit::Output;
+use ut_kernels::ranked::gather::bank_words;
 use ut_kernels::ranked::pipeline::{self, RankedBuffers, RankedSetup};
 use ut_kernels::ranked::{COUNTERS, FlaggedGroup, HEAD_WORDS, RankedOptions, Record, TAKEN};
 use ut_kernels::switches::Switches;

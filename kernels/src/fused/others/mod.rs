@@ -33,11 +33,11 @@ use scattered::ScatteredHits;
 use shared::{MAX_WARPS, OthersShared};
 
 use super::look_back::{LIMIT, LookBack};
-use super::tables::LaneTables;
 use super::{FusedOptions, Written};
 use crate::allen::count_hits::copy_out;
 use crate::bank::headers::Headers;
 use crate::bank::layout::{Batch, FoundEvent};
+use crate::ranked::lane_tables::LaneTables;
 use crate::report::{Count as Report, N_COUNTS};
 use crate::status::{HITS_OVERFLOW, WRONG_VERSION};
 use crate::switches::Switches;

@@ -6,8 +6,8 @@
 
 use super::shared::{MAX_WARPS, OthersShared};
 use super::sort::warp_sort_in_place;
-use crate::fused::tables::{CLASS_WORDS, LaneTables};
 use crate::hit::{HitArrays, ordered};
+use crate::ranked::lane_tables::{CLASS_WORDS, LaneTables};
 use simt::{Block, FULL_MASK, GlobalMut, Scalar, WARP_SIZE};
 
 /// Groups that a warp takes at a time: in both groupings in use, two or three small ones fit in 32 lanes.

@@ -7,8 +7,8 @@ use super::lanes::{Found, Sink};
 use super::shared::OthersShared;
 use super::sort::{is_before, warp_sort_in_place};
 use crate::detector::BankVersion;
-use crate::fused::tables::LaneTables;
 use crate::hit::{HitArrays, Strip, ordered};
+use crate::ranked::lane_tables::LaneTables;
 use simt::{Block, FULL_MASK, Shared, WARP_SIZE};
 
 pub(super) struct ScatteredHits<'a> {

@@ -4,7 +4,7 @@ use super::repair::ROOM;
 use crate::bank::headers::{HeaderCounters, UtBanks, items_capacity};
 use crate::bank::layout::FoundEvent;
 use crate::detector::{BankVersion, LANES_PER_BOARD};
-use crate::fused::tables::LaneTables;
+use crate::ranked::lane_tables::LaneTables;
 use simt::primitives::block_size_binning::SizeBins;
 use simt::{Shared, SharedLayout};
 

@@ -8,7 +8,7 @@ use super::shared::{ClusterShared, PLACE_WORDS};
 use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut, v4, v5};
 use crate::detector::BankVersion;
-use crate::fused::gather::{BankWord, State};
+use crate::ranked::gather::{BankWord, State};
 use crate::ranked::tables::{BoardRecord, MAX_BOARDS, MAX_RANKS, REVERSED, RankedTables};
 use crate::switches::{Layout, Switches};
 use simt::{Block, Global, NonEmpty, Shared};

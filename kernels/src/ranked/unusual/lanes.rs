@@ -5,7 +5,7 @@ use crate::bank::headers::items_per_bank;
 use crate::bank::{v4, v5};
 use crate::clustering::{ClusterOptions, LaneClustering, NarrowSums, Step};
 use crate::detector::BankVersion;
-use crate::fused::tables::{LaneTables, REVERSED};
+use crate::ranked::lane_tables::{LaneTables, REVERSED};
 use crate::report::Count;
 use crate::switches::Switches;
 use simt::primitives::block_opportunistic_loop::ItemLoop;

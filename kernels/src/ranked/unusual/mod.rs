@@ -28,7 +28,7 @@ use super::{HEAD_LENGTHS, HEAD_REPORT, HEAD_WORDS, PARTS, RankedOptions, Record,
 use crate::allen::count_hits::copy_out;
 use crate::bank::headers::{Headers, clear};
 use crate::bank::layout::{Batch, FoundEvent};
-use crate::fused::tables::LaneTables;
+use crate::ranked::lane_tables::LaneTables;
 use crate::switches::Switches;
 use simt::primitives::block_scan::block_exclusive;
 use simt::{Block, GlobalMut, Kernel, Shared};

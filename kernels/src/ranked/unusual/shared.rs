@@ -3,8 +3,8 @@
 use crate::bank::headers::{HeaderCounters, UtBanks, items_capacity};
 use crate::bank::layout::FoundEvent;
 use crate::detector::{BankVersion, LANES_PER_BOARD};
-use crate::fused::tables::LaneTables;
 use crate::ranked::PARTS;
+use crate::ranked::lane_tables::LaneTables;
 use simt::primitives::block_size_binning::SizeBins;
 use simt::{Shared, SharedLayout};
 

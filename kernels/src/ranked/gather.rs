@@ -11,7 +11,7 @@
 //!
 //! Launch: [`gather_blocks`] blocks of [`GATHER_THREADS`] threads, [`gather_shared_bytes`] of shared memory.
 
-use super::hit_tables::MAX_BOARDS;
+use super::tables::MAX_BOARDS;
 use crate::bank::layout::Batch;
 use crate::bank::{board_of, is_ut};
 use crate::switches::Switches;

@@ -1,4 +1,4 @@
-//! Turns a list of events, in any order and with repetitions, into the mask that [`fused`](super::Fused) reads.
+//! Turns a list of events, in any order and with repetitions, into a mask.
 //!
 //! ```text
 //! list  5 0 2 7      mask  0b1010_0101      (bit e: event e)
