@@ -50,6 +50,10 @@
 // Bytes of a hit: seven numbers of four.
 #define UT_HIT_BYTES 28
 
+// In `UtCudaResult.trouble` of ut_cuda_count: fragments of the batch overlap, as no reader makes them, so that it has more
+// strips than the work space has room for. Some events have no hits: do not write them, and decode the batch on the CPU.
+#define UT_CUDA_TOO_MANY_STRIPS 1
+
 // In `UtCudaResult.trouble` of ut_cuda_write: `n_hits` exceeds `max_hits`. Events that did not fit are not written.
 #define UT_CUDA_NO_ROOM 2
 
@@ -190,7 +194,8 @@ typedef struct {
 typedef struct {
   // Number of hits of the batch.
   uint32_t n_hits;
-  // 0, or the sum of UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, for this call.
+  // 0, or the sum of UT_CUDA_TOO_MANY_STRIPS, UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, for this
+  // call.
   uint32_t trouble;
 } UtCudaResult;
 

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ut_decoding::decoder::cuda::{
-    CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork,
-    WRONG_VERSION,
+    CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits,
+    SequenceWork, WRONG_VERSION,
 };
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::{BankVersion, DecodeError, Layout};
@@ -17,6 +17,9 @@ use crate::memory::{SizedStruct, check_place, read_struct, reference};
 use crate::status::{Failure, UT_CAPACITY, UT_NO_DEVICE, UtStatus, guarded};
 use crate::tables::UtTables;
 
+/// In `UtCudaResult.trouble` of ut_cuda_count: fragments of the batch overlap, as no reader makes them, so that it has more
+/// strips than the work space has room for. Some events have no hits: do not write them, and decode the batch on the CPU.
+pub const UT_CUDA_TOO_MANY_STRIPS: u32 = 1;
 /// In `UtCudaResult.trouble` of ut_cuda_write: `n_hits` exceeds `max_hits`. Events that did not fit are not written.
 pub const UT_CUDA_NO_ROOM: u32 = 2;
 /// In `UtCudaResult.trouble` of ut_cuda_count: `selected` lists events that the batch does not have. They are left out.
@@ -25,6 +28,7 @@ pub const UT_CUDA_NO_SUCH_EVENT: u32 = 4;
 /// In `UtCudaResult.trouble` of ut_cuda_write: banks have another version than the tables, and no hits, by `versions`.
 pub const UT_CUDA_WRONG_VERSION: u32 = 8;
 
+const _: () = assert!(UT_CUDA_TOO_MANY_STRIPS == STRIPS_OVERFLOW);
 const _: () = assert!(UT_CUDA_NO_ROOM == HITS_OVERFLOW && UT_CUDA_NO_SUCH_EVENT == NO_SUCH_EVENT);
 const _: () = assert!(UT_CUDA_WRONG_VERSION == WRONG_VERSION);
 
@@ -40,7 +44,8 @@ pub struct UtCuda {
 pub struct UtCudaResult {
     /// Number of hits of the batch.
     pub n_hits: u32,
-    /// 0, or the sum of UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, for this call.
+    /// 0, or the sum of UT_CUDA_TOO_MANY_STRIPS, UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, for this
+    /// call.
     pub trouble: u32,
 }
 

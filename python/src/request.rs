@@ -232,7 +232,7 @@ impl Request {
             backend,
             n_workers: threads(backend, self.threads)?,
             hits: (bytes / BYTES_OF_HIT).min(most_events.saturating_mul(HITS_OF_EVENT)).min(MOST_HITS) as usize,
-            batch: self.batch.unwrap_or(if is_device { LARGE_BATCH_SIZE } else { BATCH_SIZE }),
+            batch: self.batch.unwrap_or(if is_device { backend.batch() } else { BATCH_SIZE }),
             check: self.checksum,
             keep_going: self.keep_going,
             select: select.window(self.skip, self.limit),

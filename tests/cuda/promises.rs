@@ -1,14 +1,19 @@
-//! Promises of the sources that need a GPU, a test each: Allen's merge request on the mock driver, whose kernels run on the
-//! interpreter of PTX. The others of the merge request are in `tests/kernels/promises.rs`.
+//! Promises of the sources that need a GPU, a test each: Allen's merge request, and ALICE's grids (`l3`), on the mock driver,
+//! whose kernels run on the interpreter of PTX. The others of the merge request are in `tests/kernels/promises.rs`.
 
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use ut_decoding::Grouping;
-use ut_decoding::decoder::Pipeline;
+use ut_decoding::bench::tunable;
+use ut_decoding::decoder::cuda::{CudaDevice, Device};
+use ut_decoding::decoder::occupancy::Multiprocessors;
+use ut_decoding::decoder::plan::{DeviceTables, Plan};
+use ut_decoding::decoder::ptx::Kernel;
+use ut_decoding::decoder::{Parameters, Pipeline};
 use ut_decoding::detector::BankVersion;
+use ut_decoding::{Backend, Grouping};
 
-use crate::fake_driver::{FakeDriver, on_the_fakes, tool as run};
+use crate::fake_driver::{FakeDriver, on_the_fakes, tool as run, well_on_the_fake};
 use crate::measuring::{json, median, small};
 use crate::sequence::{SEEDS, check_all};
 use crate::suite::events::{allen_batch, mep_batch};
@@ -126,4 +131,50 @@ fn a10_a_sweep_measures_launch_parameters_and_skips_what_the_gpu_cannot_run() {
     let output = FakeDriver::new().run_tool(&broken, &line("broken", axes));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && said.contains("other bits than the reference"), "{said}");
+}
+
+/// Launch parameters of [`l3`](l3_our_kernels_are_swept_over_blocks_of_warps_and_grids_of_multiprocessors).
+const BLOCK_AND_GRID: [&str; 2] = ["ranked.sort_block_x", "ranked.sort_grid"];
+
+/// "A grid over (block, grid): blocks in multiples of the warp, grids in multiples of the multiprocessors or depending on the
+/// data, for our own kernels too": the sort of groups on the mock driver, which has two multiprocessors.
+#[test]
+fn l3_our_kernels_are_swept_over_blocks_of_warps_and_grids_of_multiprocessors() {
+    let (folder, path) = small(5);
+    let to = folder.path().join("result");
+    let [block, grid] = BLOCK_AND_GRID;
+    let axes = format!("--axis {block}=32,96,256 --axis {grid}=1,2,0");
+    let line = format!("sweep {path}/events.mdf --backend cuda --rounds 1 --output {} {axes}", to.display());
+    run(0, &[], &format!("{line} --set batch=5 --set streams=1 --set pipeline=ranked"));
+    // The bits of each point were compared with the reference's before it was timed.
+    let report: Value = serde_json::from_slice(&std::fs::read(to.join("sweep.json")).unwrap()).unwrap();
+    let points = report["points"].as_array().unwrap();
+    assert!(points.len() == 9 && points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");
+
+    let space = tunable::space((Backend::Cuda, Pipeline::Ranked), 1).unwrap();
+    assert!(BLOCK_AND_GRID.iter().all(|name| space.names().contains(&(*name).to_owned())), "{:?}", space.names());
+    well_on_the_fake(&[], || {
+        let device = CudaDevice::new(0, 0).unwrap().multiprocessors();
+        assert_eq!(device.number, 2);
+        for (blocks, threads) in [(1, 32), (3, 96), (64, 256)] {
+            let shape = sort_shape(device, blocks, threads, 1000);
+            assert_eq!((shape.grid, shape.block), (2 * blocks, (threads, 1)));
+        }
+        // By default all slots are filled, and no event gets more than a block.
+        assert_eq!(sort_shape(device, 0, 256, 1000).grid, 2 * 8);
+        assert_eq!(sort_shape(device, 0, 256, 5).grid, 5);
+    });
+}
+
+/// Shape of the sort's launch for a batch.
+fn sort_shape(
+    device: Multiprocessors,
+    blocks: u32,
+    threads: u32,
+    n_events: usize,
+) -> ut_decoding::decoder::plan::Shape {
+    let tables = DeviceTables::new("cuda", &detector(BankVersion::V5, Grouping::YRows)).unwrap();
+    let set = format!("{}={threads},{}={blocks}", BLOCK_AND_GRID[0], BLOCK_AND_GRID[1]);
+    let parameters = Parameters::default().with(Backend::Cuda, &set).unwrap();
+    Plan::new(&tables, parameters, n_events, device).shape(Kernel::SortGroups)
 }

@@ -3,7 +3,7 @@
 use cudarc::driver::{result, sys};
 use ut_decoding::decoder::cuda::{
     CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT,
-    Rows, SequenceHits, SequenceWork,
+    Rows, STRIPS_OVERFLOW, SequenceHits, SequenceWork,
 };
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
@@ -17,7 +17,7 @@ use crate::interop::{Caller, send};
 use crate::suite::allocations::{ALLOCATIONS, Counting};
 use crate::suite::backends::decode;
 use crate::suite::events::{allen_batch, changed, mep_batch};
-use crate::{detector, events};
+use crate::{detector, events, overlapping};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -298,5 +298,8 @@ fn what_does_not_fit_is_said_and_not_written() {
         assert_eq!(staged.result(&flight), (n, HITS_OVERFLOW));
         staged.write(&mut flight, n);
         staged.check(&flight, batch.view(), n);
+        // More strips than bytes.
+        let flight = staged.count(&overlapping().view());
+        assert_eq!(staged.result(&flight).1, STRIPS_OVERFLOW);
     });
 }

@@ -2,7 +2,7 @@
 
 use ut_data::detector::DetectorTables;
 use ut_decoders::cuda::Facts;
-use ut_decoders::occupancy::{Architecture, Launch, Occupancy};
+use ut_decoders::occupancy::{Architecture, Launch, Multiprocessors, Occupancy};
 use ut_decoders::parameters::Parameters;
 use ut_decoders::plan::{DeviceTables, Plan};
 use ut_decoders::ptx::{Kernel, KernelUse, Resources};
@@ -53,7 +53,7 @@ impl Chip {
     /// variant that was not compiled.
     pub fn filled(&self, variant: &str, launch: Parameters, tables: &DetectorTables) -> Vec<Filled> {
         let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
-        let plan = Plan::new(&tables, launch, 1);
+        let plan = Plan::new(&tables, launch, 1, Multiprocessors { number: 1, each: self.architecture });
         let of = |kernel: Kernel| {
             let entry = kernel.entry(variant);
             let usage = self.kernels.iter().find(|of| of.kernel == entry)?;

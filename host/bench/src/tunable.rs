@@ -31,9 +31,12 @@ const TRUSTED_CPU_STEP: u8 = 2;
 /// Number of combinations above which only candidates near the defaults are tried.
 const MOST_COMBINATIONS: usize = 10_000;
 
-/// Events of a batch that are tried on a GPU.
-const GPU_BATCHES: [i64; 3] = [256, 1024, 4096];
 const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
+
+/// Events of a batch that are tried on a GPU, with the default.
+fn gpu_batches() -> BTreeSet<i64> {
+    [256, 1024, 4096, Backend::Cuda.batch() as i64].into()
+}
 
 /// A decoder: a backend, and the kernels of one that runs kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
                 builder.ints(name, std::iter::once(0).chain(fewer))
             }
             ("batch", Backend::Cpu) => builder.powers_of_two(name, 32, 4096),
-            ("batch", Backend::Cuda) => builder.ints(name, GPU_BATCHES),
+            ("batch", Backend::Cuda) => builder.ints(name, gpu_batches()),
             ("batch", _) => builder.ints(name, [i64::from(parameter.default)]),
             ("streams", _) => builder.ints(name, GPU_STREAMS),
             // The pipeline itself is given.

@@ -8,9 +8,10 @@ use ut_decoders::{Backend, Pipeline};
 /// Most configurations for an on-line tuner; with more it varies the parameters of one kernel at a time.
 const MOST_CHOICES: usize = 500;
 
-/// Default values: on the CPU a decoder a core, else one decoder, on a GPU with some streams.
+/// Default values: on the CPU a decoder a core, else one decoder, on a GPU with some streams and batches that fill it.
 pub fn base(backend: Backend) -> Parameters {
-    Parameters::default().with_threads(usize::from(backend != Backend::Cpu))
+    let one = Parameters::default().with_threads(usize::from(backend != Backend::Cpu));
+    one.with_batches(backend.batch(), one.layout())
 }
 
 /// Parameters that a tuner varies, in its order, and the values of all others.
@@ -131,12 +132,15 @@ fn value(parameter: &Parameter, number: u32) -> Value {
     word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
 }
 
-/// Returns true unless a parameter belongs to the other pipeline. The fused pipeline's begin with its name; all other
-/// kernels' are Allen's.
+/// Returns true unless a parameter belongs to another pipeline. The fused and the ranked pipeline's begin with its name; all
+/// other kernels' are Allen's.
 pub(super) fn runs(parameter: &Parameter, pipeline: Pipeline) -> bool {
-    let of_kernels = ["cpu.", "cuda."].iter().all(|place| !parameter.name.starts_with(place));
-    !(of_kernels && parameter.name.contains('.'))
-        || parameter.name.starts_with("fused.") == (pipeline == Pipeline::Fused)
+    match parameter.name.split_once('.') {
+        None | Some(("cpu" | "cuda", _)) => true,
+        Some(("fused", _)) => pipeline == Pipeline::Fused,
+        Some(("ranked", _)) => pipeline == Pipeline::Ranked,
+        Some(_) => pipeline == Pipeline::Allen,
+    }
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use super::cpu::{CpuDecoder, memory_of_threads};
 #[cfg(feature = "cuda")]
-use super::cuda::{CudaConfig, CudaDecoder, choose};
+use super::cuda::{CudaConfig, CudaDecoder, choose, events_at_once};
 #[cfg(feature = "emulated")]
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::parameters::{Parameters, cores};
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
 use ut_data::detector::DetectorTables;
-use ut_data::job::CHUNK_MEMORY;
+use ut_data::job::{CHUNK_MEMORY, LARGE_BATCH_SIZE};
 use ut_data::{memory, named};
 
 /// Implementation of the decoding.
@@ -47,6 +47,16 @@ impl Backend {
     /// Returns true if the backend runs device kernels, and so has launch parameters.
     pub const fn runs_kernels(self) -> bool {
         matches!(self, Self::Emulated | Self::Cuda)
+    }
+
+    /// Returns the default number of events in a batch of a device, or of a measurement: 256; on a GPU four times as many
+    /// as the first one clusters at once, if that is more.
+    pub fn batch(self) -> usize {
+        match self {
+            #[cfg(feature = "cuda")]
+            Self::Cuda => (4 * events_at_once(0).unwrap_or(0) as usize).clamp(LARGE_BATCH_SIZE, 1 << 20),
+            _ => LARGE_BATCH_SIZE,
+        }
     }
 
     /// Makes a decoder of this backend with the default parameters.

@@ -89,6 +89,27 @@ impl Architecture {
     }
 }
 
+/// Multiprocessors of a device, by which the default grids are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Multiprocessors {
+    /// Their number.
+    pub number: u32,
+    /// Limits of each.
+    pub each: Architecture,
+}
+
+impl Multiprocessors {
+    /// Returns the blocks of a grid with `each` blocks per multiprocessor. 0: as many blocks of `threads` threads as a
+    /// multiprocessor has warp and block slots for.
+    pub const fn grid(self, each: u32, threads: u32) -> u32 {
+        let by_warps = self.each.warps / threads.div_ceil(WARP);
+        let slots = if by_warps < self.each.blocks { by_warps } else { self.each.blocks };
+        let each = if each == 0 { slots } else { each };
+        let grid = self.number.saturating_mul(each);
+        if grid == 0 { 1 } else { grid }
+    }
+}
+
 /// Resources that a launch asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -186,6 +207,16 @@ mod tests {
                 .map(|name| Architecture::named(name).expect("it is known").occupancy(launch).blocks);
             assert_eq!(blocks, expected, "{launch:?}");
         }
+    }
+
+    #[test]
+    fn a_grid_is_a_multiple_of_the_multiprocessors_and_by_default_fills_their_slots() {
+        let device = |name, number| Multiprocessors { number, each: Architecture::named(name).unwrap() };
+        let h200 = device("sm_90", 132);
+        assert_eq!((h200.grid(0, 256), h200.grid(0, 32), h200.grid(3, 256)), (132 * 8, 132 * 32, 132 * 3));
+        let a5000 = device("sm_86", 64);
+        assert_eq!((a5000.grid(0, 256), a5000.grid(0, 64), a5000.grid(64, 64)), (64 * 6, 64 * 16, 64 * 64));
+        assert_eq!((device("sm_75", 0).grid(1, 32), device("sm_75", u32::MAX).grid(2, 32)), (1, u32::MAX));
     }
 
     #[test]

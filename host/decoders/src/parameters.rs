@@ -4,6 +4,7 @@
 
 use simt::WARP_SIZE;
 use ut_kernels::fused::{MAX_STRIPS, MIN_STRIPS, Room};
+use ut_kernels::ranked::sort_groups::MAX_WARPS;
 
 use super::cpu::Simd;
 use super::{Backend, Pipeline};
@@ -28,6 +29,9 @@ pub struct Parameter {
     /// Values worth trying.
     pub candidates: &'static [u32],
 }
+
+/// Most threads of a block of `sort_groups`, which has shared memory for so many warps.
+const MAX_SORT_THREADS: u32 = MAX_WARPS * WARP_SIZE;
 
 const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
 
@@ -72,6 +76,14 @@ parameters! {
         "strips of an event that shared memory has room for; one with more is read a second time, in tiles";
     count_first "fused.count_first", 0, 1, 1, 0, &[0, 1],
         "1: a launch before counts the hits of each event; 0: events look back at those before them";
+    pub sort_groups_block_x "ranked.sort_block_x", WARP_SIZE, MAX_SORT_THREADS, WARP_SIZE, MAX_SORT_THREADS, &[64, 128, 256],
+        "threads of a block that sorts groups in which lanes overlap";
+    pub sort_groups_grid "ranked.sort_grid", 0, 64, 1, 0, &[0, 2, 4, 8],
+        "its blocks for each multiprocessor; 0: as many as have a place there";
+    pub unusual_grid "ranked.unusual_grid", 0, 64, 1, 0, &[0, 1, 4],
+        "blocks for each multiprocessor that decode unusual events; 0: as many as have a place there";
+    pub make_hits_grid "ranked.make_hits_grid", 0, 64, 1, 0, &[0, 2, 4, 8, 16],
+        "blocks for each multiprocessor that make hits of records; 0: as many as have a place there";
     // Of a GPU.
     pub registers "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 56, 64],
         "registers that the driver's compiler may give a thread of all kernels but fused_others; 0: as many as it likes";

@@ -9,12 +9,14 @@ use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::{BankVersion, Lane, SectorConstants, Slot};
 use ut_kernels::fused::pipeline::FusedShapes;
+use ut_kernels::ptx::MAX_REGISTERS;
 use ut_kernels::ranked;
 use ut_kernels::ranked::gather::{GATHER_THREADS, gather_blocks};
 use ut_kernels::ranked::pipeline::RankedShapes;
 use ut_kernels::ranked::select::{SELECT_THREADS, select_blocks};
 use ut_kernels::tables::Tables;
 
+use super::occupancy::{Launch, Multiprocessors};
 use super::parameters::Parameters;
 use super::placer::{InPlace, Placer};
 use super::ptx::Kernel;
@@ -189,6 +191,13 @@ const OTHERS_BLOCKS: u32 = 1024;
 /// Most threads of such a block: the kernel has too many registers for the largest.
 pub(super) const OTHERS_THREADS: u32 = 256;
 
+/// Returns the number of events that a device clusters at once.
+pub fn events_at_once(device: Multiprocessors) -> u32 {
+    let registers = MAX_REGISTERS.iter().find(|(entry, _)| *entry == "cluster__").map_or(0, |&(_, most)| most);
+    let launch = Launch { threads: ranked::THREADS, registers, shared: ranked::cluster::cluster_shared_bytes() };
+    device.number.saturating_mul(device.each.occupancy(launch).blocks)
+}
+
 /// Launches and buffer sizes of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -202,11 +211,12 @@ pub struct Plan {
     n_boards: u32,
     n_groups: u32,
     params: Parameters,
+    device: Multiprocessors,
 }
 
 impl Plan {
-    /// Plans a batch of `n_events` that [`DeviceTables::check_size`] let pass.
-    pub fn new(tables: &DeviceTables, params: Parameters, n_events: usize) -> Self {
+    /// Plans a batch of `n_events`, which [`DeviceTables::check_size`] let pass, for a device with these multiprocessors.
+    pub fn new(tables: &DeviceTables, params: Parameters, n_events: usize, device: Multiprocessors) -> Self {
         let (version, n_boards, n_groups) = (tables.version, tables.n_boards(), tables.n_groups);
         Self {
             events: n_events as u32,
@@ -216,6 +226,7 @@ impl Plan {
             n_boards,
             n_groups,
             params,
+            device,
         }
     }
 
@@ -251,14 +262,19 @@ impl Plan {
                     if params.fused_block_x() < OTHERS_THREADS { params.fused_block_x() } else { OTHERS_THREADS };
                 (blocks, (threads, 1))
             }
-            Kernel::Cluster | Kernel::MakeHits => (self.events, (ranked::THREADS, 1)),
-            Kernel::ClusterUnusual | Kernel::SortGroups => {
-                let blocks = if self.events < OTHERS_BLOCKS { self.events } else { OTHERS_BLOCKS };
-                (blocks, (OTHERS_THREADS, 1))
-            }
+            Kernel::Cluster => (self.events, (ranked::THREADS, 1)),
+            Kernel::ClusterUnusual => self.sharing(params.unusual_grid(), OTHERS_THREADS),
+            Kernel::SortGroups => self.sharing(params.sort_groups_grid(), params.sort_groups_block_x()),
+            Kernel::MakeHits => self.sharing(params.make_hits_grid(), ranked::THREADS),
             Kernel::Scan => (self.event_tiles(), (params.scan_block_x(), 1)),
         };
         self.shape_of(kernel, grid, block)
+    }
+
+    /// Grid and block of a kernel whose blocks share the events, `each` of them on a multiprocessor.
+    const fn sharing(&self, each: u32, threads: u32) -> (u32, (u32, u32)) {
+        let grid = self.device.grid(each, threads);
+        (if self.events < grid { self.events } else { grid }, (threads, 1))
     }
 
     /// Returns true if a counting launch precedes the fused kernel.

@@ -220,7 +220,7 @@ pub struct ParameterArgs {
 impl ParameterArgs {
     /// Returns the set parameters over the defaults, a decoder a core; ends the program on wrong values.
     pub fn parameters(&self) -> Parameters {
-        let base = Parameters::default().with_decoders(n_threads(self.backend, config::threads()));
+        let base = ut_bench::base(self.backend).with_decoders(n_threads(self.backend, config::threads()));
         base.with(self.backend, &self.set.join(",")).unwrap_or_else(|error| usage(&format!("--set {error}")))
     }
 }

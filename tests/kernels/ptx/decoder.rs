@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use ptx_machine::{Counts, Launch, Memory, Program, copied};
 use ut_decoding::decoder::cuda::{Argument, CudaConfig, Device, DeviceDecoder, Rows};
+use ut_decoding::decoder::occupancy::{Architecture, Multiprocessors};
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
 use ut_decoding::{DecodeError, DecodeOptions, DetectorTables};
 
-/// The machine as a device. Whatever is put on a stream is done at once.
+/// The machine as a device, as large as an H200. Whatever is put on a stream is done at once.
 #[derive(Default)]
 pub struct Machine {
     memory: Memory,
@@ -58,6 +59,10 @@ unsafe impl Device for Machine {
 
     fn begin(&mut self) -> Result<(), DecodeError> {
         Ok(())
+    }
+
+    fn multiprocessors(&self) -> Multiprocessors {
+        Multiprocessors { number: 132, each: Architecture::named("sm_90").expect("it is known") }
     }
 
     fn stream(&mut self) -> Result<(), DecodeError> {

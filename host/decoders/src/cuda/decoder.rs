@@ -240,7 +240,7 @@ impl<D: Device> DeviceDecoder<D> {
     /// Plans the launches of a batch; `None` if it has no event.
     fn plan(&self, n_events: usize, raw_bytes: usize, most_words: usize) -> Result<Option<Plan>, DecodeError> {
         self.tables().check_size(self.name, n_events, raw_bytes, most_words)?;
-        Ok((n_events > 0).then(|| Plan::new(self.tables(), self.setup.params, n_events)))
+        Ok((n_events > 0).then(|| Plan::new(self.tables(), self.setup.params, n_events, self.device.multiprocessors())))
     }
 
     fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
+use crate::occupancy::Multiprocessors;
 use crate::plan::Shape;
 use crate::ptx::{Kernel, Unit};
 use ut_data::DecodeError;
@@ -94,6 +95,9 @@ pub unsafe trait Device: Send {
 
     /// Prepares for calls from this thread.
     fn begin(&mut self) -> Result<(), DecodeError>;
+
+    /// Returns the device's multiprocessors.
+    fn multiprocessors(&self) -> Multiprocessors;
 
     /// Creates a stream.
     fn stream(&mut self) -> Result<Self::Stream, DecodeError>;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use simt::WARP_SIZE;
 
 use super::device::{Argument, Device, MAX_ARGUMENTS, Rows};
-use super::driver::{self, ANY_CARVE_OUT, Attributes, CallError, Context, CudaEvent, CudaHost, CudaMemory};
+use super::driver::{self, ANY_CARVE_OUT, CallError, Context, CudaEvent, CudaHost, CudaMemory};
 use super::driver::{CudaStream, Function, Handle};
 use super::start::{Gpu, StartError, choose};
-use crate::occupancy::{Architecture, Launch};
+use crate::occupancy::{Architecture, Launch, Multiprocessors};
 use crate::parameters::CarveOut;
-use crate::plan::Shape;
+use crate::plan::{self, Shape};
 use crate::ptx::{Kernel, Unit};
 use ut_data::DecodeError;
 
@@ -21,8 +21,7 @@ pub struct CudaDevice {
     /// Most registers of a thread that the driver's compiler may use; 0: no limit.
     registers: u32,
     carve_out: CarveOut,
-    /// Limits of a multiprocessor, where the driver tells them.
-    multiprocessor: Option<Architecture>,
+    multiprocessors: Multiprocessors,
     functions: Vec<Known>,
     timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
     context: Arc<Context>,
@@ -45,12 +44,8 @@ impl CudaDevice {
     }
 
     pub(super) fn with(gpu: Gpu, context: Arc<Context>, registers: u32) -> Result<Self, DecodeError> {
-        let Attributes { threads, blocks, shared, .. } = driver::describe(gpu.ordinal)?;
-        let multiprocessor = (|| {
-            Some(Architecture { name: "this GPU", warps: threads? / WARP_SIZE, blocks: blocks?, shared: shared? })
-        })();
-        let carve_out = CarveOut::default();
-        Ok(Self { gpu, registers, carve_out, multiprocessor, functions: Vec::new(), timed: None, context })
+        let (multiprocessors, carve_out) = (multiprocessors(gpu.ordinal)?, CarveOut::default());
+        Ok(Self { gpu, registers, carve_out, multiprocessors, functions: Vec::new(), timed: None, context })
     }
 
     /// Sets how the fused kernel's memory is divided, before a decoder has the device.
@@ -133,18 +128,44 @@ impl CudaDevice {
         Ok(function.handle)
     }
 
-    /// Carve-out to ask for: it matters only to the fused kernel, which keeps enough in shared memory.
+    /// Carve-out to ask for: it matters only to kernels that keep enough in shared memory.
     fn carve_out(&self, kernel: Kernel, function: &Function, shape: Shape) -> i32 {
-        match (self.carve_out, self.multiprocessor) {
-            (CarveOut::Percent(percent), _) if kernel == Kernel::Fused => i32::from(percent),
-            (CarveOut::Needed, Some(multiprocessor)) if kernel == Kernel::Fused => multiprocessor.carve_out(Launch {
-                threads: shape.block.0 * shape.block.1,
-                registers: function.registers,
-                shared: function.static_shared + shape.shared_bytes,
-            }) as i32,
-            _ => ANY_CARVE_OUT,
+        if !matches!(kernel, Kernel::Fused | Kernel::Cluster | Kernel::SortGroups) {
+            return ANY_CARVE_OUT;
+        }
+        let launch = Launch {
+            threads: shape.block.0 * shape.block.1,
+            registers: function.registers,
+            shared: function.static_shared + shape.shared_bytes,
+        };
+        match self.carve_out {
+            CarveOut::Percent(percent) => i32::from(percent),
+            CarveOut::Needed => self.multiprocessors.each.carve_out(launch) as i32,
+            CarveOut::Unset => ANY_CARVE_OUT,
         }
     }
+}
+
+/// Asks for the multiprocessors of a GPU. What the driver does not tell is taken from the newest architecture that is not
+/// newer.
+fn multiprocessors(ordinal: usize) -> Result<Multiprocessors, CallError> {
+    let found = driver::describe(ordinal)?;
+    let (major, minor) = found.capability;
+    let known = Architecture::newest_up_to(u32::try_from(10 * major + minor).unwrap_or(0));
+    let Architecture { warps, blocks, shared, .. } = known.unwrap_or(Architecture::ALL[0]);
+    let each = Architecture {
+        name: "this GPU",
+        warps: found.threads.map_or(warps, |threads| threads / WARP_SIZE),
+        blocks: found.blocks.unwrap_or(blocks),
+        shared: found.shared.unwrap_or(shared),
+    };
+    Ok(Multiprocessors { number: u32::try_from(found.multiprocessors).unwrap_or(1), each })
+}
+
+/// Returns the number of events that GPU `ordinal` clusters at once: a block each.
+pub fn events_at_once(ordinal: usize) -> Result<u32, StartError> {
+    choose(ordinal)?;
+    Ok(plan::events_at_once(multiprocessors(ordinal)?))
 }
 
 // SAFETY:
@@ -160,6 +181,10 @@ unsafe impl Device for CudaDevice {
 
     fn begin(&mut self) -> Result<(), DecodeError> {
         Ok(self.context.make_current()?)
+    }
+
+    fn multiprocessors(&self) -> Multiprocessors {
+        self.multiprocessors
     }
 
     fn stream(&mut self) -> Result<CudaStream, DecodeError> {

@@ -42,7 +42,7 @@ pub use decoder::{CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
 pub use driver::{CudaHost, CudaMemory, CudaStream};
 pub use facts::Facts;
-pub use gpu::CudaDevice;
+pub use gpu::{CudaDevice, events_at_once};
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use sequence::{

@@ -200,7 +200,8 @@ impl<D: Device> DeviceSequence<D> {
     pub(super) fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
         let tables = &self.setup.tables.host;
         tables.check_size("cuda", batch.n_events, batch.raw.1, batch.most_words())?;
-        Ok((batch.n_events > 0).then(|| Plan::new(tables, self.setup.params, batch.n_events)))
+        Ok((batch.n_events > 0)
+            .then(|| Plan::new(tables, self.setup.params, batch.n_events, self.device.multiprocessors())))
     }
 
     /// Puts the work on the stream; waits for the stream if that fails partway.

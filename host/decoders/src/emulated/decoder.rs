@@ -20,6 +20,7 @@ use ut_kernels::switches::Switches;
 use super::failure;
 use super::launcher::{ExecutorLauncher, HostBuffer};
 use crate::Pipeline;
+use crate::occupancy::{Architecture, Multiprocessors};
 use crate::parameters::Parameters;
 use crate::placer::{InPlace, Placer};
 use crate::plan::{
@@ -88,6 +89,9 @@ impl EmulatedConfig {
     }
 }
 
+/// Multiprocessors that the executor stands for: a small GPU, so that blocks take several events in turn.
+const DEVICE: Multiprocessors = Multiprocessors { number: 2, each: Architecture::ALL[0] };
+
 /// Decodes with the device kernels on the CPU, and checks them.
 #[derive(Debug)]
 pub struct EmulatedDecoder {
@@ -134,7 +138,7 @@ impl EmulatedDecoder {
 
     /// Launches all kernels for a batch of at least one event. `report` has `N_COUNTS` words an event.
     fn run(&mut self, batch: &BatchView<'_>, hits: &mut UtHitsMut<'_>, report: &mut [u32]) -> Result<(), DecodeError> {
-        let plan = Plan::new(&self.detector, self.params, batch.n_events);
+        let plan = Plan::new(&self.detector, self.params, batch.n_events, DEVICE);
         let mut status_word = [0];
         let mut output: Output<ExecutorLauncher<'_>> = Output {
             hits: HitBuffers {

@@ -107,8 +107,10 @@ impl KernelUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::occupancy::Multiprocessors;
     use crate::parameters::Parameters;
-    use crate::plan::OTHERS_THREADS;
+    use crate::plan::{DeviceTables, OTHERS_THREADS, Plan, events_at_once};
+    use ut_data::detector::{DetectorTables, Grouping};
 
     #[test]
     fn every_kernel_of_every_module_has_figures_on_every_architecture() {
@@ -136,6 +138,34 @@ mod tests {
         let spills = |of: &&KernelUse| of.stack + of.spill_stores + of.spill_loads > 0;
         let dirty: Vec<_> = kernels.iter().filter(|of| spills(of) && !few(of)).collect();
         assert!(dirty.is_empty(), "{dirty:#?}");
+    }
+
+    /// Limits of compute capability 12.0, for which there are no figures: the driver compiles for it as for sm_100.
+    const SM_120: Architecture = Architecture { name: "sm_120", warps: 48, blocks: 24, shared: 100 << 10 };
+
+    #[test]
+    fn the_ranked_kernels_fill_the_multiprocessors_of_every_architecture() {
+        let committed = Resources::committed().unwrap();
+        for (each, most) in Architecture::ALL.into_iter().chain([SM_120]).zip([4, 6, 6, 6, 6, 6, 6]) {
+            let arch = if each == SM_120 { "sm_100" } else { each.name };
+            let device = Multiprocessors { number: 1, each };
+            assert_eq!(events_at_once(device), most, "{}", each.name);
+            for unit in Unit::RANKED {
+                let tables = DetectorTables::synthetic(unit.version, Grouping::UniqueX);
+                let plan =
+                    Plan::new(&DeviceTables::new("cuda", &tables).unwrap(), Parameters::default(), 1 << 16, device);
+                let blocks = |kernel: Kernel| {
+                    let (of, shape) = (committed.of(kernel, unit.name, arch).unwrap(), plan.shape(kernel));
+                    let (threads, registers) = (shape.block.0, of.registers);
+                    each.occupancy(Launch { threads, registers, shared: of.shared + shape.shared_bytes }).blocks
+                };
+                // (Blocks of 256 threads: four fill the slots of sm_75.)
+                assert_eq!(blocks(Kernel::Cluster), most, "{} on {}", unit.name, each.name);
+                assert!(blocks(Kernel::MakeHits) >= most.min(5), "{} on {}", unit.name, each.name);
+                assert!(blocks(Kernel::ClusterUnusual) >= 2, "{} on {}", unit.name, each.name);
+                assert!(blocks(Kernel::SortGroups) >= 2, "{} on {}", unit.name, each.name);
+            }
+        }
     }
 
     #[test]

@@ -202,8 +202,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let outputs = planned.map(|(wanted, plan)| Outputs::begin(wanted, plan, Arc::clone(&story))).transpose()?;
     let table = args.event_table.as_ref().map(|path| EventTable::create(path, &files)).transpose()?;
     let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
-    let is_large = is_device || format == Some(HitFormat::Parquet);
-    let batch = batch.unwrap_or(if is_large { LARGE_BATCH_SIZE } else { BATCH_SIZE });
+    let batch = batch.unwrap_or_else(|| match format {
+        // A batch is a row group: the same from every backend.
+        Some(HitFormat::Parquet) => LARGE_BATCH_SIZE,
+        _ if is_device => backend.batch(),
+        _ => BATCH_SIZE,
+    });
     let by_file = outputs.as_ref().is_some_and(Outputs::by_file);
     let job = Job {
         parts: files.iter().map(InputPart::file).collect(),

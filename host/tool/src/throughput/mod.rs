@@ -42,7 +42,8 @@ pub struct Args {
     /// Measure for this time, in seconds; 0: two single passes, which show only that it works.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
-    /// Events of a batch, or several sizes that are measured in turn [default: as tuned, else 256].
+    /// Events of a batch, or several sizes that are measured in turn [default: as tuned, else
+    /// 256, on a GPU four times as many as it clusters at once, if that is more].
     #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batches: Vec<u32>,
@@ -95,7 +96,7 @@ impl SampleArgs {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
     let (threads, layout) = (args.backend.n_threads(), args.backend.layout().unwrap_or_default());
-    let default = [Parameters::default().batch()];
+    let default = [args.backend.backend.batch() as u32];
     let sizes = if args.batches.is_empty() { &default[..] } else { &args.batches };
     let feeding = Feeding { backend: args.backend.backend, threads, layout, sizes };
     let loaded = Loaded::new(args.sample.wanted(), &args.detector, feeding)?;
