@@ -16,9 +16,9 @@ use ut_decoders::Backend;
 use crate::args::one_of;
 use crate::config;
 use crate::output::{print_beside, say, write_json};
+use crate::paths::APPLICATION;
 use crate::sample::Synthetic;
 use crate::trial::{self, EventsArgs, RuleArgs, evidence, trouble};
-use crate::tune::APPLICATION;
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 

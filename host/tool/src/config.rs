@@ -7,7 +7,6 @@ use etcetera::{BaseStrategy, choose_base_strategy};
 use serde::Deserialize;
 
 use crate::Failure;
-use crate::loss::share as share_of;
 use crate::output::detail;
 use ut_data::detector::Grouping;
 use ut_data::memory::read_text;
@@ -100,7 +99,7 @@ pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
             MaxLoss::Share(share) => share.to_string(),
             MaxLoss::Text(text) => text.clone(),
         };
-        let share = share_of(&text).map_err(|error| format!("max-loss: {error}"))?;
+        let share = self::share(&text).map_err(|error| format!("max-loss: {error}"))?;
         settings.max_loss = Some(MaxLoss::Share(share));
     }
     Ok(settings)
@@ -158,4 +157,14 @@ pub fn threads() -> u16 {
 /// Returns true if `decode` tunes a device for which nothing was tuned.
 pub fn tunes_on_first_use() -> bool {
     settings().tune == Some(WhenToTune::FirstUse)
+}
+
+/// Returns a share, 0 to 1, from "10%" or "0.1".
+pub fn share(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+    let share = number.parse::<f64>().ok().map(|number| number / unit);
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "expected a share from 0 to 1, as 0.1, or in per cent, as 10%".to_owned())
 }

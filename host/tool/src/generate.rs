@@ -15,8 +15,7 @@ use ut_data::synth::{self, Generator, Plant, Profile};
 use ut_files::NewFile;
 
 use crate::args::{bank_format, one_of};
-use crate::decode::is_broken_pipe;
-use crate::output::{cannot_write, count, number, print, write_failure, write_file, write_json};
+use crate::output::{cannot_write, count, is_broken_pipe, number, print, write_failure, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, usage};

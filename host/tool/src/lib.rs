@@ -216,7 +216,7 @@ fn typed(mut matches: &ArgMatches) -> BTreeSet<String> {
 fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
     CALLED.get_or_init(|| help::called(&Cli::command(), args));
     let line = std::iter::once(OsString::from("ut-decode")).chain(args.iter().cloned());
-    let version: &'static str = decode::in_words().leak();
+    let version: &'static str = output::version_in_words().leak();
     let parsed = Cli::command().version(version).try_get_matches_from(line).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         paths::check(&matches).map_err(|message| error(&message))?;

@@ -28,18 +28,8 @@ const LISTED: usize = 100;
 pub struct LossArgs {
     /// Exit with code 7 if more of the data than this was lost, in all or of one file: 10% or 0.1 [default: max-loss of
     /// the settings, else 10%, and 50% of fewer than 20 events].
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = config::share)]
     max_loss: Option<f64>,
-}
-
-/// Returns a share, 0 to 1, from "10%" or "0.1".
-pub fn share(text: &str) -> Result<f64, String> {
-    let text = text.trim();
-    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
-    let share = number.parse::<f64>().ok().map(|number| number / unit);
-    share
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| "expected a share from 0 to 1, as 0.1, or in per cent, as 10%".to_owned())
 }
 
 /// More was lost than allowed, though the output was written.

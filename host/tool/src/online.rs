@@ -19,9 +19,9 @@ use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
 
 use crate::output::{print_beside, say, write_json};
+use crate::paths::APPLICATION;
 use crate::progress::Progress;
 use crate::trial::evidence;
-use crate::tune::APPLICATION;
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 

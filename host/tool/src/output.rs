@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 pub use tuner_command::output::{detail, escaped, escaped_json, is_quiet, print, print_data, say, set_verbosity};
+use ut_bench::Machine;
 use ut_data::input::WriteError;
 use ut_files::{NewFile, names_stdout};
 pub use ut_report::whole as number;
 
-use crate::decode::made_by;
 use crate::{Failure, usage};
 
 /// Prints text for a person: to standard output, or to standard error if `output`, such as JSON, goes there.
@@ -84,4 +84,27 @@ pub fn decimal(value: f64) -> String {
 
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// Returns version and commit of this program.
+pub fn made_by() -> Vec<(&'static str, String)> {
+    let commit = Machine::COMMIT.unwrap_or_default().to_owned();
+    vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", commit)]
+}
+
+/// Returns version and commit of this program in words.
+pub fn version_in_words() -> String {
+    format!("{}, commit {}", env!("CARGO_PKG_VERSION"), Machine::COMMIT.unwrap_or("unknown"))
+}
+
+/// Returns true if an output is a pipe without a reader.
+pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut error = Some(error);
+    while let Some(this) = error {
+        if this.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return true;
+        }
+        error = this.source();
+    }
+    false
 }

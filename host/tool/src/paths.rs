@@ -12,9 +12,11 @@ use clap::ArgMatches;
 use ut_files::{NewFile, place_of};
 
 use crate::output::is_stdout;
-use crate::tune::APPLICATION;
 use crate::{Failure, config};
 use tuner::store::Locations;
+
+/// Name of this program, to which the stores belong.
+pub const APPLICATION: &str = "ut-decode";
 
 const OUTPUTS: [&str; 8] = ["output", "json", "csv", "report", "extract", "sums", "mask-out", "event-table"];
 

@@ -22,8 +22,8 @@ use ut_report::Detector;
 use crate::Failure;
 use crate::config;
 use crate::output::{detail, say};
+use crate::paths::APPLICATION;
 use crate::sample::read;
-use crate::tune::APPLICATION;
 use tuner_command::watcher::Watcher;
 
 /// Budget of the search of a first use.

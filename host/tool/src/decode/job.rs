@@ -1,7 +1,6 @@
 //! State of a job that goes from piece to piece of the inputs, in their order: sums, failures, outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +13,10 @@ use super::work::Batch;
 use crate::Failure;
 use crate::args::layout_name;
 use crate::detector::{check_makers, check_versions};
-use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_json};
+use crate::output::{count, is_broken_pipe, is_quiet, made_by, on_stdout, print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::signals;
 use crate::summary::{self, Totals};
-use ut_bench::Machine;
 use ut_data::detector::Mask;
 use ut_data::error::{WorkError, with_causes};
 use ut_data::input::{Seen, kind};
@@ -377,18 +375,6 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// Returns true if an output is a pipe without a reader.
-pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut error = Some(error);
-    while let Some(this) = error {
-        if this.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            return true;
-        }
-        error = this.source();
-    }
-    false
-}
-
 /// Returns the metadata of outputs.
 pub fn story(
     options: DecodeOptions,
@@ -406,14 +392,4 @@ pub fn story(
         files,
         warning: detector.is_embedded().then_some(SYNTHETIC),
     }
-}
-
-/// Returns version and commit of this program.
-pub fn made_by() -> Vec<(&'static str, String)> {
-    let commit = Machine::COMMIT.unwrap_or_default().to_owned();
-    vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", commit)]
-}
-
-pub fn in_words() -> String {
-    format!("{}, commit {}", env!("CARGO_PKG_VERSION"), Machine::COMMIT.unwrap_or("unknown"))
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use self::job::Taker;
 use self::job::story;
-pub use self::job::{in_words, is_broken_pipe, made_by};
+
 use self::outputs::{Outputs, Wanted};
 use self::resume::made_with;
 pub use self::select::SelectArgs;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::args::{ClusterArgs, DetectorArgs};
-use crate::decode::{SelectArgs, in_words, read_mask};
+use crate::decode::{SelectArgs, read_mask};
 use crate::detector::check_makers;
 use crate::inputs::{InputArgs, check_standard_input, expand};
 use crate::loss::{Account, LossArgs};
-use crate::output::{count, is_quiet, number, on_stdout, print_beside, say, write_file, write_json};
+use crate::output::{count, is_quiet, number, on_stdout, print_beside, say, version_in_words, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
@@ -129,7 +129,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             &first,
             second.as_ref(),
             args.mask.as_deref().zip(mask.as_ref()),
-            &format!("ut-decode {}", in_words()),
+            &format!("ut-decode {}", version_in_words()),
         )?;
         drawn.json["loss"] = account.json(&read);
         args.output.iter().try_for_each(|output| write_file(output, &drawn.html))?;

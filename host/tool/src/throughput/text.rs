@@ -51,7 +51,7 @@ pub fn head(
     for (name, value) in environment.in_words() {
         row(name, value);
     }
-    row("version", crate::decode::in_words());
+    row("version", crate::output::version_in_words());
     row("repetitions", result.repetitions.to_string());
     if result.repetitions < MIN_ROUNDS {
         row(

@@ -8,10 +8,8 @@ use clap::Subcommand;
 use tuner_command::{Host, explain, store};
 
 use crate::output::write_json;
+use crate::paths::APPLICATION;
 use crate::{Failure, usage};
-
-/// Name of this program, to which the stores belong.
-pub const APPLICATION: &str = "ut-decode";
 
 /// This program, for the commands that it shares with others.
 const HOST: Host = Host {
@@ -32,13 +30,13 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(Box<run::Args>),
+    Run(Box<target::Args>),
     Explain(explain::Args),
     Chain(Box<chain::Args>),
     Store(store::Args),
     /// Measure for standard input: the process that `tune run` starts.
     #[command(hide = true)]
-    Measure(Box<run::Args>),
+    Measure(Box<target::Args>),
     /// Is `tune chain` now.
     #[command(hide = true)]
     Groups(Old),

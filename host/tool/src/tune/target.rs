@@ -3,19 +3,43 @@
 use std::ffi::OsString;
 use std::process::Command;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::Device;
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
-use tuner_command::session::Target;
+use tuner_command::session::{SessionArgs, Target};
 use ut_bench::tunable::{self, Subject};
 use ut_data::Layout;
 use ut_decoders::{Backend, Pipeline};
 use ut_report::Detector;
 
-use super::run::Args;
+use crate::args::one_of;
 use crate::trial::EventsArgs;
 use crate::{Failure, INVOCATION, config, signals, trial};
 use ut_data::error::with_causes;
+
+/// Backends that can be tuned.
+const TUNED: [Backend; 3] = [Backend::Cpu, Backend::Cuda, Backend::Emulated];
+
+/// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
+///
+/// Every measurement is kept at once: after a kill, the same command continues where it stopped. The winner of the
+/// search is measured again, taking turns with the default, and replaces it only if it is faster again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Decoder to tune: cpu, cuda (the kernels on the first NVIDIA GPU), or emulated (the kernels on the CPU, for
+    /// experiments).
+    #[arg(long, value_name = "BACKEND", default_value = "cpu", value_parser = one_of!(TUNED, Backend::name))]
+    pub backend: Backend,
+    /// Kernels of cuda and emulated: fused (two launches) or allen (seven kernels in nine launches) [default: fused on
+    /// a GPU, else allen].
+    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    pub pipeline: Option<Pipeline>,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    #[command(flatten)]
+    pub sample: EventsArgs,
+}
 
 /// Default budget.
 const BUDGET: &str = "evaluations=60,time=120";
