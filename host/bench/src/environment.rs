@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::gpu_watch::GpuWatch;
+pub use super::link::Link;
 use tuner::watch::cpu::{CpuWatch, System};
 use tuner::watch::{Limits, NoWatch, State, Watch};
 use ut_decoders::Backend;
@@ -46,32 +47,6 @@ fn widen(range: &mut Option<[f64; 2]>, value: Option<f64>) {
     if let Some(value) = value {
         let [low, high] = range.unwrap_or([value, value]);
         *range = Some([low.min(value), high.max(value)]);
-    }
-}
-
-/// The link between host and GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct Link {
-    pub generation: u32,
-    pub width: u32,
-}
-
-impl Link {
-    /// Peak rate in one direction, bytes a second, packet headers included: lanes times transfers a second, less the
-    /// line code.
-    pub fn peak_bandwidth(self) -> Option<f64> {
-        let gigabits = match self.generation {
-            1 => 2.5 * 0.8,
-            2 => 5.0 * 0.8,
-            3 => 8.0 * 128.0 / 130.0,
-            4 => 16.0 * 128.0 / 130.0,
-            5 => 32.0 * 128.0 / 130.0,
-            // 242 of the 256 bytes of a flit.
-            6 => 64.0 * 242.0 / 256.0,
-            _ => return None,
-        };
-        (self.width > 0).then(|| gigabits * 1e9 / 8.0 * f64::from(self.width))
     }
 }
 

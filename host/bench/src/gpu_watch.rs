@@ -6,7 +6,7 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use tuner::watch::{Limits, State, Watch};
 
-use crate::environment::Link;
+use crate::link::Link;
 
 /// Watches one GPU: clock of the multiprocessors, temperature, throttling, other processes.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ mod digest;
 pub mod environment;
 #[cfg_attr(not(feature = "nvml"), path = "no_gpu_watch.rs")]
 mod gpu_watch;
+mod link;
 mod machine;
 pub mod modes;
 mod sample;

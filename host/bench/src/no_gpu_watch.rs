@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use tuner::watch::{Limits, State, Watch};
 
-use crate::environment::Link;
+use crate::link::Link;
 
 /// A watch that does not exist.
 #[derive(Debug)]

@@ -5,18 +5,11 @@
 
 use std::path::Path;
 
-use ut_format::detector::{BankVersion, LANES_PER_BOARD, Lane, MAX_SLOTS};
+use ut_format::detector::{BankVersion, LANES_PER_BOARD, Lane};
 
-use super::error::{BOARDS, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
+use super::error::{TablesError, check_length, header_word, read_file, word, write_file};
+use super::file_layout::{BOARDS, BOARDS_HEADER, LANE_ARRAYS, MAX_BOARDS, check_kind, lane_offset};
 use super::{STRIPS_PER_SECTOR, sector_id};
-
-/// Boards that a table may have: what the kernels are dimensioned for.
-pub const MAX_BOARDS: usize = MAX_SLOTS / LANES_PER_BOARD;
-
-const HEADER: usize = 8;
-
-/// The arrays with a word a slot, in the order of the file.
-const LANE_ARRAYS: [&str; 8] = ["sector", "module", "face", "stave", "layer", "side", "type", "chanID"];
 
 /// Bit 8 of a `ChannelID`: the second half-sector, on v5 lanes that read out 256 strips.
 pub(crate) const SUB_SECTOR_BIT: u32 = 1 << 8;
@@ -65,7 +58,7 @@ impl Boards {
         check_length(bytes, name, lane_offset(n_boards, LANE_ARRAYS.len(), 0))?;
 
         let at = |index: usize| word(bytes, index).unwrap_or_default();
-        let strips_per_hybrid = (0..n_boards).map(|board| at(HEADER / 4 + board)).collect();
+        let strips_per_hybrid = (0..n_boards).map(|board| at(BOARDS_HEADER / 4 + board)).collect();
         let lanes = (0..n_slots)
             .map(|slot| std::array::from_fn(|array| at(lane_offset(n_boards, array, slot) / 4)))
             .map(bytemuck::cast::<[u32; LANE_ARRAYS.len()], Lane>)
@@ -94,7 +87,7 @@ impl Boards {
         }
         for (board, &strips) in self.strips_per_hybrid.iter().enumerate() {
             if strips != 0 && strips != STRIPS_PER_SECTOR {
-                let (field, byte) = (format!("stripsPerHybrid[{board}]"), HEADER + 4 * board);
+                let (field, byte) = (format!("stripsPerHybrid[{board}]"), BOARDS_HEADER + 4 * board);
                 let why = "a hybrid has 512 strips, or 0 where there is no such board";
                 return Err(TablesError::value(name, &field, byte, strips, why));
             }
@@ -127,21 +120,11 @@ impl Boards {
     }
 }
 
-pub(super) fn n_bytes(header: &[u8]) -> Option<usize> {
-    let n_boards = word(header, 0).map(|n| n as usize).filter(|n| (1..=MAX_BOARDS).contains(n))?;
-    word(header, 1).and_then(|version| BankVersion::from_byte(u8::try_from(version).ok()?))?;
-    Some(lane_offset(n_boards, LANE_ARRAYS.len(), 0))
-}
-
 fn check_count(n_boards: usize, name: &str) -> Result<(), TablesError> {
     if (1..=MAX_BOARDS).contains(&n_boards) {
         return Ok(());
     }
     Err(TablesError::value(name, "n_boards", 0, n_boards, &format!("it must be between 1 and {MAX_BOARDS}")))
-}
-
-const fn lane_offset(n_boards: usize, array: usize, slot: usize) -> usize {
-    HEADER + 4 * (n_boards + array * LANES_PER_BOARD * n_boards + slot)
 }
 
 /// Checks one lane; the error is the faulty array, an index into [`LANE_ARRAYS`], and the reason.

@@ -1,4 +1,4 @@
-//! Errors of boards and geometry files, and the little-endian reader and writer that both files share.
+//! Errors of boards and geometry files, and the reader and writer of files that both share.
 
 use std::fmt::Display;
 use std::io::Read;
@@ -52,29 +52,6 @@ impl TablesError {
         }
     }
 }
-
-/// Refuses bytes that are a whole table of another kind than `wanted`.
-pub(super) fn check_kind(bytes: &[u8], file: &str, wanted: &'static str) -> Result<(), TablesError> {
-    match table_of(bytes, bytes.len() as u64) {
-        Some(found) if found != wanted => {
-            let what = format!("this is {found}, and {wanted} is wanted here: are the two swapped?");
-            Err(TablesError::bad(file, None, what))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The kind of table that a file of `length` bytes holds, by its header.
-pub(crate) fn table_of(header: &[u8], length: u64) -> Option<&'static str> {
-    let has = |bytes: Option<usize>| bytes.is_some_and(|bytes| bytes as u64 == length);
-    if has(super::boards::n_bytes(header)) {
-        return Some(BOARDS);
-    }
-    has(super::geometry::n_bytes(header)).then_some(GEOMETRY)
-}
-
-pub(super) const BOARDS: &str = "a boards file";
-pub(super) const GEOMETRY: &str = "a geometry file";
 
 /// Bytes beyond which a file is not a table; the largest has a few dozen kB.
 const MAX_FILE: u64 = 1 << 24;

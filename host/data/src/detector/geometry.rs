@@ -7,14 +7,9 @@ use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::error::{GEOMETRY, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
+use super::error::{TablesError, check_length, header_word, read_file, word, write_file};
+use super::file_layout::{GEOMETRY, SECTOR_ARRAYS, check_kind, n_sector_arrays, sector_offset};
 use super::{N_SECTORS, STRIPS_PER_SECTOR, layer_of};
-
-const HEADER: usize = 4;
-
-/// The arrays in the order of the file; `dxDy` only from version 1 on.
-const ARRAYS: [&str; 11] =
-    ["firstStrip", "pitch", "dy", "dp0diX", "dp0diY", "dp0diZ", "p0X", "p0Y", "p0Z", "cos", "dxDy"];
 
 /// Slope dx/dy by layer for geometries that do not say: ±tan 5° in the stereo layers.
 pub const DX_DY: [f32; 4] = [0.0, 0.08748867, -0.08748867, 0.0];
@@ -85,9 +80,9 @@ impl Geometry {
         check_count((header & 0xFFFF) as usize, name)?;
         let version = (header >> 16) as u16;
         check_version(version, name)?;
-        check_length(bytes, name, offset(n_arrays(version), 0))?;
+        check_length(bytes, name, sector_offset(n_sector_arrays(version), 0))?;
 
-        let at = |array: usize, sector: usize| word(bytes, offset(array, sector) / 4).unwrap_or_default();
+        let at = |array: usize, sector: usize| word(bytes, sector_offset(array, sector) / 4).unwrap_or_default();
         let sectors = (0..N_SECTORS)
             .map(|sector| {
                 let words: [u32; 11] = std::array::from_fn(|array| at(array, sector));
@@ -112,7 +107,13 @@ impl Geometry {
         check_version(self.version, name)?;
         for (id, sector) in self.sectors.iter().enumerate() {
             let bad = |array: usize, value: String, why: &str| {
-                TablesError::value(name, &format!("{}[{id}]", ARRAYS[array]), offset(array, id), value, why)
+                TablesError::value(
+                    name,
+                    &format!("{}[{id}]", SECTOR_ARRAYS[array]),
+                    sector_offset(array, id),
+                    value,
+                    why,
+                )
             };
             if sector.first_strip > STRIPS_PER_SECTOR {
                 return Err(bad(0, sector.first_strip.to_string(), "a sector has 512 strips"));
@@ -137,7 +138,7 @@ impl Geometry {
     /// The bytes of the geometry file, of its version: version 0 leaves out dxDy.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut words = vec![self.sectors.len() as u32 | u32::from(self.version) << 16];
-        for array in 0..n_arrays(self.version) {
+        for array in 0..n_sector_arrays(self.version) {
             words.extend(self.sectors.iter().map(|&sector| bytemuck::cast::<Sector, [u32; 11]>(sector)[array]));
         }
         words.into_iter().flat_map(u32::to_le_bytes).collect()
@@ -149,19 +150,6 @@ impl Geometry {
         self.validate(&path.display().to_string())?;
         write_file(path, &self.to_bytes())
     }
-}
-
-pub(super) fn n_bytes(header: &[u8]) -> Option<usize> {
-    let header = word(header, 0).filter(|word| (word & 0xFFFF) as usize == N_SECTORS)?;
-    Some(offset(n_arrays((header >> 16) as u16), 0))
-}
-
-const fn n_arrays(version: u16) -> usize {
-    if version == 0 { ARRAYS.len() - 1 } else { ARRAYS.len() }
-}
-
-const fn offset(array: usize, sector: usize) -> usize {
-    HEADER + 4 * (array * N_SECTORS + sector)
 }
 
 fn check_count(n_sectors: usize, name: &str) -> Result<(), TablesError> {

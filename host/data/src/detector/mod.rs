@@ -6,6 +6,7 @@
 mod boards;
 mod channel;
 mod error;
+mod file_layout;
 mod fit;
 mod geometry;
 mod groups;
@@ -14,12 +15,13 @@ mod sector_id;
 mod sectors;
 mod tables;
 
+pub use boards::Boards;
 #[cfg(feature = "synth")]
 pub(crate) use boards::SUB_SECTOR_BIT;
-pub use boards::{Boards, MAX_BOARDS};
 pub use channel::{ChannelId, LhcbId};
 pub use error::TablesError;
-pub(crate) use error::table_of;
+pub use file_layout::MAX_BOARDS;
+pub(crate) use file_layout::table_of;
 #[cfg(feature = "synth")]
 pub(crate) use fit::is_mounted_flipped;
 #[cfg(feature = "synth")]
