@@ -1,6 +1,17 @@
-//! A thread of a block in the executor: the [`Block`] that kernels see there. Every access is checked before it is
-//! done. A collective parks the thread's coroutine with a request; the scheduler (`schedule.rs`) answers when all warp
-//! lanes of the mask are there. A thread that broke a rule never runs again.
+//! One thread of a block in the executor: the [`Block`] that a kernel sees there.
+//!
+//! Two jobs are done here. The first is checking: every access to memory is counted, compared with
+//! the bounds of its array and with the earlier accesses of the same element, and only then done.
+//! The second is parking: a thread is a coroutine, and where hardware would wait for other lanes,
+//! threads or blocks, the thread writes into its [`Status`] what it waits for and yields. It is
+//! the scheduler (`schedule.rs`) that finds out when all participants have arrived, writes the
+//! answers, and resumes them.
+//!
+//! All threads of a launch share one [`LaunchState`] in a `RefCell`. Coroutines run on one CPU
+//! thread and yield only where no borrow is held, so that a borrow never fails.
+//!
+//! A thread that breaks a rule leaves a [`Violation`] in the launch and is never resumed: the
+//! kernel's code after the fault does not run, so that a later fault cannot hide the first.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,6 +28,7 @@ use super::shadow::{Record, Shadow, Touch, Toucher};
 use super::stats::{Access, Coalescer, LaunchStats, SharedAccess, Touched};
 use super::violation::{Fault, Violation, describe};
 
+/// Kind of a warp collective; a shuffle comes with the operand that each lane chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     SyncWarp,
@@ -28,6 +40,7 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Returns the name of the method of [`Block`], for messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SyncWarp => "sync_warp",
@@ -51,6 +64,8 @@ impl Operation {
     }
 }
 
+/// Call of a collective by one lane. Lanes meet if operation, mask and location agree; `value` is
+/// the operand that each lane brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub operation: Operation,
@@ -59,6 +74,7 @@ pub struct Request {
     pub location: &'static Location<'static>,
 }
 
+/// State of a thread, which tells the scheduler whether it can be resumed, and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Runnable,
@@ -69,13 +85,18 @@ pub enum Status {
     Finished,
 }
 
-/// A thread, with the accesses that it is ordered after.
+/// State of a thread: what it waits for, and the accesses that it is ordered after.
+///
+/// `clock` and `seen` are a vector clock within the warp, and `known` is one across blocks; within
+/// a block, barriers are counted by [`BlockState::epoch`]. See `shadow.rs` for how they find races.
 #[derive(Clone, Debug)]
 pub struct ThreadState {
     pub status: Status,
     /// Answer to the last collective.
     pub answer: u32,
+    /// Time stamp of the thread's accesses, which grows with each `sync_warp` and each release.
     pub clock: u32,
+    /// Clock of each lane of the warp up to which this thread is ordered after its accesses.
     pub seen: [u32; 32],
     /// Accesses of other blocks that the thread has acquired.
     pub known: Known,
@@ -89,6 +110,7 @@ impl ThreadState {
     pub const NEW: Self =
         Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32], known: None, pending: None, fenced: None };
 
+    /// Describes what the thread does, for messages: "lane 3 …".
     pub fn doing(&self) -> String {
         match self.status {
             Status::Runnable => "still runs".to_owned(),
@@ -105,11 +127,14 @@ impl ThreadState {
     }
 }
 
-/// Element of shared memory that a byte belongs to. Arrays may lie at the same place one after the other, with elements
-/// of other sizes: those that are written last are there, and none overlap.
+/// Element of shared memory that a byte belongs to.
+///
+/// Kernels reuse shared memory: two arrays may occupy the same bytes at different times, with
+/// elements of different sizes. The element written last is the one that exists, and a write
+/// removes every element that it overlaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Element {
-    /// Serial of the block that wrote it.
+    /// Serial of the block that wrote the element.
     serial: u32,
     first_byte: u32,
     size: u32,
@@ -121,34 +146,42 @@ impl Element {
     }
 }
 
-/// State that the block's threads change, shared memory included.
+/// State that the threads of a block change, shared memory included.
 #[derive(Debug, Default)]
 pub struct BlockState {
     pub threads: Vec<ThreadState>,
+    /// Accesses since each warp last converged, by warp.
     pub coalescers: Vec<Coalescer>,
-    /// Accesses and collectives that the block's threads may do, and those that are left.
+    /// Number of accesses and collectives that the block may do in all.
     max_steps: u64,
     steps_left: u64,
-    /// Reads that a thread may do in a row, and those that the running one has left.
+    /// Number of reads that a thread may do without doing anything else.
     max_reads: u64,
+    /// Number of further reads that the running thread may do without doing anything else.
     pub reads_left: u64,
+    /// Number of the block through all launches of the executor.
     pub serial: u32,
-    /// Barriers that the block has passed.
+    /// Number of barriers that the block has passed.
     pub epoch: u32,
+    /// Bytes of shared memory; earlier blocks may have left some that are longer than this block's.
     pub shared: Vec<u8>,
-    /// Shadow of each byte of shared memory, for the element that begins there.
+    /// Shadow of the element that begins at each byte of shared memory.
     pub shared_shadow: Vec<Shadow>,
-    /// By byte of shared memory.
+    /// Element that each byte of shared memory belongs to.
     pub elements: Vec<Element>,
 }
 
 impl BlockState {
-    /// Begins a block in this state.
+    /// Prepares the state of an earlier block, or a new state, for a block that begins.
+    ///
+    /// Shared memory and its shadows are not cleared, which would cost more than many blocks do:
+    /// they carry the serial of the block that wrote them, and another block's are taken for
+    /// absent.
     pub fn begin(&mut self, serial: u32, threads: u32, shared_bytes: u32, max_steps: u64, max_reads: u64) {
         self.threads.clear();
         self.threads.resize(threads as usize, ThreadState::NEW);
         self.coalescers.resize_with(self.coalescers.len().max((threads / 32) as usize), Default::default);
-        // (A block that broke a rule left its steps uncounted.)
+        // A block that broke a rule has left its steps uncounted.
         self.coalescers.iter_mut().for_each(Coalescer::forget);
         self.serial = serial;
         (self.max_steps, self.steps_left) = (max_steps, max_steps);
@@ -162,12 +195,12 @@ impl BlockState {
         }
     }
 
-    /// Begins a new row of reads: the thread has done something else, or another one runs.
+    /// Restarts the count of successive reads: the thread did something else, or another one runs.
     pub const fn not_only_reads(&mut self) {
         self.reads_left = self.max_reads;
     }
 
-    /// Forgets earlier blocks, so that serials can begin again.
+    /// Forgets earlier blocks, so that serials can be used again.
     pub fn forget(&mut self) {
         self.shared.clear();
         self.elements.clear();
@@ -175,16 +208,19 @@ impl BlockState {
     }
 }
 
+/// Writable view of global memory, as the executor knows it.
 #[derive(Debug)]
 pub struct View {
-    /// A shadow per element, up to the last that was touched.
+    /// Shadows by element, up to the last element that was touched.
     pub shadows: Vec<Shadow>,
+    /// Call of `Executor::writable` that made the view.
     pub location: &'static Location<'static>,
 }
 
-/// State of a launch, and of the block that runs.
+/// State of a launch, and of the block whose turn it is.
 #[derive(Debug, Default)]
 pub struct LaunchState {
+    /// State of the block whose turn it is; the others keep theirs in `RunningBlock`.
     pub block: BlockState,
     pub stats: LaunchStats,
     pub touched: Touched,
@@ -192,18 +228,20 @@ pub struct LaunchState {
     /// Serial of the launch's first block.
     pub oldest: u32,
     pub shared_bytes: u32,
-    /// Stores and atomics on global memory: changes that a waiting block can be waiting for.
+    /// Number of stores and atomics on global memory: any of them may be what a block waits for.
     pub writes: u64,
-    /// Numbers of the begun blocks, by serial from `oldest` on.
+    /// Index in the grid of each block that has begun, by serial from `oldest` on.
     pub numbers: Vec<u32>,
     pub views: Vec<View>,
     /// Tag of this launch's first view.
     pub first_tag: u32,
+    /// Number of this launch's views; `views` may keep more, for their memory.
     pub n_views: u32,
-    /// Latest atomic writes of elements of writable views, by view and place.
+    /// Latest atomic write of an element, by tag of its view and index.
     pub atomics: HashMap<(u32, u32), LatestWrite>,
-    /// Draws the loads that give an older value.
+    /// Source of the choices which loads give an older value.
     pub luck: Order,
+    /// Addresses of tables that all events share; see `Executor::constant`.
     pub tables: Vec<usize>,
 }
 
@@ -225,17 +263,39 @@ impl LaunchState {
     }
 }
 
+/// Facts about a block that its threads do not change.
 #[derive(Debug)]
 pub struct BlockContext<'a> {
     pub kernel: &'a str,
-    /// Number of the block, x fastest.
+    /// Index of the block in the grid, x fastest.
     pub block: u32,
     pub grid: (u32, u32),
     pub block_dim: (u32, u32),
     pub launch: &'a RefCell<LaunchState>,
 }
 
-/// Thread of a block that runs in the executor.
+/// Thread of a block that runs in the executor: the argument of a kernel that is launched there.
+///
+/// A kernel is a function that is generic over [`Block`]; only the executor makes values of this
+/// type.
+///
+/// ```
+/// use simt::{Block, GlobalMut};
+/// use simt::executor::Executor;
+///
+/// /// Writes the sum of the warp's lane numbers for each lane.
+/// fn kernel<B: Block>(block: &B, sums: GlobalMut<'_, u32>) {
+///     let sum = block.redux_add_sync(u32::MAX, block.lane_id());
+///     block.store(sums, block.thread(), sum);
+/// }
+///
+/// let mut sums = [0; 32];
+/// let mut executor = Executor::new(0);
+/// let view = executor.writable(&mut sums);
+/// executor.launch("sums", 1, (32, 1), 0, |block| kernel(block, view))?;
+/// assert_eq!(sums, [496; 32]);
+/// # Ok::<(), simt::executor::Violation>(())
+/// ```
 #[expect(missing_debug_implementations, reason = "a coroutine's yielder cannot be shown")]
 pub struct EmulatedBlock<'a> {
     pub(super) context: &'a BlockContext<'a>,
@@ -244,7 +304,10 @@ pub struct EmulatedBlock<'a> {
 }
 
 impl EmulatedBlock<'_> {
-    /// Notes the violation; the thread never runs again.
+    /// Records a violation, if it is the launch's first, and parks the thread for good.
+    ///
+    /// The loop is never left: the scheduler sees the violation and ends the launch, and the thread
+    /// is unwound when its block is dropped.
     #[cold]
     fn fail(&self, location: &'static Location<'static>, fault: Fault) -> ! {
         {
@@ -262,7 +325,11 @@ impl EmulatedBlock<'_> {
         }
     }
 
-    /// Counts a step of the block, so that an endless loop is reported.
+    /// Takes one step from what the block may do, so that an endless loop is reported.
+    ///
+    /// Two limits are needed. A loop that only reads lets no other thread run, so that the flag it
+    /// waits for can never change: `max_reads` reports this after seconds. Any other loop without
+    /// an end is found by `max_steps`, after less than a minute.
     fn step(&self, location: &'static Location<'static>) {
         let fault = {
             let BlockState { max_steps, steps_left, max_reads, reads_left, .. } =
@@ -282,6 +349,10 @@ impl EmulatedBlock<'_> {
         }
     }
 
+    /// Parks the thread at a collective until all lanes of `mask` are there; returns its answer.
+    ///
+    /// A lane outside of its own mask is a fault of this thread alone, so it is found here. Any
+    /// other disagreement, such as a lane that never comes, is visible to the scheduler only.
     fn collective(&self, operation: Operation, mask: u32, value: u32, location: &'static Location<'static>) -> u32 {
         self.step(location);
         if mask & (1 << self.lane_id()) == 0 {
@@ -293,6 +364,7 @@ impl EmulatedBlock<'_> {
         self.context.launch.borrow().block.threads[self.thread as usize].answer
     }
 
+    /// Ends the thread unless `index < len`.
     fn check_bounds(
         &self,
         access: &'static str,
@@ -306,6 +378,10 @@ impl EmulatedBlock<'_> {
         }
     }
 
+    /// Counts an access to global memory: `size` bytes at byte `offset` of the array at `base`.
+    ///
+    /// The coalescer gathers the accesses of a warp's lanes from the same place in the source, as
+    /// hardware does for one instruction: only then is it known how many sectors they touch.
     fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
         self.step(location);
         let mut launch = self.context.launch.borrow_mut();
@@ -322,6 +398,10 @@ impl EmulatedBlock<'_> {
         }
     }
 
+    /// Checks an access to element `i` of a writable view: bounds, origin of the view, and races.
+    ///
+    /// A view carries a tag that only the launch it was made for accepts: after that launch, its
+    /// shadows belong to another view.
     fn touch_global<T: Plain>(
         &self,
         view: GlobalMut<'_, T>,
@@ -364,7 +444,12 @@ impl EmulatedBlock<'_> {
         }
     }
 
-    /// Checks an access to shared memory; returns its byte.
+    /// Checks an access to shared memory; returns the first byte of element `i`.
+    ///
+    /// Shared memory has no initial value: a read of an element that no thread of this block has
+    /// written, as an element of this size, is a fault. A write makes the element. If its bytes
+    /// held other elements before, these end here, and their accesses must be ordered before the
+    /// write just as if they were accesses of the new element.
     fn touch_shared<T: Plain>(
         &self,
         array: Shared<T>,
@@ -399,7 +484,7 @@ impl EmulatedBlock<'_> {
                 let is_new = elements[byte as usize] != element;
                 let mut race = None;
                 if is_new && touch == Touch::Write {
-                    // What was there is overwritten: its accesses must be over.
+                    // The write ends the elements that were here: their accesses must be over.
                     for at in element.bytes() {
                         let before = elements[at];
                         if before.serial == *serial {
@@ -431,21 +516,35 @@ impl EmulatedBlock<'_> {
         byte as usize
     }
 
+    /// Reads shared memory after [`touch_shared`](Self::touch_shared) has checked the access.
     fn read_shared<T: Plain>(&self, byte: usize) -> T {
         let shared = &self.context.launch.borrow().block.shared[byte..][..size_of::<T>()];
-        // SAFETY: as many bytes as a `T` has, which any bytes are (`Plain`); the read needs no alignment.
+        // SAFETY:
+        // - The slice has `size_of::<T>()` bytes, and every bit pattern is a `T` (`Plain`).
+        // - `read_unaligned` needs no alignment.
         unsafe { shared.as_ptr().cast::<T>().read_unaligned() }
     }
 
+    /// Writes shared memory after [`touch_shared`](Self::touch_shared) has checked the access.
     fn write_shared<T: Plain>(&self, byte: usize, value: T) {
         let block = &mut self.context.launch.borrow_mut().block;
         block.not_only_reads();
         let shared = &mut block.shared[byte..][..size_of::<T>()];
-        // SAFETY: as many bytes as a `T` has, all of them initialized (`Plain`: no padding); the write needs no alignment.
+        // SAFETY:
+        // - The slice has `size_of::<T>()` bytes, and a `T` has no padding (`Plain`), so that every
+        //   byte stays initialized.
+        // - `write_unaligned` needs no alignment.
         unsafe { shared.as_mut_ptr().cast::<T>().write_unaligned(value) };
     }
 
-    /// Reads element `i` by an atomic, and may change it; `ordered`: with acquire or release.
+    /// Reads element `i` atomically and, with `change`, replaces it. Returns the value before.
+    ///
+    /// `reads`: the kernel sees the value before, so that the thread receives what was released
+    /// with it. `ordered`: the read acquires, or the write releases; a relaxed access orders
+    /// nothing until the next fence.
+    ///
+    /// A read without `change` may give an older value than memory holds, as hardware may (see
+    /// `known.rs`). A read-modify-write always works on the latest value.
     fn exchange<T: AtomicScalar>(
         &self,
         view: GlobalMut<'_, T>,
@@ -457,9 +556,10 @@ impl EmulatedBlock<'_> {
         self.touch_global(view, i, Touch::Atomic, location);
         let element = view.as_ptr().wrapping_add(i as usize);
         // SAFETY:
-        // - Aligned, good for reads and writes: `touch_global` checked `i`, for a view of `GlobalMut::new` or
-        //   `Executor::writable`.
-        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
+        // - Aligned, good for reads and writes: `touch_global` checked `i`, for a view of
+        //   `GlobalMut::new` or `Executor::writable`.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are
+        //   coroutines of one CPU thread.
         let before = unsafe { element.read() };
         let mut launch = self.context.launch.borrow_mut();
         let key = (view.tag(), i);
@@ -471,7 +571,8 @@ impl EmulatedBlock<'_> {
         if after.to_bits() != before.to_bits() {
             launch.block.not_only_reads();
         }
-        // SAFETY: the element is aligned, inside its view and written by this CPU thread alone, as for the read before.
+        // SAFETY: the element is aligned, inside its view and written by this CPU thread alone, as
+        // for the read before.
         unsafe { element.write(after) };
         before
     }
@@ -550,8 +651,9 @@ impl Block for EmulatedBlock<'_> {
         self.check_bounds("read", "read-only global", i, view.len(), location);
         let size = size_of::<T>() as u64;
         self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(i) * size, size);
-        // SAFETY: aligned and readable: `i` is below the view's length, and `Global::new`, or the slice in `from_slice`,
-        // gives `len` such elements, which nothing writes while the view exists.
+        // SAFETY: aligned and readable: `i` is below the view's length, and `Global::new`, or the
+        // slice in `from_slice`, gives `len` such elements, which nothing writes while the view
+        // exists.
         unsafe { view.as_ptr().add(i as usize).read() }
     }
     #[track_caller]
@@ -576,8 +678,10 @@ impl Block for EmulatedBlock<'_> {
     fn load_mut<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
         self.touch_global(view, i, Touch::Read, Location::caller());
         // SAFETY:
-        // - Aligned and readable: `touch_global` checked `i`, for a view of `GlobalMut::new` or `Executor::writable`.
-        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
+        // - Aligned and readable: `touch_global` checked `i`, for a view of `GlobalMut::new` or
+        //   `Executor::writable`.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are
+        //   coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).read() }
     }
     #[track_caller]
@@ -585,8 +689,10 @@ impl Block for EmulatedBlock<'_> {
         self.touch_global(view, i, Touch::Write, Location::caller());
         self.context.launch.borrow_mut().writes += 1;
         // SAFETY:
-        // - Aligned and writable: `touch_global` checked `i`, for a view of `GlobalMut::new` or `Executor::writable`.
-        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
+        // - Aligned and writable: `touch_global` checked `i`, for a view of `GlobalMut::new` or
+        //   `Executor::writable`.
+        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are
+        //   coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).write(value) };
     }
     #[track_caller]

@@ -1,11 +1,16 @@
-//! Many schedules of a test, and the few choices that make it fail.
+//! Runs a test under many schedules, and shrinks a failing schedule to the few choices that matter.
+//!
+//! A schedule is a series of numbered choices, and choice 0 is always the plain one (`order.rs`). A
+//! failing seed typically makes thousands of other choices, of which two or three cause the
+//! failure. They are found as a property test finds a small input: run again with fewer choices,
+//! and keep what still fails.
 
 use std::cell::Cell;
 
 use super::launch::Executor;
 use super::order::{Drawn, Order};
 
-/// Most runs of the test that the search for fewer choices takes.
+/// Maximum number of runs of the test in the search for fewer choices.
 const MOST_RUNS: u32 = 500;
 
 /// A test that fails under some schedule.
@@ -16,12 +21,14 @@ pub struct Failure<E> {
     pub seed: u64,
     /// Error under the schedule that differs least from the plain one.
     pub error: E,
-    /// Differences of that schedule from the plain one, in which each block runs to its end before the next begins, and
-    /// warps and lanes go on by number. Without any one of them the test passes, if the search had time enough.
+    /// Differences between that schedule and the plain one, in which each block runs to its end
+    /// before the next begins, and warps and lanes run in the order of their numbers. The test
+    /// passes if any one of them is left out, unless the search ended early, after 500 runs.
     pub choices: Vec<String>,
 }
 
 impl<E> Failure<E> {
+    /// Formats the choices as the end of the message.
     fn told(&self) -> String {
         match &self.choices[..] {
             [] => "It fails in the plain order too, block by block, warp by warp.".to_owned(),
@@ -30,16 +37,16 @@ impl<E> Failure<E> {
     }
 }
 
-/// Runs `test` with an executor for each seed. If it fails, looks for the fewest choices of its schedule that matter.
+/// Runs `test` with one executor per seed; at the first failure, finds the choices that cause it.
 ///
-/// The test makes its memory and launches its kernels; its result must depend on the executor alone. Its error can be a
-/// [`Violation`](super::Violation), or say that a result is wrong.
+/// The test makes its memory and launches its kernels; its result must depend on the executor
+/// alone. Its error can be a [`Violation`](super::Violation), or say that a result is wrong.
 ///
 /// # Errors
-/// The first seed with which the test fails, and the choices of its schedule.
+/// If the test fails: the first seed with which it does, and the choices of its schedule.
 ///
 /// # Example
-/// A block that expects another one to have come first:
+/// A kernel that takes for granted that block 0 begins before block 1:
 /// ```
 /// use simt::Block;
 /// use simt::executor::explore;
@@ -72,10 +79,10 @@ pub fn explore<E>(
     Ok(())
 }
 
-/// A choice: which of the two orders, and its number.
+/// Order that a choice belongs to (0: the schedule, 1: the values of loads), and its number there.
 type Place = (usize, u64);
 
-/// Looks for fewer choices, of the `made` choices of each order.
+/// Finds fewer choices that still fail; a run makes `made` choices in each order.
 fn shrink<E>(seed: u64, error: E, made: [u64; 2], mut test: impl FnMut(&mut Executor) -> Result<(), E>) -> Failure<E> {
     let runs = Cell::new(0);
     let mut fails = |drawn: [Drawn; 2]| {
@@ -86,6 +93,9 @@ fn shrink<E>(seed: u64, error: E, made: [u64; 2], mut test: impl FnMut(&mut Exec
         let noted = noted.into_iter().zip(0..).flat_map(|(of, k)| of.into_iter().map(move |(n, text)| ((k, n), text)));
         Some((error, noted.collect::<Vec<(Place, String)>>()))
     };
+    // First the length: how many of the drawn choices must be kept from the beginning, by
+    // bisection. A failure rarely depends on choices after it, and what follows works on what is
+    // left.
     let mut found = (error, Vec::new());
     let mut first = made;
     for of in [1, 0] {
@@ -102,6 +112,9 @@ fn shrink<E>(seed: u64, error: E, made: [u64; 2], mut test: impl FnMut(&mut Exec
     if let Some(failure) = fails(first.map(Drawn::First)) {
         found = failure;
     }
+    // Then the choices themselves: leave out runs of them, at first all, then halves, and at last
+    // one at a time (delta debugging). What still fails without a run of choices goes on without
+    // it.
     let mut at_once = found.1.len();
     while at_once > 0 {
         let mut at = 0;

@@ -1,9 +1,15 @@
-//! Knowledge of other blocks: which of their accesses are over, and which values may still be on their way.
+//! Order between blocks: the accesses of other blocks that a thread may rely on, and the values
+//! that may still be on their way to it.
 //!
-//! A release attaches to an element the accesses that its thread is ordered after; an acquire that reads the value adds
-//! them to its own thread's. As long as a thread is not ordered after the latest atomic write of an element, and its
-//! block has not read it, half of the loads give the value before, so that a kernel that relies on luck fails. An
-//! element keeps its last two values: successive loads never go backwards.
+//! Blocks have no barrier. They are ordered by release and acquire alone: a release attaches to an
+//! element all accesses that its thread is ordered after, and an acquire that reads the value adds
+//! these to the accesses that its own thread is ordered after.
+//!
+//! On hardware, a relaxed load may give an older value for a while, and mostly does not, which is
+//! why such bugs survive tests. Here, as long as a thread is not ordered after the latest atomic
+//! write of an element, and its block has not read that write, half of the loads give the value
+//! before it: a kernel that relies on luck fails. An element keeps its last two values, and
+//! successive loads of a block never go backwards.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -12,17 +18,19 @@ use super::block::{LaunchState, ThreadState};
 use super::shadow::{Record, Sharers, Touch};
 use super::violation::describe;
 
-/// Finished accesses of one block.
+/// Accesses of one block that a thread is ordered after.
 #[derive(Clone, Debug)]
 struct Over {
     serial: u32,
-    /// All accesses before this epoch are over.
+    /// Barriers of the block passed so far: all accesses before the last one are over.
     epoch: u32,
-    /// In this epoch, by warp: clock of each lane up to which accesses are over.
+    /// Warps with accesses since that barrier, each with the clock of each lane up to which they
+    /// are over.
     warps: Vec<(u16, [u32; 32])>,
 }
 
 impl Over {
+    /// Adds the accesses of the same block that another thread is ordered after.
     fn add(&mut self, other: &Self) {
         if other.epoch > self.epoch {
             self.clone_from(other);
@@ -37,7 +45,7 @@ impl Over {
     }
 }
 
-/// Accesses of other blocks that a thread is ordered after, by serial of the block.
+/// Accesses of all blocks that a thread is ordered after, sorted by the serial of the block.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge(Vec<Over>);
 
@@ -58,8 +66,11 @@ impl Knowledge {
     }
 }
 
+/// Knowledge that threads share until one of them learns more; `None` if there is none, which is
+/// usual.
 pub type Known = Option<Arc<Knowledge>>;
 
+/// Adds `other` to `known`.
 pub fn join(known: &mut Known, other: &Known) {
     let Some(more) = other else { return };
     let Some(own) = known else {
@@ -77,19 +88,20 @@ pub fn join(known: &mut Known, other: &Known) {
     }
 }
 
+/// Latest atomic write of an element, with the value before it, which others may still see.
 #[derive(Debug)]
 pub struct LatestWrite {
     record: Record,
     /// Accesses that the write released.
     released: Known,
-    /// Value before it, and the accesses that came with that.
+    /// Bits of the value before, and the accesses released with it.
     before: (u64, Known),
-    /// Other blocks that have read the write.
+    /// Serials of other blocks that have read the new value.
     read_by: Vec<u32>,
 }
 
 impl ThreadState {
-    /// Returns the accesses that the thread (`thread` of block `serial`) releases now.
+    /// Returns the accesses that a release by this thread, `thread` of block `serial`, publishes.
     fn release(&mut self, thread: u32, serial: u32, epoch: u32) -> Known {
         let mut clocks = self.seen;
         clocks[(thread % 32) as usize] = self.clock;
@@ -102,7 +114,8 @@ impl ThreadState {
 }
 
 impl LaunchState {
-    /// Returns the bits that an atomic load gives, of an element that has the bits `latest`.
+    /// Returns the bits that an atomic load gives: `latest`, which memory holds, or the value
+    /// before.
     pub fn read(&mut self, thread: u32, element: (u32, u32), latest: u64, acquire: bool) -> u64 {
         let Some(write) = self.atomics.get_mut(&element) else { return latest };
         let serial = self.block.serial;
@@ -122,7 +135,7 @@ impl LaunchState {
             }
             (latest, &write.released)
         } else {
-            // (The newer value is on its way: a block that waits for it does not wait in vain.)
+            // The newer value is on its way: a block that waits for it must get another turn.
             self.writes += 1;
             (write.before.0, &write.before.1)
         };
@@ -130,7 +143,8 @@ impl LaunchState {
         value
     }
 
-    /// Notes an atomic write of an element that had the bits `before`; `reads`: the thread gets them.
+    /// Records an atomic write of an element that had the bits `before`. `reads`: the thread
+    /// receives them, too; `release`: the write releases.
     pub fn write(
         &mut self,
         thread: u32,
@@ -146,13 +160,16 @@ impl LaunchState {
         let mut released = if release { own.release(thread, serial, epoch) } else { own.fenced.clone() };
         let earlier = self.atomics.remove(&element).and_then(|write| write.released);
         if reads {
-            // (An atomic hands on what was released to the element that it changes.)
+            // A read-modify-write continues the release sequence: whoever acquires its value also
+            // acquires what was released with the value before.
             join(&mut own.pending, &earlier);
             join(&mut released, &earlier);
         }
         self.atomics.insert(element, LatestWrite { record, released, before: (before, earlier), read_by: Vec::new() });
     }
 
+    /// Orders a thread's accesses as a fence does: acquires what its relaxed loads have read, and
+    /// lets its later relaxed stores release what came before.
     pub fn fence(&mut self, thread: u32) {
         let (serial, epoch) = (self.block.serial, self.block.epoch);
         let own = &mut self.block.threads[thread as usize];

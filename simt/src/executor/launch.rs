@@ -1,7 +1,8 @@
 //! The executor: launches kernels on the CPU and checks what hardware does not.
 //!
-//! A few blocks at a time have begun and are not done, as on a small device; they take turns at barriers and when one
-//! waits for another. If all of them wait and none can change what they wait for, the deadlock is reported.
+//! A few blocks are resident at a time, as on a small device; they take turns at barriers and when
+//! one waits for another. If all resident blocks wait, and none can change what the others wait
+//! for, the deadlock is reported.
 //!
 //! # Example
 //! ```
@@ -31,12 +32,28 @@ use super::shadow::Shadow;
 use super::stats::LaunchStats;
 use super::violation::{Fault, Violation};
 
-/// Runs kernels on the CPU; see the [module](super).
+/// Runs kernels on the CPU and checks them; see the [module](super).
+///
+/// A violation says which rule was broken, by which thread, and where:
+/// ```
+/// use simt::Block;
+/// use simt::executor::{Executor, Fault};
+///
+/// let mut sum = [0u32];
+/// let mut executor = Executor::new(1);
+/// let view = executor.writable(&mut sum);
+/// let launched = executor.launch("sum", 1, (64, 1), 0, |block| {
+///     // Two threads may load the same value: this needs `atomic_add`.
+///     let before = block.load_mut(view, 0);
+///     block.store(view, 0, before + block.thread());
+/// });
+/// assert!(matches!(launched.unwrap_err().fault, Fault::Race { .. }));
+/// ```
 #[derive(Debug)]
 pub struct Executor {
     order: Order,
     stacks: Stacks,
-    /// State of earlier blocks, to be used again.
+    /// States of blocks that have ended, for their memory.
     spare: Vec<BlockState>,
     state: RefCell<LaunchState>,
     next_serial: u32,
@@ -44,7 +61,13 @@ pub struct Executor {
     max_resident: u32,
 }
 
-/// Blocks of a launch in x and y.
+/// Number of blocks of a launch in x and in y. A number alone is a grid in x.
+///
+/// ```
+/// use simt::executor::Grid;
+///
+/// assert_eq!(Grid::from(7), Grid(7, 1));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid(pub u32, pub u32);
 
@@ -72,19 +95,21 @@ const MAX_GRID_Y: u32 = 65_535;
 /// Largest shared memory of a block on any device: 227 KiB.
 const MAX_SHARED: u32 = 227 << 10;
 
-/// Accesses and collectives of a block by default: less than a minute of work.
+/// Default number of accesses and collectives that a block may do: less than a minute of work.
 const MAX_STEPS: u64 = 1 << 28;
 
-/// Steps of a block for each read that one of its threads may do in a row: seconds of work by default.
+/// Steps of a block per read that one of its threads may do in a row: by default seconds of work.
 const STEPS_PER_READ: u64 = 16;
 
 impl Executor {
-    /// Makes an executor whose schedules come from `seed`: equal seeds and equal launches give equal schedules.
+    /// Makes an executor whose schedules come from `seed`: equal seeds and equal launches give
+    /// equal schedules.
     pub fn new(seed: u64) -> Self {
         Self::drawing(seed, [Drawn::All, Drawn::All])
     }
 
-    /// Makes an executor that draws only some choices: of the schedule, and of the values that loads give.
+    /// Makes an executor that draws only some choices of the schedule, and of the values of loads;
+    /// all others are the plain ones.
     pub(super) fn drawing(seed: u64, [of_schedule, of_loads]: [Drawn; 2]) -> Self {
         Self {
             order: Order::new(seed, of_schedule),
@@ -97,15 +122,18 @@ impl Executor {
         }
     }
 
-    /// Choices so far: of the schedule, and of the values that loads give.
+    /// Returns the choices so far: of the schedule, and of the values of loads.
     pub(super) fn orders(&mut self) -> [&Order; 2] {
         [&self.order, &self.state.get_mut().luck]
     }
 
-    /// Limits the steps of a block, which are the accesses and collectives of its threads, so that every launch comes to
-    /// an end. The default is 2²⁸, less than a minute of work. A block with more is reported as [`Fault::Endless`]; and as
-    /// [`Fault::Spinning`] a thread that does a sixteenth of them in a row, all of them reads, without a write, collective,
-    /// barrier or [`pause`](crate::Block::pause): it waits for a thread that never gets its turn.
+    /// Limits the steps of a block, which are the accesses and collectives of its threads, so that
+    /// every launch ends. The default is 2²⁸, less than a minute of work.
+    ///
+    /// A block with more steps is reported as [`Fault::Endless`]. A thread that reads for a
+    /// sixteenth of that number without a write, collective, barrier or
+    /// [`pause`](crate::Block::pause) is reported as [`Fault::Spinning`]: it waits for a thread
+    /// that never gets its turn.
     ///
     /// ```
     /// use simt::Block;
@@ -125,20 +153,41 @@ impl Executor {
         self.max_steps = steps;
     }
 
-    /// Holds at most this many blocks at a time (at least 1), as a device with little room does.
+    /// Limits the number of resident blocks (at least 1; the default is 4), as a small device does.
+    ///
+    /// A kernel whose blocks wait for each other must not rely on all of them being resident:
+    /// ```
+    /// use simt::Block;
+    /// use simt::executor::{Executor, Fault};
+    ///
+    /// let mut arrived = [0u32];
+    /// let mut executor = Executor::new(1);
+    /// executor.limit_resident(2);
+    /// let view = executor.writable(&mut arrived);
+    /// let launched = executor.launch("barrier of the grid", 3, (32, 1), 0, |block| {
+    ///     if block.thread() == 0 {
+    ///         block.atomic_add(view, 0, 1);
+    ///         while block.atomic_load(view, 0) < block.grid_dim_x() {
+    ///             block.pause();
+    ///         }
+    ///     }
+    /// });
+    /// assert!(matches!(launched.unwrap_err().fault, Fault::Deadlock { waiting: 2, .. }));
+    /// ```
     pub const fn limit_resident(&mut self, blocks: u32) {
         self.max_resident = if blocks == 0 { 1 } else { blocks };
     }
 
-    /// Notes, in place of earlier ones, tables that all events share: launches count their sectors as `table_sectors`.
+    /// Sets the addresses of the tables that all events share, in place of earlier ones: launches
+    /// count sectors there as [`table_sectors`](LaunchStats::table_sectors).
     pub fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
         let tables = &mut self.state.get_mut().tables;
         tables.clear();
         tables.extend(addresses);
     }
 
-    /// Makes a view that the next launch may write through, of at most the first 2³² − 1 elements. Later launches
-    /// refuse it ([`Fault::BadLaunch`]).
+    /// Makes a view that the next launch may write through, of the first 2³² − 1 elements at most.
+    /// Later launches refuse the view ([`Fault::BadLaunch`]).
     #[track_caller]
     pub fn writable<'a, T: Plain>(&mut self, slice: &'a mut [T]) -> GlobalMut<'a, T> {
         let state = self.state.get_mut();
@@ -153,12 +202,13 @@ impl Executor {
         GlobalMut::tagged(slice, tag)
     }
 
-    /// Runs `kernel` on `grid` blocks, in x or (x, y), of `block` = (x, y) threads, each with `shared_bytes` bytes of
-    /// shared memory. Blocks begin in an order drawn from the seed and take turns; threads of a block interleave at
-    /// their collectives.
+    /// Runs `kernel` on `grid` blocks, in x or (x, y), of `block` = (x, y) threads, each with
+    /// `shared_bytes` bytes of shared memory. Blocks begin in an order drawn from the seed and take
+    /// turns; threads of a block interleave at their collectives.
     ///
     /// # Errors
-    /// The first rule that the kernel breaks; or a grid, block shape or amount of shared memory that no device takes.
+    /// If the kernel breaks a rule: the first violation. If no device takes the grid, the shape of
+    /// the block, or the amount of shared memory: [`Fault::BadLaunch`].
     pub fn launch(
         &mut self,
         name: &str,
@@ -168,7 +218,7 @@ impl Executor {
         kernel: impl Fn(&EmulatedBlock<'_>),
     ) -> Result<LaunchStats, Violation> {
         let result = self.run(name, grid.into(), block, shared_bytes, &kernel);
-        // (Later launches refuse this launch's views.)
+        // Later launches refuse this launch's views, since their tags start after these.
         let state = self.state.get_mut();
         state.first_tag = state.first_tag.wrapping_add(state.n_views);
         state.n_views = 0;
@@ -193,7 +243,10 @@ impl Executor {
         let threads =
             block.0.checked_mul(block.1).filter(|&threads| threads > 0 && threads <= 1024 && threads % 32 == 0);
         let Some(threads) = threads else {
-            return Err(bad(format!("a block of {}x{} threads is not one of full warps", block.0, block.1)));
+            return Err(bad(format!(
+                "a block of {}x{} threads: the number of threads must be a multiple of 32, from 32 to 1024",
+                block.0, block.1
+            )));
         };
         let grid = grid_x.checked_mul(grid_y).filter(|&grid| grid <= MAX_GRID && grid_y <= MAX_GRID_Y);
         let Some(grid) = grid else {
@@ -207,7 +260,8 @@ impl Executor {
         }
         let state = self.state.get_mut();
         if self.next_serial.checked_add(grid).is_none() {
-            // Serials run out after four billion blocks: all shadows are cleared.
+            // Serials run out after four billion blocks. They begin again at 1, so that no shadow
+            // may keep an old one.
             state.views.iter_mut().for_each(|view| view.shadows.fill(Shadow::default()));
             self.spare.iter_mut().for_each(BlockState::forget);
             self.next_serial = 1;
@@ -221,7 +275,11 @@ impl Executor {
         state.violation = None;
         note_panics();
 
-        // Blocks in the order start, start + stride, …, with a stride that meets all of them.
+        // Hardware promises nothing about the order of blocks, so the seed draws it: they begin in
+        // the order start, start + stride, …, modulo the grid, where the stride is coprime to the
+        // grid and so visits every block. It also draws how many blocks are resident, and sometimes
+        // a block that gets a turn only when no other can go on: such an order finds kernels that
+        // take for granted that a block which has begun makes progress before later ones.
         let start = if grid == 0 { 0 } else { self.order.below(grid, |block| format!("block {block} begins first")) };
         let stride = stride_through(grid, &mut self.order);
         let nth_block = |nth| ((u64::from(start) + u64::from(nth) * u64::from(stride)) % u64::from(grid.max(1))) as u32;
@@ -230,8 +288,12 @@ impl Executor {
         let held = |nth| format!("block {} waits until no other can go on", nth_block(nth));
         let held = self.order.rarely(grid.clamp(1, resident), held).map(nth_block);
         let mut begun = 0;
-        // Begun blocks, each with the number of writes at which it was last seen waiting.
+        // Resident blocks, each with the number of writes at the beginning of its last turn if it
+        // waits. As long as that number stands, another turn would find what it has found before.
         let mut blocks: Vec<(RunningBlock<'_>, Option<u64>)> = Vec::new();
+        // Each round gives a turn to one block: a new one, if there is room, or a resident one that
+        // is not known to wait in vain. No such block means a deadlock, or, with none resident, the
+        // end.
         loop {
             let writes = self.state.borrow().writes;
             let able: Vec<usize> = (0..blocks.len()).filter(|&i| blocks[i].1 != Some(writes)).collect();
@@ -285,7 +347,8 @@ impl Executor {
                     }
                 }
                 Turn::Able => *in_vain = None,
-                // Its next turn is in vain until something is written after the beginning of this one, by itself too.
+                // Its next turn is in vain until something is written after the beginning of this
+                // turn, be it by the block itself.
                 Turn::Waits => *in_vain = Some(writes),
             }
         }
@@ -295,7 +358,7 @@ impl Executor {
     }
 }
 
-/// A stride that has no common divisor with `n`.
+/// Draws a stride that has no common divisor with `n`.
 fn stride_through(n: u32, order: &mut Order) -> u32 {
     if n < 3 {
         return 1;

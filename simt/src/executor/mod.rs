@@ -1,20 +1,24 @@
 //! Kernels on the CPU, checked.
 //!
-//! [`Executor`] runs any kernel that is generic over [`Block`](crate::Block). Every thread is a coroutine that runs
-//! until it needs the others. It finds and reports, with kernel, block, thread and place in the source:
-//! - a collective that not all warp lanes of its mask reach, or a shuffle from a lane outside the mask;
+//! [`Executor`] runs any kernel that is generic over [`Block`](crate::Block). Every thread is a
+//! coroutine that runs until it needs other threads. The executor reports, with kernel, block,
+//! thread and place in the source:
+//! - a collective that not all lanes of its mask reach, or a shuffle from a lane outside the mask;
 //! - a barrier that not all threads of the block reach;
 //! - a read of shared memory that no thread wrote;
-//! - a race: two threads access an element of shared or global memory, at least one writes, and no barrier, atomics, or
-//!   release and acquire order them;
-//! - a value that another block has stored without release and acquire: half of the loads give the older one;
+//! - a race: two threads access an element of shared or global memory, at least one writes, and no
+//!   barrier, atomics, or release and acquire order them;
 //! - an access out of bounds;
 //! - blocks that wait for each other forever, and loops without end.
 //!
-//! The order of blocks, warps and threads comes from a seed, so that a test can try many schedules; `active_mask`
-//! answers with an arbitrary part of the warp lanes that wait. Some warps and blocks are held back until no other can
-//! go on. [`explore`] tries seeds, and shrinks a failing schedule to the few choices that matter. A kernel that
-//! recurses without end overflows its thread's stack, whose guard page ends the process.
+//! A missing release or acquire shows as a wrong result: half of the loads that are not ordered
+//! after another block's store give the value before it.
+//!
+//! The order of blocks, warps and threads comes from a seed, so that a test can try many schedules;
+//! `active_mask` answers with an arbitrary part of the lanes that wait. Some warps and blocks are
+//! held back until no other can go on. [`explore`] tries seeds, and shrinks a failing schedule to
+//! the few choices that matter. A kernel that recurses without end overflows its thread's stack,
+//! whose guard page ends the process.
 
 mod block;
 mod explore;

@@ -1,25 +1,33 @@
 //! Choices of a schedule, drawn from a seed.
+//!
+//! Two properties make a failing schedule shrinkable. Each choice has a number and is a function of
+//! the seed and that number alone, so that leaving one out does not change the others; and the
+//! value 0 always means the plain choice, so that a choice that is left out is 0.
 
 /// One draw in this many gives a block's turn to another, or holds a warp or a block back.
 const RARELY: u64 = 4;
 
-/// Series of choices. Choice 0 is the plain one: blocks, warps and lanes by number, the latest value of an element.
+/// Series of choices. The value 0 is the plain choice: blocks, warps and lanes in the order of
+/// their numbers, and the latest value of an element.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     seed: u64,
+    /// Number of choices so far.
     made: u64,
     drawn: Drawn,
-    /// Number and meaning of choices other than 0, if not all are drawn.
+    /// Number and meaning of each choice other than 0. Empty with `Drawn::All`: only the search for
+    /// fewer choices reads them.
     noted: Vec<(u64, String)>,
 }
 
-/// Choices that are drawn, by number; the others are 0.
+/// Selection of the choices that are drawn; the others are 0.
 #[derive(Clone, Debug, Default)]
 pub enum Drawn {
     #[default]
     All,
+    /// Choices below this number.
     First(u64),
-    /// Choices of an ascending list.
+    /// Choices with these numbers, in ascending order.
     These(Vec<u64>),
 }
 
@@ -28,7 +36,7 @@ impl Order {
         Self { seed, made: 0, drawn, noted: Vec::new() }
     }
 
-    /// SplitMix64: small, fast, and each number is had without the ones before it.
+    /// Draws 64 bits by SplitMix64, which gives each number without the numbers before it.
     pub fn next(&mut self) -> u64 {
         let number = self.made;
         self.made += 1;
@@ -46,7 +54,8 @@ impl Order {
         z ^ (z >> 31)
     }
 
-    /// Draws a number below `n`, which is not 0. `meaning` tells the effect of numbers other than 0.
+    /// Draws a number below `n`, where `n > 0`. `meaning` describes the effect of a number other
+    /// than 0.
     pub fn below(&mut self, n: u32, meaning: impl FnOnce(u32) -> String) -> u32 {
         let choice = (((self.next() >> 32) * u64::from(n)) >> 32) as u32;
         if choice != 0 {
@@ -55,7 +64,8 @@ impl Order {
         choice
     }
 
-    /// Draws a number below `n`, which is not 0, one time in [`RARELY`]. `meaning` tells its effect.
+    /// Draws a number below `n`, where `n > 0`, one time in [`RARELY`]; `meaning` describes its
+    /// effect. Otherwise, and as the plain choice, returns `None`.
     pub fn rarely(&mut self, n: u32, meaning: impl FnOnce(u32) -> String) -> Option<u32> {
         let drawn = self.next();
         let choice = (drawn % RARELY == 1).then_some((((drawn >> 32) * u64::from(n)) >> 32) as u32)?;
@@ -63,17 +73,19 @@ impl Order {
         Some(choice)
     }
 
-    /// Notes the latest choice's effect.
+    /// Records the effect of the latest choice.
     pub fn note(&mut self, meaning: impl FnOnce() -> String) {
         if !matches!(self.drawn, Drawn::All) {
             self.noted.push((self.made - 1, meaning()));
         }
     }
 
+    /// Returns the number of choices so far.
     pub const fn made(&self) -> u64 {
         self.made
     }
 
+    /// Returns number and effect of the choices that were not plain.
     pub fn noted(&self) -> &[(u64, String)] {
         &self.noted
     }

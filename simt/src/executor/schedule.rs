@@ -1,9 +1,14 @@
-//! The schedule of a block: which thread runs when, in an order drawn from a seed, and the answers to collectives.
+//! The schedule of a block: which thread runs when, in an order drawn from a seed, and the answers
+//! to collectives.
 //!
-//! A thread runs until it parks. Once all threads of a warp are parked, each collective is answered at which all warp
-//! lanes of its mask wait, at the same place in the source. When no warp can go on, all threads must be at the same
-//! barrier; otherwise the block waits for another one, or is stuck, and the first thread that can never go on is reported.
-//! At a barrier another block may get its turn.
+//! A thread runs until it parks: at a collective, a barrier, or a `pause`. There is no need to
+//! switch threads anywhere else. Two accesses whose order matters and that nothing orders are a
+//! race, which is reported whatever the order was.
+//!
+//! Once all threads of a warp are parked, each collective is answered for which all lanes of the
+//! mask wait at the same place in the source. When no warp can go on, all threads must be at the
+//! same barrier; otherwise the block waits for another one, or is stuck, and the first thread that
+//! can never go on is reported. At a barrier, another block may get its turn.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,14 +25,17 @@ use super::known::join;
 use super::order::Order;
 use super::violation::{Fault, Violation};
 
-/// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs some.
+/// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs
+/// some.
 const STACK: usize = 256 * 1024;
 
-/// Most rounds that a warp runs at a time.
+/// Maximum number of rounds that a warp runs at a time; a round ends when all its threads are
+/// parked.
 const MOST_ROUNDS: u32 = 4;
 
 type ThreadRoutine = Coroutine<(), (), (), DefaultStack>;
 
+/// Stacks of threads that have finished, for later threads.
 #[derive(Default)]
 pub struct Stacks(Vec<DefaultStack>);
 
@@ -42,19 +50,24 @@ impl std::fmt::Debug for Stacks {
 pub enum Turn {
     /// All threads have left the kernel, or a rule was broken.
     Over,
+    /// The block can go on; it gives way to another at a barrier.
     Able,
+    /// A thread waits for another block, and no thread can run before that.
     Waits,
 }
 
+/// Block that has begun and is not over.
 pub struct RunningBlock<'a> {
     /// Dropped before `context` and before what `'a` borrows: see `begin`.
     routines: Vec<ThreadRoutine>,
     context: Rc<BlockContext<'a>>,
-    /// The block's state, while another block runs.
+    /// State of the block while another block has the turn; during its own turn it is in the
+    /// launch.
     state: BlockState,
 }
 
 impl<'a> RunningBlock<'a> {
+    /// Makes the coroutines of a block's threads; they begin to run with the block's first turn.
     pub fn begin(
         context: BlockContext<'a>,
         kernel: &'a impl Fn(&EmulatedBlock<'_>),
@@ -69,17 +82,19 @@ impl<'a> RunningBlock<'a> {
             let body = move |yielder: &corosensei::Yielder<(), ()>, ()| {
                 kernel(&EmulatedBlock { context: &context, yielder, thread });
             };
-            // SAFETY: the coroutine must not outlive what its closure borrows, which is borrowed for `'a`.
-            // - `RunningBlock<'a>` owns the coroutine and hands it out only in `end`, which either drops it or takes the
-            //   stack of a finished one.
-            // - Dropping an unfinished coroutine unwinds it, so that nothing of the closure is left.
+            // SAFETY: the coroutine must not outlive what its closure borrows, which is borrowed
+            // for `'a`.
+            // - `RunningBlock<'a>` owns the coroutine and hands it out only in `end`, which either
+            //   drops it or takes the stack of a finished one.
+            // - Dropping an unfinished coroutine unwinds it, so that nothing of the closure is
+            //   left.
             unsafe { ThreadRoutine::with_stack_unchecked(stack, body) }
         };
         let routines = (0..threads).map(routine).collect();
         Self { routines, context, state }
     }
 
-    /// Runs the block for a while. `others`: another block could have the turn.
+    /// Gives the block a turn. `others`: other blocks may be resident, which can have turns, too.
     pub fn run(&mut self, others: bool, order: &mut Order) -> Turn {
         std::mem::swap(&mut self.state, &mut self.context.launch.borrow_mut().block);
         let turn = self.go_on(others, order);
@@ -87,6 +102,8 @@ impl<'a> RunningBlock<'a> {
         turn
     }
 
+    /// Runs warps, in a drawn order and a few rounds each, until none can go on; then lets them
+    /// pass the barrier, if that is where all of them are, and begins again.
     fn go_on(&mut self, others: bool, order: &mut Order) -> Turn {
         let Self { routines, context, .. } = self;
         for thread in &mut context.launch.borrow_mut().block.threads {
@@ -149,18 +166,23 @@ impl<'a> RunningBlock<'a> {
         })
     }
 
+    /// Returns the index of the block in the grid.
     pub fn number(&self) -> u32 {
         self.context.block
     }
 
-    /// Returns state and stacks for the next block. Unfinished threads are unwound.
+    /// Ends the block: returns its state, and gives its stacks back, for later blocks. Threads that
+    /// have not finished are unwound.
     pub fn end(self, stacks: &mut Stacks) -> BlockState {
         stacks.0.extend(self.routines.into_iter().filter(ThreadRoutine::done).map(ThreadRoutine::into_stack));
         self.state
     }
 }
 
-/// Resumes every thread of the warp that can run, once. Returns false if a rule was broken.
+/// Resumes each thread of the warp that can run, once, in a drawn order. Returns false if a rule
+/// was broken.
+///
+/// The stride is odd and so visits each of 32 lanes once.
 fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u32, order: &mut Order) -> bool {
     let draw = order.next() as u32;
     let (start, stride) = (draw % 32, (draw >> 8) | 1);
@@ -201,7 +223,7 @@ fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u3
     true
 }
 
-/// Notes a violation, if there is none yet.
+/// Records a violation, if there is none yet.
 fn fail(
     context: &BlockContext<'_>,
     thread: u32,
@@ -219,10 +241,12 @@ fn fail(
 }
 
 thread_local! {
+    /// Place of the last panic on this CPU thread: `catch_unwind` gives the message only.
     static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Installs a hook that notes the place of panics, and then calls the previous hook.
+/// Installs, once per process, a panic hook that records the place and then calls the previous
+/// hook.
 pub fn note_panics() {
     static ONCE: Once = Once::new();
     if !std::thread::panicking() {
@@ -236,7 +260,13 @@ pub fn note_panics() {
     }
 }
 
-/// Answers the collectives of a warp whose threads are all parked. Returns true if a thread can run now.
+/// Answers the collectives of a warp whose threads are all parked. Returns true if a thread can run
+/// now.
+///
+/// Several collectives may be due at a time, since lanes that have diverged may wait at different
+/// places or with different masks. `active_mask` has no mask to wait for: a random part of the
+/// lanes that wait there gets the answer, and the others wait on, as hardware may split a warp
+/// anywhere.
 fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
     let mut guard = context.launch.borrow_mut();
     let launch: &mut LaunchState = &mut guard;
@@ -256,7 +286,7 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
         let same = lanes_at(lanes, left, &request);
         left &= !same;
         if request.operation == Operation::ActiveMask {
-            // Any non-empty part of the waiting lanes.
+            // Any part of the waiting lanes that is not empty; the plain choice is all of them.
             let some = same & !order.next() as u32;
             let some = if some == 0 { 1 << first } else { some };
             if some != same {
@@ -287,7 +317,7 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
     answered
 }
 
-/// Warp lanes among `candidates` that wait at the same collective.
+/// Returns the lanes among `candidates` that wait at the same collective with the same mask.
 fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
     let mut same = 0;
     for i in bits(candidates) {
@@ -302,7 +332,8 @@ fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
     same
 }
 
-/// Describes the threads of a block that are `chosen`: by warp if each warp has all of its threads or none among them.
+/// Describes the threads of a block that are `chosen`: by warp if each warp has all of its threads
+/// or none among them.
 fn describe_threads(chosen: impl Iterator<Item = bool>) -> String {
     let chosen: Vec<bool> = chosen.collect();
     let by_warp = chosen.chunks(32).all(|warp| warp.iter().all(|&one| one == warp[0]));
@@ -316,6 +347,7 @@ fn describe_threads(chosen: impl Iterator<Item = bool>) -> String {
     }
 }
 
+/// Iterates over the numbers of the bits that are set, in ascending order.
 fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = mask.trailing_zeros();
@@ -324,9 +356,11 @@ fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Lane, place in the source, and fault.
 type ThreadFault = (u32, &'static std::panic::Location<'static>, Fault);
 
-/// Completes a collective that all warp lanes of the mask have reached: gives each its answer and lets it run.
+/// Completes a collective that all warp lanes of the mask have reached: gives each its answer and
+/// lets it run.
 fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault> {
     let mut asked = [(0, request.operation); 32];
     let mut ballot = 0;
@@ -366,9 +400,12 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
             Operation::Shuffle(Shuffle::Xor(flipped)) => shuffle(Some((lane ^ flipped) % 32)),
         };
     }
+    // Only `sync_warp` orders memory accesses. Every lane now knows what any lane of the mask knew,
+    // and is ordered after the accesses of all of them so far.
     if request.operation == Operation::SyncWarp {
         let (mut seen, mut known) = ([0; 32], None);
-        // Their clocks continue together: records of several lanes keep the highest.
+        // The clocks of all lanes go on from the highest, because a record that several lanes share
+        // keeps only the highest clock (see `Toucher::enter`).
         let clock = bits(request.mask).map(|k| lanes[k].clock).max().unwrap_or(0);
         for k in bits(request.mask) {
             for (latest, &known) in seen.iter_mut().zip(&lanes[k].seen) {
@@ -388,7 +425,8 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
     fault
 }
 
-/// Lets all threads run if they wait at one barrier; otherwise finds out why no warp of the block can go on.
+/// Lets all threads run if they wait at one barrier; otherwise finds out why no warp of the block
+/// can go on.
 fn pass_barrier(context: &BlockContext<'_>) -> Turn {
     let mut guard = context.launch.borrow_mut();
     let LaunchState { block, stats, touched, .. } = &mut *guard;
@@ -413,7 +451,8 @@ fn pass_barrier(context: &BlockContext<'_>) -> Turn {
     if block.threads.iter().any(|thread| matches!(thread.status, Status::Paused(_))) {
         return Turn::Waits;
     }
-    // Stuck. A collective that can never complete says more than a barrier at which others wait because of it.
+    // The block is stuck. If a collective can never complete, it is the cause, and threads that
+    // wait at a barrier wait because of it.
     let stuck_at_collective = block.threads.iter().enumerate().find_map(|(number, thread)| match thread.status {
         Status::AtCollective(request) => Some((number as u32, request)),
         _ => None,

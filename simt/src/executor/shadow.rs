@@ -1,17 +1,26 @@
 //! Latest accesses of each element: the records by which races are found.
 //!
-//! Each element of writable global and of shared memory has a [`Shadow`]: its last write, atomics and reads. Two
-//! accesses race if different threads make them, at least one writes, not both are atomic, and nothing orders them.
-//! Order comes from `sync_threads` among the threads of a block (the *epoch* counts them), from `sync_warp` among the
-//! warp lanes of its mask (each thread has a *clock*, and notes the clock up to which it has *seen* each other thread
-//! of its warp), and from a release and the acquire that reads it among blocks (`known.rs`). Accesses of several blocks
-//! are over when the launch is. Blocks are numbered through all launches of an executor (*serial*): records of earlier
-//! launches count as none, and need not be cleared.
+//! Each element of writable global memory and of shared memory has a [`Shadow`]: its last write,
+//! atomics and reads. Two accesses race if different threads make them, at least one writes, not
+//! both are atomic, and nothing orders them. Three things order accesses:
+//! - `sync_threads`, among all threads of a block: the *epoch* of a block counts its barriers.
+//! - `sync_warp`, among the lanes of its mask: each thread has a *clock*, and keeps for each other
+//!   thread of its warp the clock up to which it has *seen* that thread's accesses.
+//! - A release and the acquire that reads it, among blocks (`known.rs`).
+//!
+//! A full vector clock for 1024 threads would cost 4 KiB per element. A record is one access with
+//! the threads that it stands for: if several threads read an element without order between them,
+//! the record keeps the latest and notes that others share it ([`Sharers`]). A later write must
+//! then be ordered after every thread that may share it, which errs on the side of a report.
+//!
+//! Blocks are numbered through all launches of an executor (*serial*). Records with a serial before
+//! the launch's first count as none, so that shadows need not be cleared between launches.
 
 use std::panic::Location;
 
 use super::known::Knowledge;
 
+/// Kind of access to memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Touch {
     #[default]
@@ -164,6 +173,8 @@ impl Toucher<'_> {
     }
 }
 
+/// Latest accesses of one element. Writes and atomics are kept apart since atomics do not race with
+/// each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow {
     write: Record,
@@ -178,7 +189,7 @@ impl Default for Shadow {
 }
 
 impl Shadow {
-    /// Notes an access; returns one that races with it.
+    /// Records an access, or returns an earlier one that races with it.
     #[inline]
     pub fn touch(&mut self, toucher: &Toucher<'_>, touch: Touch) -> Option<Record> {
         if !toucher.is_after(&self.write) {

@@ -8,45 +8,65 @@ use super::shadow::Touch;
 /// Bytes of a memory sector, the unit in which a GPU moves global memory.
 const SECTOR: u64 = 32;
 
-/// Visits of one place in the source that are kept apart; a warp's later ones between two collectives count alone.
+/// Number of visits to a place in the source, between two collectives, whose lanes are combined;
+/// later visits are counted lane by lane.
 const MAX_STEPS: usize = 1024;
 
-/// Counts of one launch, or of several added up; loads, stores and atomics count once a thread.
+/// Counts of one launch, or sums over several. Loads, stores and atomics are counted per thread.
+///
+/// ```
+/// use simt::Block;
+/// use simt::executor::Executor;
+///
+/// let mut out = [0u32; 64];
+/// let mut executor = Executor::new(0);
+/// let view = executor.writable(&mut out);
+/// let stats = executor.launch("ones", 1, (64, 1), 0, |block| {
+///     block.store(view, block.thread(), 1);
+/// })?;
+/// assert_eq!(stats.global_stores, 64);
+/// // Two warps, each with one store of 32 words: 128 bytes are four sectors.
+/// assert_eq!((stats.warp_steps, stats.global_sectors), (2, 8));
+/// # Ok::<(), simt::executor::Violation>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "shared_loads to global_atomics: accesses by kind of memory and access")]
 pub struct LaunchStats {
+    /// Number of blocks.
     pub blocks: u64,
-    /// Block barriers: one for all threads of a block.
+    /// Number of barriers, each counted once per block.
     pub barriers: u64,
-    /// Warp collectives: one per mask.
+    /// Number of warp collectives, each counted once for all lanes of its mask.
     pub collectives: u64,
-    /// Threads that took part in collectives.
+    /// Number of lanes that took part in collectives, summed over collectives.
     pub collective_lanes: u64,
     pub shared_loads: u64,
     pub shared_stores: u64,
     pub shared_atomics: u64,
-    /// Turns that warps wait because their lanes' accesses to shared memory meet in a bank, beyond the one turn that
-    /// each access takes anyway. Lanes of a warp access together as for `global_sectors`.
+    /// Additional turns of shared memory because lanes of a warp want different words of one bank.
+    /// Lanes access together as for [`global_sectors`](Self::global_sectors).
     pub bank_conflicts: u64,
     pub global_loads: u64,
     pub global_stores: u64,
     pub global_atomics: u64,
-    /// Sectors of 32 bytes that global accesses touch. Threads of a warp share sectors at the same place in the source
-    /// and the same number of visits after the last collective.
+    /// Number of sectors of 32 bytes that global accesses touch. Lanes of a warp access together,
+    /// and so share sectors, if they are at the same place in the source for the same time since
+    /// the last collective.
     pub global_sectors: u64,
-    /// Sectors in tables that all events share (see `Executor::constant`).
+    /// Number of these sectors in tables that all events share; see
+    /// [`Executor::constant`](super::Executor::constant).
     pub table_sectors: u64,
-    /// Different sectors that the launch reads, plus those that it writes, without these tables: the device memory's
-    /// traffic if caches kept each sector until its last use. Of several launches: the sum.
+    /// Number of different sectors that the launch reads, plus the number that it writes, without
+    /// these tables: the traffic of device memory if caches kept each sector until its last use.
     pub distinct_sectors: u64,
-    /// Steps of warps that access global memory.
+    /// Number of accesses of warps to global memory; lanes that access together count once.
     pub warp_steps: u64,
-    /// Threads that took part in these steps.
+    /// Number of lanes that took part in these accesses.
     pub step_lanes: u64,
 }
 
 impl LaunchStats {
-    /// Share of warp lanes that were idle while their warp accessed global memory, 0…1.
+    /// Returns the share of lanes, 0…1, that were idle while their warp accessed global memory.
     pub fn idle_share(&self) -> f64 {
         if self.warp_steps == 0 { 0.0 } else { 1.0 - self.step_lanes as f64 / (32 * self.warp_steps) as f64 }
     }
@@ -125,14 +145,15 @@ pub struct SharedAccess {
     pub piece: u32,
 }
 
-/// One instruction of a warp: its lanes, and the sectors of global memory, or the places in shared memory.
+/// One access instruction of a warp, with the sectors of global memory or the places in shared
+/// memory that its lanes touch.
 #[derive(Debug, Default)]
 struct Step {
     lanes: u32,
     sectors: Vec<u64>,
     in_table: bool,
     touch: Touch,
-    /// Lane and first byte in shared memory, and the bytes of a lane.
+    /// Lane and first byte of each access to shared memory.
     places: Vec<(u32, u32)>,
     size: u32,
 }
@@ -141,9 +162,11 @@ struct Step {
 const BANKS: u32 = 32;
 
 impl Step {
-    /// Returns the turns beyond the first that the step's accesses to shared memory take. A bank serves one word at a
-    /// time, to any number of lanes, but one lane at a time where they change it by atomics. With 8 bytes half of the
-    /// lanes have a turn of their own anyway, with 16 bytes a quarter.
+    /// Returns the number of turns beyond the first that an access to shared memory takes.
+    ///
+    /// A bank serves one word per turn, to any number of lanes that load or store it, but to one
+    /// lane only for an atomic. Accesses of 8 bytes are served to half of the lanes at a time, and
+    /// of 16 bytes to a quarter; these turns are not conflicts.
     fn bank_conflicts(&self) -> u64 {
         let words_of_lane = self.size.div_ceil(4).max(1);
         let lanes_at_once = 32 / words_of_lane.min(4);
@@ -171,7 +194,7 @@ impl Step {
 
 #[derive(Debug)]
 struct Site {
-    /// Address of the source location, only compared.
+    /// Address of the source location. It is compared, never read.
     location: usize,
     visits: [usize; 32],
     steps: Vec<Step>,
@@ -192,7 +215,12 @@ impl Site {
     }
 }
 
-/// Groups the accesses of one warp's threads that are one instruction on hardware.
+/// Combines the accesses of a warp's lanes that are one instruction on hardware.
+///
+/// Lanes run one after the other here. What they did between two collectives is kept by place in
+/// the source and number of the visit: the third visit of each lane to a place is the third
+/// execution of that instruction. At the next collective the sums are taken
+/// ([`flush`](Self::flush)).
 #[derive(Debug, Default)]
 pub struct Coalescer {
     sites: Vec<Site>,
@@ -203,7 +231,7 @@ impl Coalescer {
     #[inline]
     pub fn access(&mut self, stats: &mut LaunchStats, touched: &mut Touched, lane: u32, access: Access) {
         let Access { touch, location, base, offset, size, in_table } = access;
-        // (On a device, buffers begin on a sector, and no two share one.)
+        // On a device, each buffer begins at a sector, and none share a sector.
         let base = base as u64 * (2 * SECTOR);
         let (first, last) = ((base + offset) / SECTOR, (base + offset + size - 1) / SECTOR);
         let site = self.site(location);
@@ -230,7 +258,7 @@ impl Coalescer {
         }
     }
 
-    /// Notes an access to shared memory.
+    /// Records an access to shared memory.
     #[inline]
     pub fn shared(&mut self, lane: u32, access: SharedAccess) {
         let SharedAccess { touch, location, byte, size, piece } = access;
@@ -262,7 +290,7 @@ impl Coalescer {
         &mut self.sites[place]
     }
 
-    /// Counts the steps since the warp converged last.
+    /// Adds up the accesses since the warp last converged, and forgets them.
     pub fn flush(&mut self, stats: &mut LaunchStats, touched: &mut Touched) {
         for site in &self.sites[..self.used] {
             for step in &site.steps[..site.used] {
@@ -283,7 +311,7 @@ impl Coalescer {
         self.forget();
     }
 
-    /// Forgets the steps since the warp converged last.
+    /// Forgets the accesses since the warp last converged.
     pub fn forget(&mut self) {
         for site in &mut self.sites[..self.used] {
             for step in &mut site.steps[..site.used] {

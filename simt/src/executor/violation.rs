@@ -4,17 +4,20 @@ use std::panic::Location;
 
 use super::shadow::Record;
 
-/// A rule that a kernel broke, with place and thread.
+/// Rule that a kernel broke, with place and thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("kernel {kernel}, block {block}, warp {}, lane {} (thread {thread}), at {}: {fault}",
     thread / 32, thread % 32, Place(*location, fault.panic_place()))]
-#[expect(missing_docs, reason = "the message says it")]
 pub struct Violation {
+    /// Name of the kernel, as given to [`Executor::launch`](super::Executor::launch).
     pub kernel: String,
+    /// Index of the block in the grid, x fastest.
     pub block: u32,
+    /// Index of the thread in the block, x fastest.
     pub thread: u32,
-    /// Place in the source; `None` if it is not known, or of a panic.
+    /// Place in the source; `None` if it is unknown, and for a panic, whose fault has it.
     pub location: Option<&'static Location<'static>>,
+    /// The rule that was broken.
     pub fault: Fault,
 }
 
@@ -22,28 +25,28 @@ pub struct Violation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 pub enum Fault {
-    /// A warp lane of a collective's mask does not arrive.
+    /// A lane of a collective's mask never arrives.
     #[error("{operation} waits for the lanes of mask {mask:#010x}, but lane {missing} {doing}")]
     DivergentCollective { operation: &'static str, mask: u32, missing: u32, doing: String },
     /// The caller of a collective is not in its own mask.
     #[error("{operation} is called with mask {mask:#010x}, which does not contain its own lane")]
     NotInMask { operation: &'static str, mask: u32 },
-    /// A shuffle reads from a warp lane that does not take part.
+    /// A shuffle reads from a lane that does not take part.
     #[error("{operation} reads from lane {source_lane}, which is not in mask {mask:#010x}")]
     SourceNotInMask { operation: &'static str, mask: u32, source_lane: u32 },
-    /// A thread does not arrive at a barrier. `reached_by` names the threads that wait there.
+    /// A thread never arrives at a barrier. `reached_by` names the threads that wait there.
     #[error(
         "sync_threads waits for all threads, and only {reached_by} reached it, so that it stands behind a condition or an \
          early return; thread {missing} {doing}"
     )]
     MissedBarrier { reached_by: String, missing: u32, doing: String },
-    /// Shared memory is read that no thread of the block has written.
+    /// A thread reads shared memory that no thread of the block has written.
     #[error("reads shared memory at byte {byte}, which no thread wrote as an element of {size} bytes ({array})")]
     UnwrittenShared { byte: u32, size: u32, array: String },
-    /// Two threads meet in one element, and at least one of them writes.
+    /// Two threads access one element, at least one writes it, and nothing orders the accesses.
     #[error("{access} of {memory} {place} ({array}) races with the {other}")]
     Race { access: &'static str, memory: &'static str, place: u32, array: Box<str>, other: String },
-    /// An access outside its array.
+    /// An access is outside its array.
     #[error("{access} of {memory} element {index} of {len}")]
     OutOfBounds { access: &'static str, memory: &'static str, index: u32, len: u32 },
     /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) allows.
@@ -52,13 +55,14 @@ pub enum Fault {
          `Executor::limit_steps` allows"
     )]
     Endless { steps: u64 },
-    /// A thread only reads, and lets no other run: see [`Executor::limit_steps`](super::Executor::limit_steps).
+    /// A thread only reads, so that no other can run: see
+    /// [`Executor::limit_steps`](super::Executor::limit_steps).
     #[error(
         "the thread has read {steps} times without a write, a collective, a barrier or `pause()`: if it waits for another \
          thread, the loop needs `pause()`, which lets others run; `Executor::limit_steps` allows more reads"
     )]
     Spinning { steps: u64 },
-    /// Blocks wait for something that no block can provide any more.
+    /// All resident blocks wait, and none can change what the others wait for.
     #[error(
         "waits for another block forever: {waiting} blocks of {grid} have begun and wait, {finished} are done, and \
          the device holds {resident} at a time"

@@ -1,4 +1,5 @@
-//! Finds in PTX what compiles silently and makes a bad kernel: a stack, calls, traps, generic accesses, spills.
+//! Finds things in PTX that compile without a warning and make a bad kernel: a stack, calls, traps,
+//! generic accesses, spills.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,11 +9,11 @@ use super::Usage;
 /// Something in a kernel that should not be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The entry's name, or that of a function; empty outside of both.
+    /// Name of the entry point or function; empty outside of both.
     pub kernel: String,
     /// Description and remedy.
     pub what: &'static str,
-    /// The line of PTX, or ptxas's numbers.
+    /// Line of PTX, or numbers that ptxas reports.
     pub text: String,
     /// File, line and column of the kernels' source, if the PTX has line tables.
     pub place: Option<String>,
@@ -38,9 +39,12 @@ const TRAP: &str = "a panic that the compiler could not rule out, which ends the
                     an overflow, unwrap";
 const SPILL: &str = "registers that spill to local memory, or a stack";
 
-/// Finds what a kernel must not contain, in the PTX `ptx` and in ptxas's `usage`, which may be empty. With line tables
-/// in the PTX (`-Cdebuginfo=line-tables-only`, as in [`Compiler::compile`](super::Compiler::compile)), a finding has a
-/// place in the source: the instruction's, or for a panic that of the deciding branch.
+/// Finds whatever a kernel must not contain, in its PTX and in the `usage` that ptxas reports,
+/// which may be empty.
+///
+/// If the PTX has line tables (`-Cdebuginfo=line-tables-only`, as
+/// [`Compiler::compile`](super::Compiler::compile) makes them), a finding has a place in the
+/// source: the place of the instruction, or for a panic the place of the branch that leads to it.
 pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
     let places = Places::of(ptx);
     let mut kernel = "";
@@ -61,7 +65,7 @@ pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
         if let Some(what) = if is_function { Some(CALL) } else { fault(line) } {
             let found =
                 Finding { kernel: kernel.to_owned(), what, text: line.to_owned(), place: places.at(number, what) };
-            // Of accesses from one place, or without one, the first is enough.
+            // One finding per place in the source is enough.
             let is_known =
                 |other: &Finding| (&other.kernel, what, &other.place) == (&found.kernel, other.what, &found.place);
             if !findings.iter().any(is_known) {
@@ -79,7 +83,7 @@ pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
 }
 
 fn fault(line: &str) -> Option<&'static str> {
-    // (Without label or guard.)
+    // The instruction, without label or guard.
     let line = line.strip_prefix('{').unwrap_or(line).trim();
     let instruction =
         if line.starts_with('@') { line.split_once(' ').map_or("", |(_, rest)| rest.trim()) } else { line };
@@ -137,12 +141,12 @@ impl<'a> Places<'a> {
                 let file = words.next().unwrap_or_default();
                 let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).unwrap_or(0);
                 let (line, column) = (number(), number());
-                // (Paths of the kernels' crate are relative.)
+                // Paths of the kernels' crate are relative, and paths of other crates are not.
                 if line > 0 && files.get(file).is_some_and(|name| name.starts_with("./")) {
                     latest = Some((file, line, column));
                 }
             } else if let Some(name) = line.strip_suffix(':') {
-                // (Labels of line tables come between a block's label and its instructions.)
+                // Labels of line tables come between the label of a block and its instructions.
                 label = if name.contains("__BB") { name } else { label };
             } else if let Some((_, target)) = line.split_once("bra ").or_else(|| line.split_once("bra.uni ")) {
                 branches.entry(target.trim().trim_end_matches(';')).or_insert(number);

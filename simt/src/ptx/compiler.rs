@@ -28,7 +28,7 @@ const COMMON_FLAGS: [&str; 8] = [
 const KERNEL_FLAGS: [&str; 5] =
     ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
 
-/// Folders and files below `src` of this crate that device code is compiled from.
+/// Folders and files below this crate's `src` that are compiled into device code.
 const DEVICE_SOURCES: [&str; 8] =
     ["lib.rs", "atomics.rs", "block.rs", "kernel.rs", "math.rs", "memory.rs", "primitives", "nvptx"];
 
@@ -39,21 +39,28 @@ pub struct KernelCrate<'a> {
     pub name: &'a str,
     /// Folder of the crate; the root module is `src/lib.rs` below it.
     pub folder: &'a Path,
-    /// Names and folders of other crates that the kernels use, each after those that it uses itself. They are
-    /// `no_std`, lie like the kernels, and see `core`, this crate and one another; cargo features are not set.
+    /// Names and folders of other crates that the kernels use, each after the crates that it needs
+    /// itself. They must be `no_std`, with `src/lib.rs` as root; they see `core`, this crate and
+    /// the dependencies before them. Cargo features are not set.
     pub dependencies: &'a [(&'a str, &'a Path)],
-    /// The folder of this crate, where it lies in the same repository. `None`: where cargo has compiled it from.
+    /// Folder of this crate if it lies in the same repository; `None`: the folder from which cargo
+    /// compiled it.
     pub simt: Option<&'a Path>,
-    /// Beginnings of entry names, and the registers that a thread of such a kernel may have. Others have no limit.
+    /// Maximum number of registers per thread for entry points whose name begins so; others have no
+    /// limit.
     pub max_registers: &'a [(&'a str, u32)],
     /// Command that makes the PTX again, for the files' headers.
     pub rebuild: &'a str,
 }
 
 impl KernelCrate<'_> {
-    /// Hash of the PTX's sources: names and contents of the Rust files below `src`, also of the dependencies, and of
-    /// this crate's device code.
-    /// 64-bit FNV-1a: it finds a forgotten rebuild, not malice.
+    /// Returns the hash of all sources of the PTX: names and contents of the Rust files of the
+    /// kernels, of their dependencies, and of this crate's device code.
+    ///
+    /// The hash is 64-bit FNV-1a: it finds a forgotten rebuild, not malice.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
     pub fn source_hash(&self) -> Result<String, String> {
         let top = self.folder.join("src");
         let mut files = Vec::new();
@@ -63,7 +70,7 @@ impl KernelCrate<'_> {
         hash_of(&files)
     }
 
-    /// Lists the sources of everything that is compiled before the kernels.
+    /// Lists the sources of all crates that are compiled before the kernels.
     fn library_sources(&self) -> Result<Vec<(String, PathBuf)>, String> {
         let mut files = self.device_sources()?;
         for (name, folder) in self.dependencies {
@@ -88,12 +95,12 @@ impl KernelCrate<'_> {
     }
 }
 
-/// Compiler that can make PTX: its own `core` source is installed.
+/// Rust compiler that can make PTX, because the source of its `core` is installed.
 #[derive(Debug)]
 pub struct Compiler {
     rustc: PathBuf,
     core_source: PathBuf,
-    /// `rustc --version` with LLVM's, as the header has it.
+    /// Versions of rustc and its LLVM, as they stand in the header of a PTX file.
     pub version: String,
 }
 
@@ -102,7 +109,7 @@ impl Compiler {
     /// nightly, or the compiler on the path, in this order.
     ///
     /// # Errors
-    /// No compiler with its `core` source; the message says what to install.
+    /// If no compiler has the source of its `core`; the message says what to install.
     pub fn find(variable: &str) -> Result<Self, String> {
         if let Some(rustc) = std::env::var_os(variable) {
             return Self::at(Path::new(&rustc));
@@ -142,13 +149,14 @@ impl Compiler {
         Ok(Self { rustc: rustc.to_owned(), core_source, version })
     }
 
-    /// Compiles a crate of kernels with `--cfg ptx_unit="unit"` and returns the PTX with a header; a crate with several
-    /// sets of entry points chooses by `unit`. `work` is an existing folder, for `core` and this crate (compiled once a
-    /// compiler) and for intermediate files.
+    /// Compiles a crate of kernels with `--cfg ptx_unit="unit"`, and returns the PTX with a header.
+    /// A crate with several sets of entry points selects one by `ptx_unit`. `work` is an existing
+    /// folder for intermediate files, and for `core` and this crate, which are compiled once per
+    /// compiler.
     ///
     /// # Errors
-    /// The compiler's message, a file that could not be read or written, or a finding of [`check()`](super::check())
-    /// with its place in the source.
+    /// If the compiler fails, a file cannot be read or written, or [`check()`](super::check())
+    /// finds something that a kernel must not contain.
     pub fn compile(&self, kernels: &KernelCrate<'_>, unit: &str, work: &Path) -> Result<String, String> {
         let text = self.compile_unchecked(kernels, unit, work, &[])?;
         if check(&text, &[]).is_empty() {
@@ -170,7 +178,7 @@ impl Compiler {
         let libraries = self.libraries(kernels, work)?;
         let ptx = work.join(format!("{}-{unit}.s", kernels.name));
         let mut command = clean(&self.rustc);
-        // (For intermediate files: two compilers may run in one folder.)
+        // Two compilers may run in one folder: each call names its intermediate files for itself.
         command.arg("--out-dir").arg(work);
         command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(flags).args(["--crate-name", kernels.name]);
         command.arg(format!("--cfg=ptx_unit=\"{unit}\"")).arg(format!("--emit=asm={}", ptx.display()));
@@ -182,7 +190,7 @@ impl Compiler {
         let mut text = self.header(kernels, unit, &kernels.source_hash()?);
         let mut max_registers = None;
         for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
-            // These lines are a fifth of the file, and say nothing.
+            // Comments around inline assembly are a fifth of the file, and say nothing.
             if !line.ends_with("inline asm") && !line.trim().is_empty() {
                 text.push_str(line);
                 text.push('\n');
@@ -190,7 +198,7 @@ impl Compiler {
                     let limit = kernels.max_registers.iter().find(|(beginning, _)| name.starts_with(beginning));
                     max_registers = limit.map(|(_, registers)| registers);
                 }
-                // The end of an entry's parameters.
+                // The parameters of an entry point end here, and a limit stands after them.
                 if line == ")"
                     && let Some(registers) = max_registers
                 {
@@ -201,7 +209,11 @@ impl Compiler {
         Ok(text)
     }
 
-    /// Checks that the compiler neither moves nor merges shared loads across barriers, nor barriers.
+    /// Checks that the compiler keeps shared loads where they are between barriers, and all
+    /// barriers.
+    ///
+    /// Rust has no notion of a barrier of a block. It is inline assembly that may change memory,
+    /// and a compiler that ignored this would make kernels that fail now and then.
     fn probe(&self, libraries: &Path) -> Result<(), String> {
         let (source, ptx) = (libraries.join("probe.rs"), libraries.join("probe.s"));
         let io = |e: std::io::Error| format!("{}: {e}", libraries.display());
@@ -230,8 +242,8 @@ impl Compiler {
         )
     }
 
-    /// Returns the folder with `core`, this crate, the dependencies and an empty `compiler_builtins`: no memory
-    /// function stays a call.
+    /// Returns the folder with `core`, this crate, the dependencies, and an empty
+    /// `compiler_builtins`, which provides nothing that could be called.
     fn libraries(&self, kernels: &KernelCrate<'_>, work: &Path) -> Result<PathBuf, String> {
         let mut key = Fnv::new();
         key.add(self.version.as_bytes());
@@ -243,7 +255,8 @@ impl Compiler {
         if done.is_dir() {
             return Ok(done);
         }
-        // Made aside and renamed: an interrupted build leaves nothing that looks complete.
+        // The folder gets its name when it is complete: an interrupted build leaves none by that
+        // name.
         let n = BUILDS.fetch_add(1, Ordering::Relaxed);
         let folder = work.join(format!("core-{}.{}-{n}", key.hex(), std::process::id()));
         let io = |e: std::io::Error| format!("{}: {e}", folder.display());
@@ -320,7 +333,7 @@ const PROBED: [&str; 8] = [
     "bar.sync",
 ];
 
-/// Makes a command out of reach of the surrounding cargo and rustup.
+/// Makes a command without the environment variables of the surrounding cargo and rustup.
 fn clean(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("RUSTC_BOOTSTRAP", "1");
@@ -338,7 +351,8 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Adds the Rust files at and below `path`, named relative to `top` with `prefix` in front.
+/// Adds the Rust files at and below `path`. A file's name is `prefix` and its path relative to
+/// `top`.
 fn sources_below(top: &Path, path: &Path, prefix: &str, files: &mut Vec<(String, PathBuf)>) -> Result<(), String> {
     if path.is_dir() {
         let io = |e: std::io::Error| format!("{}: {e}", path.display());

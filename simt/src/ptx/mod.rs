@@ -1,9 +1,10 @@
-//! From a crate of kernels to PTX, for build scripts and tests.
+//! Compiles a crate of kernels to PTX, in a build script or a test.
 //!
-//! [`Compiler`] calls `rustc` directly for `core`, an empty `compiler_builtins`, this crate and the kernels: no cargo
-//! runs inside cargo, nothing is downloaded, and the same compiler gives the same bytes everywhere. [`check()`] refuses
-//! what compiles and should not: a stack, calls, panics, generic accesses. [`Ptxas`] assembles PTX for an architecture
-//! and tells what each kernel uses.
+//! [`Compiler`] calls `rustc` directly for `core`, an empty `compiler_builtins`, this crate and the
+//! kernels: no cargo runs inside cargo, nothing is downloaded, and the same compiler gives the same
+//! bytes everywhere. [`check()`] finds things that compile and make a bad kernel: a stack, calls,
+//! panics, generic accesses. [`Ptxas`] assembles PTX for an architecture and reports the resources
+//! of each kernel.
 //!
 //! The compiler must be able to make `core` for `nvptx64-nvidia-cuda`, which needs its library's source: Debian's
 //! `rustc-web` with `rust-web-src`, or a rustup nightly with `rust-src`.

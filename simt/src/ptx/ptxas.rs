@@ -7,27 +7,27 @@ use std::{env, fs};
 /// Architectures worth assembling for: 2080 Ti, T4; A100; A5000; L4, L40S, Ada workstation cards; H100, H200; B200.
 pub const ARCHS: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"];
 
-/// Resources of one kernel on one architecture. Bytes are per thread but for `shared`, which is per block.
+/// Resources of one kernel on one architecture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The entry's name in the PTX.
+    /// Name of the entry point in the PTX.
     pub kernel: String,
-    /// 32-bit registers a thread.
+    /// Number of 32-bit registers per thread.
     pub registers: u32,
-    /// Bytes of local memory a thread for its stack frame.
+    /// Size of a thread's stack frame in local memory, in bytes.
     pub stack: u32,
-    /// Bytes stored to local memory because the registers ran out.
+    /// Bytes per thread stored to local memory because the registers ran out.
     pub spill_stores: u32,
-    /// Bytes loaded back.
+    /// Bytes per thread loaded back from there.
     pub spill_loads: u32,
-    /// Bytes of statically declared shared memory a block.
+    /// Bytes per block of shared memory that is declared statically.
     pub shared: u32,
-    /// Hardware barriers a block.
+    /// Number of hardware barriers per block.
     pub barriers: u32,
 }
 
 impl Usage {
-    /// One line of `resources.json`.
+    /// Formats the usage as one line of `resources.json`.
     pub fn to_json(&self, unit: &str, arch: &str) -> String {
         let Self { kernel, registers, stack, spill_stores, spill_loads, shared, barriers } = self;
         format!(
@@ -38,7 +38,7 @@ impl Usage {
     }
 }
 
-/// An installed assembler.
+/// NVIDIA's assembler, as it is installed.
 #[derive(Debug)]
 pub struct Ptxas {
     program: PathBuf,
@@ -60,7 +60,7 @@ impl Ptxas {
         programs.into_iter().find(|program| program.is_file()).map(|program| Self { program })
     }
 
-    /// The release, such as `V13.0.88`.
+    /// Returns the release, such as `V13.0.88`.
     pub fn version(&self) -> Result<String, String> {
         let text = self.run(&["--version"])?;
         let word = text.split_whitespace().rev().find(|w| w.starts_with('V') && w.contains('.'));
@@ -70,14 +70,14 @@ impl Ptxas {
     /// Assembles one PTX text for one architecture and returns each kernel's usage, sorted by name. `work` is an
     /// existing folder for intermediate files.
     pub fn assemble(&self, ptx: &str, arch: &str, work: &Path) -> Result<Vec<Usage>, String> {
-        // (A file name for each call: tests assemble side by side.)
+        // Each call has a file name for itself, since tests assemble in parallel.
         let stem = format!("ptxas-{}-{:?}-{arch}", std::process::id(), std::thread::current().id());
         let (input, output) = (work.join(format!("{stem}.ptx")), work.join(format!("{stem}.cubin")));
         fs::write(&input, ptx).map_err(|e| format!("{}: {e}", input.display()))?;
         let arch = format!("-arch={arch}");
         let said = self.run(&["-v", &arch, &input.to_string_lossy(), "-o", &output.to_string_lossy()]);
         for file in [&input, &output] {
-            // (Nothing depends on their removal.)
+            // A file that cannot be removed does no harm.
             let _ = fs::remove_file(file);
         }
         parse(&said?)

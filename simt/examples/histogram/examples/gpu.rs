@@ -42,7 +42,9 @@ fn count(values: &[u8], ptx: &CString) -> Result<Vec<u32>, Box<dyn Error>> {
             (from, GlobalMut::<u32>::new(to as usize as *mut u32, BINS))
         };
         let mut arguments = [(&raw mut from).cast::<c_void>(), (&raw mut to).cast()];
-        // SAFETY: the arguments are those of the entry point, in order; full warps, and the shared memory of the kernel.
+        // SAFETY:
+        // - The arguments have the types and the order of the entry point's parameters.
+        // - The block has full warps, and as much shared memory as the kernel uses.
         unsafe {
             let (grid, block) = ((64, 1, 1), (256, 1, 1));
             result::launch_kernel(function, grid, block, shared_bytes(), stream.cu_stream(), &mut arguments)?;

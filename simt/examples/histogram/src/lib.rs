@@ -1,5 +1,8 @@
-//! A histogram of bytes: the whole of a crate of kernels. Each block counts in shared memory, where the threads of a
-//! warp that hit the same bin share one atomic, and then adds its counts to the result.
+//! A complete crate of kernels, with one kernel: a histogram of bytes.
+//!
+//! Each block counts in shared memory, where lanes of a warp with the same byte share one atomic,
+//! and then adds its counts to the result: one global atomic per block and bin, in place of one per
+//! byte.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::inline_always)] // On the device nothing may stay a call.
@@ -7,7 +10,7 @@
 use simt::primitives::warp_aggregated_atomics;
 use simt::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout, WARP_SIZE};
 
-/// Bins of the histogram: one a value of a byte.
+/// Number of bins of the histogram: one per value of a byte.
 pub const BINS: u32 = 256;
 
 const fn layout() -> (Shared<u32>, SharedLayout) {
@@ -15,12 +18,13 @@ const fn layout() -> (Shared<u32>, SharedLayout) {
     (layout.array(BINS), layout)
 }
 
-/// Bytes of shared memory to launch [`histogram`] with.
+/// Returns the number of bytes of shared memory that [`histogram`] needs.
 pub const fn shared_bytes() -> u32 {
     layout().1.bytes()
 }
 
-/// Counts the bytes of each value in `values` into `counts`, of [`BINS`] elements. Any number of blocks, of full warps.
+/// Adds the number of bytes of each value in `values` to `counts`, which has [`BINS`] elements.
+/// Takes any number of blocks of full warps.
 #[inline(always)]
 pub fn histogram<B: Block>(block: &B, values: Global<'_, u8>, counts: GlobalMut<'_, u32>) {
     let (own, _) = layout();
@@ -29,11 +33,11 @@ pub fn histogram<B: Block>(block: &B, values: Global<'_, u8>, counts: GlobalMut<
         block.shared_store(own, bin, 0);
         bin += block.threads();
     }
-    // All bins are 0.
+    // No thread may count before all bins are 0.
     block.sync_threads();
 
     let stride = block.grid_dim_x() * block.threads();
-    // Uniform in the warp, so that all of it reaches the ballot.
+    // The loop has the same number of rounds for all lanes of a warp, so that all reach the ballot.
     let mut first = block.block_idx_x() * block.threads() + block.warp_id() * WARP_SIZE;
     while first < values.len() {
         let i = first + block.lane_id();
@@ -45,7 +49,7 @@ pub fn histogram<B: Block>(block: &B, values: Global<'_, u8>, counts: GlobalMut<
         }
         first += stride;
     }
-    // All bytes are counted.
+    // No thread may read a bin before all bytes of the block are counted.
     block.sync_threads();
 
     let mut bin = block.thread();

@@ -1,4 +1,5 @@
-//! A kernel a primitive, a chain of values from block to block, and a grid of two dimensions.
+//! Kernels that use one primitive each, a chain of values from block to block, and a grid of two
+//! dimensions.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::inline_always)] // On the device nothing may stay a call.
@@ -18,7 +19,8 @@ fn index<B: Block>(block: &B) -> u32 {
     block.block_idx_x() * block.threads() + block.thread()
 }
 
-/// Raises `result[0]` to the largest value and lowers `result[1]` to the smallest, with one atomic a block for each.
+/// Raises `result[0]` to the largest value and lowers `result[1]` to the smallest one, with two
+/// atomics per block.
 #[inline(always)]
 pub fn extremes<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<'_, f32>) {
     let mut layout = SharedLayout::new();
@@ -34,7 +36,7 @@ pub fn extremes<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<
     }
 }
 
-/// Place of each value in its run of equal values, from 1; runs begin again with each block.
+/// Writes the place of each value, from 1, in its run of equal values. Each block begins a new run.
 #[inline(always)]
 pub fn runs<B: Block>(block: &B, values: Global<'_, u32>, places: GlobalMut<'_, u32>) {
     let (warps, i) = (SharedLayout::new().array(32), index(block));
@@ -45,7 +47,7 @@ pub fn runs<B: Block>(block: &B, values: Global<'_, u32>, places: GlobalMut<'_, 
     }
 }
 
-/// Lists the odd values, blocks in any order; `length` is 0 before.
+/// Appends the odd values to `list`, blocks in any order. `length` must be 0 before the launch.
 #[inline(always)]
 pub fn odd<B: Block>(block: &B, values: Global<'_, u32>, list: GlobalMut<'_, u32>, length: GlobalMut<'_, u32>) {
     let mut layout = SharedLayout::new();
@@ -55,17 +57,17 @@ pub fn odd<B: Block>(block: &B, values: Global<'_, u32>, list: GlobalMut<'_, u32
     if block.thread() == 0 {
         block.shared_store(first, 0, block.atomic_add(length, 0, total));
     }
-    // The block's first place is there.
+    // No thread may read the block's first place before it is written.
     block.sync_threads();
     if value % 2 == 1 {
         block.store(list, block.shared_load(first, 0) + place, value);
     }
 }
 
-/// Most keys that [`order`] sorts a block.
+/// Maximum number of keys that [`order`] sorts per block.
 pub const MOST_KEYS: u32 = 500;
 
-/// Stable order of each block's [`MOST_KEYS`] keys, by their low 12 bits.
+/// Sorts [`MOST_KEYS`] keys per block by their low 12 bits, stably.
 #[inline(always)]
 pub fn order<B: Block>(block: &B, keys: Global<'_, u32>, order: GlobalMut<'_, u32>) {
     let mut layout = SharedLayout::new();
@@ -86,7 +88,7 @@ pub fn order<B: Block>(block: &B, keys: Global<'_, u32>, order: GlobalMut<'_, u3
     }
 }
 
-/// A key and its index, in one access to shared memory.
+/// Key with its index, which one access to shared memory moves.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(16))]
 struct Keyed {
@@ -98,11 +100,11 @@ struct Keyed {
 // SAFETY: three integers without padding, sixteen bytes in all.
 unsafe impl Plain for Keyed {}
 
-/// Lanes of a group in [`merge`].
+/// Number of lanes in a group of [`merge`].
 pub const GROUP: u32 = 12;
 
-/// Sorts by merging: writes to `order` the stable order of each block's [`MOST_KEYS`] keys, and to `places`, for each of
-/// the block's first threads, the place of its key in a group of [`GROUP`] lanes of the warp.
+/// Sorts by merging: writes to `order` the stable order of [`MOST_KEYS`] keys per block, and to
+/// `places` the place of a thread's key among the keys of its group of [`GROUP`] lanes.
 #[inline(always)]
 pub fn merge<B: Block>(block: &B, keys: Global<'_, u64>, order: GlobalMut<'_, u32>, places: GlobalMut<'_, u32>) {
     let mut layout = SharedLayout::new();
@@ -115,7 +117,7 @@ pub fn merge<B: Block>(block: &B, keys: Global<'_, u64>, order: GlobalMut<'_, u3
         block.shared_store(items, i, Keyed { key: block.load(keys, first + i), index: first + i, unused: 0 });
         i += block.threads();
     }
-    // All keys are there.
+    // No thread may read a key before all keys are written.
     block.sync_threads();
     let sorted = block_merge_sort(block, len, |i| block.shared_load(items, i).key, 0, a, b);
     let mut i = block.thread();
@@ -135,7 +137,8 @@ pub fn merge<B: Block>(block: &B, keys: Global<'_, u64>, order: GlobalMut<'_, u3
     }
 }
 
-/// Exclusive sums of all values; `descriptors` has 1 + blocks elements, all 0.
+/// Writes the exclusive prefix sums of all values. `descriptors` has one element per block and one
+/// more, all 0.
 #[inline(always)]
 pub fn scan<B: Block>(block: &B, values: Global<'_, u32>, sums: GlobalMut<'_, u32>, descriptors: GlobalMut<'_, u64>) {
     let mut layout = SharedLayout::new();
@@ -149,15 +152,17 @@ pub fn scan<B: Block>(block: &B, values: Global<'_, u32>, sums: GlobalMut<'_, u3
     }
 }
 
-/// Multiplies each block's value onto the product of earlier blocks, in a chain from block to block. Products lie
-/// beside the flags that release and acquire them; `flags` has 1 + blocks elements, all 0.
+/// Writes the product of the values of all blocks up to each, in a chain from block to block.
+///
+/// A product is stored plainly, and then released by a flag, which the next block acquires. `flags`
+/// has one element per block and one more, all 0.
 #[inline(always)]
 pub fn products<B: Block>(block: &B, values: Global<'_, f64>, products: GlobalMut<'_, f64>, flags: GlobalMut<'_, u32>) {
     if block.thread() == 0 {
         let ticket = block.atomic_add(flags, 0, 1);
         let mut product = block.load(values, ticket);
         if ticket > 0 {
-            // The acquire orders the earlier block's accesses before those that follow.
+            // The acquire orders the earlier block's store before the load below.
             while block.atomic_load_acquire(flags, ticket) == 0 {
                 block.pause();
             }
@@ -168,13 +173,13 @@ pub fn products<B: Block>(block: &B, values: Global<'_, f64>, products: GlobalMu
     }
 }
 
-/// Length of the gradient of a picture of `width` columns, a thread a pixel, on blocks and a grid of two dimensions.
-/// Pixels at the edge repeat beyond it.
+/// Writes the length of the gradient of a picture with `width` columns: one thread per pixel, in
+/// blocks and a grid of two dimensions. Beyond an edge, the picture repeats the pixels of the edge.
 #[inline(always)]
 pub fn gradient<B: Block>(block: &B, picture: Global<'_, f32>, result: GlobalMut<'_, f32>, width: u32) {
     let x = block.block_idx_x() * block.block_dim_x() + block.thread_idx_x();
     let y = block.block_idx_y() * block.block_dim_y() + block.thread_idx_y();
-    // (`max` spares the device a trap.)
+    // `max` lets the compiler leave out the trap for a division by 0.
     let height = picture.len() / width.max(1);
     if x < width && y < height {
         let at = |x: u32, y: u32| block.load(picture, y.min(height - 1) * width + x.min(width - 1));
@@ -184,10 +189,10 @@ pub fn gradient<B: Block>(block: &B, picture: Global<'_, f32>, result: GlobalMut
     }
 }
 
-/// Number of functions and conversions whose bits are the CPU's.
+/// Number of functions and conversions that must give the same bits as on the CPU.
 pub const FUNCTIONS: u32 = 16;
 
-/// Function `i % FUNCTIONS` of value `i`, as bits.
+/// Writes the bits of function `i % FUNCTIONS` of value `i`.
 #[inline(always)]
 pub fn functions<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<'_, u32>) {
     let i = index(block);
@@ -233,7 +238,7 @@ pub fn updates<B: Block>(block: &B, words: GlobalMut<'_, u32>, longs: GlobalMut<
     if block.thread() < 2 {
         block.shared_store(shared, block.thread(), 0.0);
     }
-    // The sums are 0.
+    // No thread may add before the sums are 0.
     block.sync_threads();
     block.shared_atomic_add(shared, 0, value as f32);
     block.shared_atomic_max(shared, 1, value as f32 / 2.0);
@@ -256,7 +261,7 @@ pub fn updates<B: Block>(block: &B, words: GlobalMut<'_, u32>, longs: GlobalMut<
     block.atomic_min(floats, 0, value as f32);
     block.atomic_max(floats, 1, value as f32);
     block.atomic_add(floats, 2, value as f32);
-    // All threads have added.
+    // No thread may read a sum before all threads have added.
     block.sync_threads();
     if block.thread() == 0 {
         block.atomic_add(floats, 3, block.shared_load(shared, 0));

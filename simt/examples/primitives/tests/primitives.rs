@@ -80,7 +80,7 @@ fn try_all(machine: &Machine<'_>) {
         run!(machine, odd, (13, 1), (64, 1), [values], [list length]);
         list.truncate(length[0] as usize);
         let mut expected: Vec<_> = values.iter().copied().filter(|value| value % 2 == 1).collect();
-        // Blocks come in any order, with what is theirs in its own.
+        // Blocks append in any order; within a block the order is kept.
         let place = |value: &u32| values.iter().position(|other| other == value).expect("one of them");
         assert!(
             list.windows(2)
@@ -99,7 +99,7 @@ fn try_all(machine: &Machine<'_>) {
             assert_eq!(sorted, expected);
         }
 
-        // (Equal keys, and keys of which only the low words differ.)
+        // Some keys are equal, and some differ in the low word only.
         let values: Vec<u64> = numbers[..n].iter().map(|&bits| u64::from(bits % 97) << 29).collect();
         let (mut sorted, mut places) = (vec![0; n], vec![u32::MAX; n]);
         run!(machine, merge, (2, 1), (96, 1), [values], [sorted places]);
