@@ -1,4 +1,4 @@
-//! The one list of backends that every test of the suite runs on.
+//! The list of backends that the tests of the suite run on.
 
 use super::data::rows;
 use std::num::NonZeroU32;
@@ -11,25 +11,26 @@ use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
 
-/// A backend of the list: what it is called here, and how it is made.
+/// Name of a backend in this list, and function that makes its decoder.
 pub type Backend = (&'static str, fn(&DetectorTables, DecodeOptions) -> Box<dyn Decoder>);
 
-/// True if there is a GPU to test on; asked once. `decode::backends::a_gpu_is_among_the_backends` fails where a GPU was
-/// meant to be tested and is not found.
+/// True if there is a GPU to test on. `decode::backends::a_gpu_is_among_the_backends`
+/// fails where a GPU was meant to be tested and is not found.
 static HAS_GPU: LazyLock<bool> = LazyLock::new(|| {
     let found = cuda::choose(0).is_ok();
     if found {
-        // Kept open: to open it takes longer than to decode, and every test makes many decoders.
+        // The device stays open: opening it takes longer than decoding, and every test makes many
+        // decoders.
         std::mem::forget(CudaDevice::new(0, 0));
     }
     found
 });
 
-/// Prefixes of names of backends that are left out, in `UT_DECODE_TEST_WITHOUT`: under a sanitizer, which does
-/// not know the stacks of coroutines.
+/// Prefix of the names of backends to leave out, from `UT_DECODE_TEST_WITHOUT`. A sanitizer does
+/// not know the stacks of coroutines, and so cannot run the emulated ones.
 static WITHOUT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("UT_DECODE_TEST_WITHOUT").ok());
 
-/// Every backend that can run on this machine. The first one is the reference.
+/// Returns every backend that can run on this machine, the reference first.
 pub fn backends() -> Vec<Backend> {
     let mut backends: Vec<Backend> = vec![
         ("reference", |tables, options| Box::new(ReferenceDecoder::new(tables, options))),
@@ -71,7 +72,7 @@ fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline) -> B
     Box::new(CudaDecoder::new(tables, options, config).expect("the GPU can be used"))
 }
 
-/// The fused pipeline with these launch parameters.
+/// Returns the fused pipeline with these launch parameters.
 pub fn fused(assignments: &[&str]) -> EmulatedConfig {
     let mut launch = Parameters::default().with_pipeline(Pipeline::Fused);
     for assignment in assignments {
@@ -84,12 +85,12 @@ fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd) -> Box<dyn D
     Box::new(CpuDecoder::with_simd(tables, options, simd).expect("the instructions are there"))
 }
 
-/// Default options with clusters of at most this number of strips.
+/// Returns the default options with clusters of at most this number of strips.
 pub fn up_to(max: u32) -> DecodeOptions {
     DecodeOptions::default().with_max_cluster_size(NonZeroU32::new(max).expect("not 0"))
 }
 
-/// Hits and report of a batch, whatever it holds.
+/// Decodes a batch, whatever it holds.
 pub fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, BatchReport) {
     // Fragments that overlap hold more hits than bytes.
     let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits() + (1 << 16));
@@ -109,7 +110,7 @@ pub fn takes_lists(name: &str) -> bool {
     !["emulated", "cuda"].contains(&name)
 }
 
-/// The first difference of hits and report, with the place of it.
+/// Describes the first difference in hits or report, with its place.
 fn difference((hits, report): &(UtHits, BatchReport), expected: &(UtHits, BatchReport)) -> Option<String> {
     let mut events = report.events.iter().zip(&expected.1.events).enumerate();
     if let Some((event, (got, wanted))) = events.find(|(_, (got, wanted))| got != wanted) {
@@ -148,8 +149,8 @@ impl<'a> All<'a> {
         Self { tables, options, decoders }
     }
 
-    /// Decodes a batch with every backend that takes it and compares hits and report with the reference's, bit for bit; with
-    /// clusters where the backend gives them, and without.
+    /// Decodes a batch with every backend that takes it and compares hits and report with the
+    /// reference's, bit for bit; with clusters where the backend gives them, and without.
     pub fn compare(&mut self, batch: BatchView<'_>) -> Result<(), String> {
         let Self { tables, options, decoders } = self;
         let batch = BatchView { checked: true, ..batch };
@@ -158,7 +159,8 @@ impl<'a> All<'a> {
             if batch.selected.is_some() && !takes_lists(name) {
                 continue;
             }
-            // Twice where buffers are kept: nothing of one batch may show in the next.
+            // A decoder that keeps buffers decodes twice: nothing of one batch may show in the
+            // next.
             let described = if gives_clusters(name) {
                 let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits() + (1 << 16));
                 hits = hits.with_clusters();

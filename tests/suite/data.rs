@@ -7,7 +7,8 @@ use ut_decoding::{DetectorTables, Grouping, UtHits};
 
 use super::events::{Bank, Event};
 
-/// A file of the shared data, for tests that are ignored because these may not be there.
+/// Returns the path of a file of the shared data; panics if it does not exist. Only for tests that
+/// are ignored by default, since the data may be absent.
 #[track_caller]
 pub fn needed(path: &str) -> PathBuf {
     let root = std::env::var_os("UT_DECODE_DATA")
@@ -25,7 +26,8 @@ pub enum Real {
 }
 
 impl Real {
-    /// The real detector's tables and the UT banks of its events, for tests that are ignored because these may not be there.
+    /// Returns the tables of the real detector and the UT banks of its events; panics if they do
+    /// not exist. Only for tests that are ignored by default.
     #[track_caller]
     pub fn needed(self, grouping: Grouping) -> (DetectorTables, Vec<Event>) {
         (self.tables(grouping), self.events())
@@ -51,7 +53,7 @@ impl Real {
     }
 }
 
-/// The banks of an undamaged MDF file.
+/// Reads the banks of an undamaged MDF file.
 fn read_mdf(mut bytes: &[u8]) -> Vec<Event> {
     let u16_at = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let mut events = Vec::new();
@@ -77,7 +79,7 @@ fn read_mdf(mut bytes: &[u8]) -> Vec<Event> {
     events
 }
 
-/// One line of the expected hits, floats as bits.
+/// Hit of a file of expected hits, with floats as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     pub event: usize,
@@ -87,7 +89,7 @@ pub struct Row {
     pub floats: [u32; 6],
 }
 
-/// The lines of a file of expected hits.
+/// Reads a file of expected hits.
 #[track_caller]
 pub fn expected(name: &str) -> Vec<Row> {
     let text = std::fs::read_to_string(needed(&format!("expected/{name}"))).expect("the file can be read");
@@ -104,7 +106,7 @@ pub fn expected(name: &str) -> Vec<Row> {
     rows.collect()
 }
 
-/// Decoded hits in the form of the expected ones.
+/// Returns decoded hits in the form of expected hits.
 pub fn rows(hits: &UtHits) -> Vec<Row> {
     let mut rows = Vec::with_capacity(hits.len());
     for event in 0..hits.n_events() {

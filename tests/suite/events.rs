@@ -19,15 +19,15 @@ impl Bank {
     }
 }
 
-/// A UT bank of version 5.
+/// Makes a UT bank of version 5.
 pub fn v5(source_id: u16, payload: &[u8]) -> Bank {
     Bank::new(BankVersion::V5, source_id, payload.to_vec())
 }
 
-/// An event: its banks in order.
+/// Banks of an event, in order.
 pub type Event = Vec<Bank>;
 
-/// The banks of an event as the library takes them.
+/// Returns the banks of an event as the library takes them.
 pub fn borrowed(event: &[Bank]) -> impl Iterator<Item = input::Bank<'_>> + Clone {
     event.iter().map(|Bank { kind, version, source_id, payload }| input::Bank {
         kind: *kind,
@@ -39,7 +39,7 @@ pub fn borrowed(event: &[Bank]) -> impl Iterator<Item = input::Bank<'_>> + Clone
 
 pub const VERSIONS: [BankVersion; 2] = [BankVersion::V4, BankVersion::V5];
 
-/// The synthetic detector, in y-rows.
+/// Returns the tables of the synthetic detector, grouped in y-rows.
 pub fn tables(version: BankVersion) -> DetectorTables {
     tables_in(version, Grouping::YRows)
 }
@@ -49,26 +49,26 @@ pub fn tables_in(version: BankVersion, grouping: Grouping) -> DetectorTables {
     DetectorTables::new(boards, geometry, grouping).expect("a good detector")
 }
 
-/// The synthetic detector in y-rows, after a change.
+/// Returns the tables of the synthetic detector, grouped in y-rows, after a change.
 pub fn changed(version: BankVersion, change: impl FnOnce(&mut Boards, &mut Geometry)) -> DetectorTables {
     let (mut boards, mut geometry) = synth::detector(version, 1);
     change(&mut boards, &mut geometry);
     DetectorTables::trusting(boards, geometry, Grouping::YRows).expect("a good detector")
 }
 
-/// `n` synthetic events of small size, none of which has any trouble.
+/// Generates `n` small synthetic events without trouble.
 pub fn generated(version: BankVersion, n: usize) -> Vec<Event> {
     generated_as(Profile::PpLow, version, 1, n)
 }
 
-/// `n` synthetic events of a profile, one after the other from a seed.
+/// Generates `n` synthetic events of a profile, one after the other from a seed.
 pub fn generated_as(profile: Profile, version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     let bank = |(source_id, payload)| Bank::new(version, source_id, payload);
     let events = Generator::new(profile, version, seed).take(n);
     events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
 }
 
-/// The payload of a v5 bank: six lanes of (strip, ADC).
+/// Returns the payload of a v5 bank with six lanes of (strip, ADC).
 pub fn v5_payload(lanes: &[Vec<(u16, u8)>; 6]) -> Vec<u8> {
     let count = |lane: usize| u8::try_from(lanes[lane].len()).expect("at most 254 hits");
     let mut payload = vec![count(4), count(5), 0xAA, 0x55, count(0), count(1), count(2), count(3)];
@@ -83,21 +83,21 @@ pub fn v5_payload(lanes: &[Vec<(u16, u8)>; 6]) -> Vec<u8> {
     payload
 }
 
-/// The payload of a v5 bank with these hits on one lane.
+/// Returns the payload of a v5 bank with these hits on one lane.
 pub fn v5_lane(lane: usize, hits: impl IntoIterator<Item = (u16, u8)>) -> Vec<u8> {
     let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
     lanes[lane] = hits.into_iter().collect();
     v5_payload(&lanes)
 }
 
-/// The payload of a v4 bank with these cluster words and without the ADC bytes behind them.
+/// Returns the payload of a v4 bank with these cluster words, without the ADC bytes after them.
 pub fn v4_payload(words: &[u16]) -> Vec<u8> {
     let mut payload = (words.len() as u32).to_le_bytes().to_vec();
     payload.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     payload
 }
 
-/// The batch of these events in Allen layout.
+/// Makes the batch of these events in Allen layout.
 pub fn allen_batch(events: &[Event]) -> EventBatch {
     let mut raw = Vec::new();
     let mut offsets = vec![];
@@ -134,7 +134,7 @@ pub fn allen_batch(events: &[Event]) -> EventBatch {
     }
 }
 
-/// The batch of these events, which have the same sequence of sourceIDs, in MEP layout.
+/// Makes the batch of these events in MEP layout. All must have the same sequence of sourceIDs.
 pub fn mep_batch(events: &[Event]) -> EventBatch {
     let n_banks = events.first().map_or(0, Vec::len);
     let mut offsets = vec![n_banks as u32, 0];
@@ -167,7 +167,7 @@ pub fn mep_batch(events: &[Event]) -> EventBatch {
     }
 }
 
-/// Rows of bytes behind a table of where each begins: what `sizes`, `types` and `versions` are.
+/// Rows of bytes after a table of their beginnings: the form of `sizes`, `types` and `versions`.
 #[derive(Default)]
 struct Rows {
     starts: Vec<usize>,
@@ -180,7 +180,7 @@ impl Rows {
         self.bytes.extend(bytes);
     }
 
-    /// The table in units of `unit` bytes, then the rows.
+    /// Returns the table, in units of `unit` bytes, and then the rows.
     fn words(mut self, unit: usize) -> Vec<u32> {
         let head = 4 * self.starts.len();
         let mut words: Vec<u32> = self.starts.iter().map(|start| ((head + start) / unit) as u32).collect();

@@ -1,14 +1,15 @@
-//! Batches behind whose last byte nothing can be read: a decoder that tries is killed by the system.
+//! Batches with an unreadable page after their last byte: the system kills a decoder that reads on.
 
 use std::io::Write;
 
 use memmap2::{MmapOptions, MmapRaw};
 use ut_decoding::{BatchView, EventBatch};
 
-/// More than a page on any system.
+/// Size of at least one page on any system, in bytes.
 const PAGE: usize = 1 << 16;
 
-/// Bytes that end where the last page of a file does. The mapping goes on for one page, for which there is no file.
+/// Bytes that end at the end of a file's last page. The mapping goes on for one page, for which
+/// there is no file.
 struct GuardedBytes {
     map: MmapRaw,
     begin: usize,
@@ -28,8 +29,8 @@ impl GuardedBytes {
 
     fn bytes(&self) -> &[u8] {
         // SAFETY:
-        // - the file has these bytes, and nothing else uses it;
-        // - the mapping lives as long as the result.
+        // - The file has these bytes, and nothing else uses it.
+        // - The mapping lives as long as the result.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(self.begin), self.len) }
     }
 
@@ -38,7 +39,7 @@ impl GuardedBytes {
     }
 }
 
-/// A batch with all its parts guarded.
+/// Batch in which each part is followed by an unreadable page.
 pub struct GuardedBatch {
     batch: EventBatch,
     raw: GuardedBytes,

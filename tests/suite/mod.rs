@@ -1,6 +1,7 @@
 //! Events, batches in both layouts, and comparisons for the tests of all decoders.
 //!
-//! Nothing here uses the library's readers or builders: a fault in them must not hide behind itself.
+//! Nothing here uses the library's readers or builders: a fault in one of them would change the
+//! expected result in the same way.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod allocations;

@@ -1,8 +1,9 @@
-//! Strategies for events as they should never come, and for batches that contradict themselves.
+//! Strategies for damaged events, and for batches that contradict themselves.
 //!
-//! A nasty event is a list of banks, most of them good, mixed with every corruption of the policy table: other
-//! types and versions, sourceIDs of no board, repeated boards, payloads cut anywhere, counts that lie, lanes unsorted,
-//! repeated, full, on slots that nothing is connected to, clusters without charge and beyond every size.
+//! A nasty event is a list of mostly good banks with every corruption of the policy table: other
+//! types and versions, sourceIDs of no board, repeated boards, truncated payloads, wrong counts,
+//! lanes that are unsorted, repeated, full, or not connected, clusters without charge, and clusters
+//! of every size.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,7 +14,8 @@ use ut_decoding::{EventBatch, EventMeta};
 
 use super::events::{Bank, Event, v4_payload, v5_payload};
 
-/// Runs `test` on cases of `strategy`; a failing case is made smaller, and printed. `PROPTEST_CASES` raises `cases`.
+/// Runs `test` on `cases` cases of `strategy`, or on more if `PROPTEST_CASES` says so. Shrinks a
+/// failing case, and panics with it.
 pub fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Result<(), String>) {
     let wanted = std::env::var("PROPTEST_CASES").map_or(0, |cases| cases.parse().expect("a number"));
     let config =
@@ -24,7 +26,7 @@ pub fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> R
     }
 }
 
-/// Hits of a v5 lane, sorted or not, up to the 254 that a lane can have.
+/// Returns a strategy for the hits of a v5 lane, sorted or not, up to the maximum of 254.
 fn lane() -> impl Strategy<Value = Vec<(u16, u8)>> {
     let adc = prop_oneof![8 => 1u8..32, 1 => Just(0u8), 1 => Just(31u8)];
     let adc = adc.boxed();
@@ -42,7 +44,7 @@ fn lane() -> impl Strategy<Value = Vec<(u16, u8)>> {
     ]
 }
 
-/// A good v5 payload, some with bytes after the last row.
+/// Returns a strategy for good v5 payloads, some with bytes after the last row.
 fn good_v5() -> impl Strategy<Value = Vec<u8>> {
     let tail = prop_oneof![9 => Just(Vec::new()), 1 => vec(any::<u8>(), 0..70)];
     ([lane(), lane(), lane(), lane(), lane(), lane()], tail).prop_map(|(lanes, tail)| {
@@ -52,7 +54,8 @@ fn good_v5() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A good v4 payload: sorted, unsorted and repeated clusters; the index may be 6 or 7.
+/// Returns a strategy for good v4 payloads: sorted, unsorted and repeated clusters. A lane index
+/// may be 6 or 7.
 fn good_v4() -> impl Strategy<Value = Vec<u8>> {
     let sorted = vec(any::<u16>(), 0..12).prop_map(|mut words| {
         words.sort_by_key(|word| word >> 2 & 0xFFF);
@@ -96,7 +99,7 @@ fn payload(version: BankVersion) -> BoxedStrategy<Vec<u8>> {
     .boxed()
 }
 
-/// sourceIDs: boards of the table in both ways of writing them, and some of no board.
+/// Returns a strategy for sourceIDs: boards of the table in both encodings, and some of no board.
 fn source_id(boards: &Boards) -> BoxedStrategy<u16> {
     let used: Vec<u16> =
         (0..boards.strips_per_hybrid.len()).filter(|&b| boards.strips_per_hybrid[b] > 0).map(|b| b as u16).collect();
@@ -122,7 +125,7 @@ fn bank(version: BankVersion, source_id: impl Strategy<Value = u16>) -> impl Str
     })
 }
 
-/// Nasty events, each with its own sequence of sourceIDs.
+/// Returns a strategy for nasty events with independent sequences of sourceIDs.
 pub fn events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedStrategy<Vec<Event>> {
     let version = boards.version;
     let few = vec(bank(version, source_id(boards)), 0..10);
@@ -130,7 +133,7 @@ pub fn events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedStrateg
     vec(prop_oneof![12 => few, 1 => many], n_events).boxed()
 }
 
-/// Nasty events with one sequence of sourceIDs, as a MEP batch needs them.
+/// Returns a strategy for nasty events with a common sequence of sourceIDs, as a MEP batch needs.
 pub fn aligned_events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedStrategy<Vec<Event>> {
     let version = boards.version;
     prop_oneof![12 => vec(source_id(boards), 0..10), 1 => vec(source_id(boards), 200..260)]
@@ -141,8 +144,9 @@ pub fn aligned_events(boards: &Boards, n_events: std::ops::Range<usize>) -> Boxe
         .boxed()
 }
 
-/// Events without trouble, in which everything else happens: empty events and banks, missing boards, boards in any
-/// order, lanes from empty to full, clusters without charge and of every size.
+/// Returns a strategy for events without trouble that are unusual in other ways: empty events and
+/// banks, missing boards, boards in any order, lanes from empty to full, clusters without charge
+/// and of every size.
 pub fn good_events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedStrategy<Vec<Event>> {
     let version = boards.version;
     let used: Vec<usize> = (0..boards.strips_per_hybrid.len()).filter(|&b| boards.strips_per_hybrid[b] > 0).collect();
@@ -186,7 +190,7 @@ pub fn good_events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedSt
     .boxed()
 }
 
-/// A v5 lane whose strips ascend.
+/// Returns a strategy for v5 lanes with ascending strips.
 fn good_lane() -> impl Strategy<Value = Vec<(u16, u8)>> {
     prop_oneof![
         10 => Just(Vec::new()),
@@ -198,7 +202,7 @@ fn good_lane() -> impl Strategy<Value = Vec<(u16, u8)>> {
     ]
 }
 
-/// A lane of up to `longest` + 1 hits with these steps from strip to strip.
+/// Returns a strategy for lanes of up to `longest` + 1 hits with these steps from strip to strip.
 fn steps(step: BoxedStrategy<u16>, adc: BoxedStrategy<u8>, longest: usize) -> impl Strategy<Value = Vec<(u16, u8)>> {
     (0u16..512, vec((step, adc), 0..=longest)).prop_map(|(mut strip, steps)| {
         let mut lane = Vec::new();
@@ -213,10 +217,10 @@ fn steps(step: BoxedStrategy<u16>, adc: BoxedStrategy<u8>, longest: usize) -> im
     })
 }
 
-/// One change to a batch that may make it contradict itself.
+/// Change to a batch, which may make the batch contradict itself.
 #[derive(Clone, Debug)]
 pub enum Corruption {
-    /// A bit of `raw` is flipped; with a small index it hits a table of banks.
+    /// A bit of `raw` is flipped; a small index hits a table of banks.
     RawBit(Index, u8),
     /// A word at the start of an event's block gets a new value.
     TableWord(Index, u8, u32),
@@ -228,11 +232,11 @@ pub enum Corruption {
     Cut(u8, Index),
     /// The batch has no versions.
     NoVersions,
-    /// The container was broken, and had other banks.
+    /// The container was damaged, or had banks of other detectors.
     Meta(Index, u32, bool),
 }
 
-/// Up to three corruptions.
+/// Returns a strategy for up to two corruptions.
 pub fn corruptions() -> impl Strategy<Value = Vec<Corruption>> {
     let value = || prop_oneof![any::<u32>(), 0u32..600, Just(u32::MAX), Just(0), (0u32..9).prop_map(|n| u32::MAX - n)];
     let one = prop_oneof![
@@ -310,7 +314,8 @@ pub fn corrupt(batch: &mut EventBatch, corruptions: &[Corruption]) {
     }
 }
 
-/// Arbitrary clustering options, small maximum sizes more often than large ones.
+/// Returns a strategy for arbitrary clustering options, in which small maximum sizes are more
+/// frequent than large ones.
 pub fn options() -> impl Strategy<Value = ut_decoding::DecodeOptions> {
     use ut_decoding::{Flip, Position};
     let max = prop_oneof![4 => Just(128u32), 2 => Just(4), 4 => 1u32..10, 2 => 200u32..260, 1 => Just(u32::MAX)];

@@ -10,7 +10,8 @@ use parquet::record::Field;
 /// The values of each column, in the order of the rows; `None` for a null.
 pub type Table = BTreeMap<String, Vec<Option<String>>>;
 
-/// Reads a CSV file without quoted fields, or a Parquet file. Floats that are equal to the last bit have equal texts.
+/// Reads a CSV file without quoted fields, or a Parquet file. Floats that are equal to the last bit
+/// have equal texts.
 pub fn read(path: &Path) -> Table {
     let mut table = Table::new();
     if path.extension().is_some_and(|extension| extension == "parquet") {

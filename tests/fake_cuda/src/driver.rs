@@ -1,4 +1,4 @@
-//! The state of the driver, and what is done with it.
+//! State of the driver, and the queue of operations that it works through.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,24 +19,24 @@ pub type Done<T = ()> = Result<T, CUresult>;
 /// Name of every device of this driver.
 pub const NAME: &str = "fake GPU (there is no GPU: PTX interpreted on the CPU)";
 
-/// A loaded module.
+/// Loaded module.
 pub struct Module {
     pub device: usize,
     pub program: Arc<Program>,
-    /// The limit of registers of each entry that has one.
+    /// Maximum number of registers per thread, for each entry that has such a limit.
     pub registers: HashMap<String, i32>,
     pub live: bool,
 }
 
-/// A kernel of a module.
+/// Kernel of a module.
 pub struct Function {
     pub module: usize,
     pub entry: String,
-    /// Bytes of dynamic shared memory that a block may have.
+    /// Maximum size of a block's dynamic shared memory in bytes.
     pub max_shared: u32,
 }
 
-/// Numbers of calls.
+/// Number of calls by kind.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     pub allocations: u32,
@@ -52,14 +52,14 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// Everything.
+/// Driver with all its objects.
 pub struct Driver {
     pub settings: Settings,
     pub initialised: bool,
-    /// Number of holders of each device's context, and the error that it ended with.
+    /// Number of holders of each device's context, and the error after which it is unusable.
     pub contexts: Vec<(u32, Option<CUresult>)>,
     pub memory: Memory,
-    /// Device and bytes of each allocation.
+    /// Device and size in bytes of each allocation, by address.
     pub allocations: HashMap<u64, (usize, usize)>,
     pub pinned: Pinned,
     pub streams: BTreeMap<usize, Stream>,
@@ -67,25 +67,26 @@ pub struct Driver {
     pub modules: HashMap<usize, Module>,
     pub functions: HashMap<usize, Function>,
     pub counts: Counts,
-    /// The counts when the first kernel was launched.
+    /// Counts before the first kernel was launched.
     pub before: Option<Counts>,
-    /// The next hits that come to the host have a wrong bit.
+    /// A wrong bit is due in the next hits that are copied to the host.
     is_spoilt: bool,
     next_handle: usize,
-    /// Operations done.
+    /// Number of operations done, which takes the place of time.
     clock: u64,
     random: ChaCha8Rng,
 }
 
-/// The driver, used by one thread at a time.
+/// The driver of this process, used by one thread at a time.
 static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
 
-/// Complains where it cannot be overlooked.
+/// Reports misuse on standard error.
 pub fn complain(what: &str) {
     eprintln!("fake cuda: {what}");
 }
 
-/// Calls the driver. Whatever goes wrong inside of it is an error, not the end of the caller.
+/// Runs the body of an API function. A panic in it becomes an error code: it must not unwind into
+/// C.
 pub fn call(name: &str, action: impl FnOnce(&mut Driver) -> Done) -> CUresult {
     let mut shared = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);
     let driver = shared.get_or_insert_with(|| Driver::new(Settings::of_environment()));
@@ -94,7 +95,7 @@ pub fn call(name: &str, action: impl FnOnce(&mut Driver) -> Done) -> CUresult {
     }
     match catch_unwind(AssertUnwindSafe(|| action(driver))) {
         Ok(Ok(())) => CUresult::CUDA_SUCCESS,
-        // These are answers, not mistakes.
+        // These codes are ordinary answers, not misuse.
         Ok(Err(
             error @ (CUresult::CUDA_ERROR_NOT_READY
             | CUresult::CUDA_ERROR_NO_DEVICE
@@ -133,18 +134,18 @@ impl Driver {
         }
     }
 
-    /// A number that is not a handle yet.
+    /// Returns a number that no handle has yet.
     pub const fn handle(&mut self) -> usize {
         self.next_handle += 16;
         self.next_handle
     }
 
-    /// A number below `n`.
+    /// Draws a number below `n`.
     fn draw(&mut self, n: usize) -> usize {
         self.random.random_range(0..n)
     }
 
-    /// Bytes in use on a device.
+    /// Returns the number of bytes that are allocated on a device.
     pub fn used(&self, device: usize) -> usize {
         self.allocations.values().filter(|(of, _)| *of == device).map(|(_, bytes)| bytes).sum()
     }
@@ -165,14 +166,14 @@ impl Driver {
         error
     }
 
-    /// Does the device's work before the other threads' calls return, if it is to run ahead.
+    /// With a seed, executes some operations now, although no one waits for them yet.
     pub fn run_ahead(&mut self) {
         if self.settings.seed == 0 {
             return;
         }
         for _ in 0..self.draw(4) {
             if let Some(stream) = self.pick() {
-                // An error is told by the next call that waits.
+                // The next call that waits reports an error.
                 let _ = self.step(stream);
             }
         }
@@ -182,13 +183,13 @@ impl Driver {
         self.contexts[stream.device].1.is_none() && !stream.queue.is_empty()
     }
 
-    /// A stream that can go on, drawn from the seed.
+    /// Draws a stream that can go on.
     fn pick(&mut self) -> Option<usize> {
         let able: Vec<usize> = self.streams.iter().filter(|(_, s)| self.can_go_on(s)).map(|(&id, _)| id).collect();
         if able.is_empty() { None } else { Some(able[self.draw(able.len())]) }
     }
 
-    /// Puts something on a stream.
+    /// Appends an operation to a stream.
     pub fn enqueue(&mut self, stream: usize, op: Op) -> Done {
         self.run_ahead();
         self.not_captured(stream, "is given work")?;
@@ -197,7 +198,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Checks that a captured stream is not used.
+    /// Checks that a stream is not being captured.
     pub fn not_captured(&self, stream: usize, what: &str) -> Done {
         if self.streams.get(&stream).is_some_and(|stream| stream.is_captured) {
             complain(&format!("a captured stream {what}"));
@@ -206,11 +207,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Goes on until `enough`.
+    /// Executes operations until `enough` returns true.
     pub fn run_until(&mut self, stream: Option<usize>, enough: impl Fn(&Self) -> bool) -> Done {
         while !enough(self) {
             let able = |id: &usize| self.streams.get(id).is_some_and(|stream| self.can_go_on(stream));
-            // Without a seed no more is done than must be.
+            // Without a seed, only the operations that must be done are.
             let preferred = stream.filter(able).filter(|_| self.settings.seed == 0);
             let Some(next) = preferred.or_else(|| self.pick()) else {
                 complain("deadlock: no stream has work that is left to wait for");
@@ -232,7 +233,7 @@ impl Driver {
         self.check(device)
     }
 
-    /// Does the next thing on a stream.
+    /// Executes the next operation of a stream.
     fn step(&mut self, stream: usize) -> Done {
         let stream = self.streams.get_mut(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         let (device, op) = (stream.device, stream.queue.pop_front());
@@ -249,7 +250,8 @@ impl Driver {
                         Source::Pinned(start) => {
                             let start = start + row * rows.host;
                             self.still_pinned(start, rows.width)?;
-                            // SAFETY: pinned memory of this driver, which is never given to the system.
+                            // SAFETY: pinned memory of this driver, which is never given to the
+                            // system.
                             unsafe { host::read(start, rows.width) }
                         }
                         Source::Staged(bytes) => bytes[row * rows.host..row * rows.host + rows.width].to_vec(),
@@ -331,24 +333,25 @@ impl Driver {
         Ok(is_pinned)
     }
 
-    /// A copy to the device.
+    /// Queues a copy to the device. The driver copies memory that is not pinned at once.
     ///
     /// # Safety
-    /// - The rows can be read now.
+    /// - The rows can be read during the call.
     pub unsafe fn copy_in(&mut self, stream: usize, from: usize, to: u64, rows: Rows) -> Done {
         let from = if self.is_pinned(from, rows.host_extent())? {
             Source::Pinned(from)
         } else {
-            // SAFETY: the rows can be read now, as the caller says, and this is their extent.
+            // SAFETY: the rows can be read now (precondition), and this is their extent.
             Source::Staged(unsafe { host::read(from, rows.host_extent()) })
         };
         self.enqueue(stream, Op::CopyIn { from, to, rows })
     }
 
-    /// A copy from the device. To memory that is not pinned it is done when this returns, as the driver's is.
+    /// Queues a copy from the device. If the memory is not pinned, the copy is complete when this
+    /// returns, as with the real driver.
     ///
     /// # Safety
-    /// - The rows can be written now.
+    /// - The rows can be written during the call.
     pub unsafe fn copy_out(&mut self, stream: usize, from: u64, to: usize, rows: Rows) -> Done {
         if self.is_pinned(to, rows.host_extent())? {
             return self.enqueue(stream, Op::CopyOut { from, to, rows });
@@ -360,18 +363,18 @@ impl Driver {
                 complain(&format!("copy from {from:#x}: {what}"));
                 CUresult::CUDA_ERROR_INVALID_VALUE
             })?;
-            // SAFETY: the rows can be written now, as the caller says, and this is one of them.
+            // SAFETY: each of the rows can be written now (precondition).
             unsafe { host::write(to + row * rows.host, bytes) };
         }
         Ok(())
     }
 
-    /// Describes what is in flight on a device, for messages.
+    /// Returns the number of operations that are queued on a device.
     pub fn in_flight(&self, device: usize) -> usize {
         self.streams.values().filter(|stream| stream.device == device).map(|stream| stream.queue.len()).sum()
     }
 
-    /// A stream with nothing on it.
+    /// Makes a stream.
     pub fn new_stream(&mut self, device: usize) -> usize {
         let id = self.handle();
         self.streams.insert(id, Stream::of(device));

@@ -1,9 +1,9 @@
-//! The host's memory: what is pinned, and copies from and to any of it.
+//! Memory of the host: the pinned part, and copies from and to any part.
 
 use std::alloc::{Layout, alloc};
 use std::collections::BTreeMap;
 
-/// Pages.
+/// Size of a page in bytes, to which pinned memory is aligned.
 const ALIGNMENT: usize = 4096;
 
 /// Contents of fresh memory.
@@ -12,10 +12,11 @@ const FRESH: u8 = 0xA5;
 /// Contents of freed memory.
 const GIVEN_BACK: u8 = 0xDD;
 
-/// Pinned memory. The system never gets it back, so that looking at it too late shows wrong bits and nothing worse.
+/// Pinned memory. It is never returned to the system, so that a read after it was freed finds wrong
+/// bits and does no other harm.
 #[derive(Default)]
 pub struct Pinned {
-    /// Bytes by first address, and whether they are still allocated.
+    /// Size in bytes by first address, and true while the piece is allocated.
     pieces: BTreeMap<usize, (usize, bool)>,
 }
 
@@ -33,7 +34,7 @@ impl Pinned {
         Some(start as usize)
     }
 
-    /// Gives back what begins at `start`; whether there was something.
+    /// Frees the piece that begins at `start`. Returns false if there is none.
     pub fn free(&mut self, start: usize) -> bool {
         let Some((bytes, live @ true)) = self.pieces.get_mut(&start) else { return false };
         *live = false;
@@ -42,8 +43,8 @@ impl Pinned {
         true
     }
 
-    /// Returns `Some(true)` if a range lies in pinned memory, `Some(false)` if that was freed, `None` if it lies elsewhere; an
-    /// error if only a part of it is pinned.
+    /// Returns `Some(true)` if a range lies in pinned memory, `Some(false)` if that was freed,
+    /// `None` if it lies elsewhere; an error if only a part of it is pinned.
     pub fn state(&self, start: usize, bytes: usize) -> Result<Option<bool>, &'static str> {
         let Some((&first, &(len, live))) = self.pieces.range(..start + bytes.max(1)).next_back() else {
             return Ok(None);
@@ -57,24 +58,30 @@ impl Pinned {
         Ok(Some(live))
     }
 
-    /// Pieces that are still allocated.
+    /// Returns the number of pieces that are still allocated.
     pub fn live(&self) -> usize {
         self.pieces.values().filter(|(_, live)| *live).count()
     }
 }
 
+/// Copies bytes of the host.
+///
 /// # Safety
 /// - `bytes` bytes can be read from `start` on.
 pub unsafe fn read(start: usize, bytes: usize) -> Vec<u8> {
     let mut copy = vec![0u8; bytes];
-    // SAFETY: the bytes can be read, as the caller says; the vector has as many, and overlaps nothing.
+    // SAFETY: the bytes can be read (precondition); the vector has as many, and is new, so that it
+    // overlaps nothing.
     unsafe { std::ptr::copy_nonoverlapping(start as *const u8, copy.as_mut_ptr(), bytes) };
     copy
 }
 
+/// Writes bytes of the host.
+///
 /// # Safety
 /// - `bytes.len()` bytes can be written from `start` on.
 pub unsafe fn write(start: usize, bytes: &[u8]) {
-    // SAFETY: the bytes can be written, as the caller says; `bytes` is the stand-in's own memory, which it gives no one.
+    // SAFETY: the bytes can be written (precondition); `bytes` is memory of the stand-in itself,
+    // which no caller has, so that they do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
 }

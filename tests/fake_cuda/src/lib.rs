@@ -1,27 +1,30 @@
-//! A fake CUDA driver: it takes the place of `libcuda` in the tests, and runs launches on the PTX interpreter.
+//! A fake CUDA driver, which replaces `libcuda` in tests and runs kernels on the PTX interpreter.
 //!
-//! What it is for: the code between this project and a GPU (contexts, streams, events, copies, modules, launches) can
-//! be run without one. Times that it gives are counts of what was done, never a GPU's.
+//! It lets tests run the code between this project and a GPU (contexts, streams, events, copies,
+//! modules, launches) without one. Its times are numbers of operations, and say nothing about a
+//! GPU.
 //!
-//! Where hardware may be late, it is: what is put on a stream is done when somebody waits for it, not before, and from
-//! the host's memory as it is then. `FAKE_CUDA_SEED` other than 0 also lets streams run ahead, in an order drawn from
-//! it. So a copy whose source changed too early or a result that was looked at too early shows as wrong bits. What a
-//! real driver would only sometimes notice is always an error here, and said on standard error, each line beginning
+//! Where hardware may be late, the fake is: an operation on a stream is executed when a call waits
+//! for it, not before, and with the contents that host memory has then. A `FAKE_CUDA_SEED` other
+//! than 0 also lets streams run ahead, in an order drawn from the seed. A source that changes too
+//! early, or a result that is read too early, shows as wrong bits. Misuse that a real driver
+//! notices only sometimes is always an error here, reported on standard error in lines that begin
 //! with "fake cuda:".
 //!
 //! | environment | default | |
 //! |---|---|---|
 //! | `FAKE_CUDA_SEED` | 0 | order of streams, blocks and lanes |
-//! | `FAKE_CUDA_DEVICES` | 1 | how many there are; 0 is what a machine without a GPU answers |
-//! | `FAKE_CUDA_VERSION` | 13000 | of the driver |
-//! | `FAKE_CUDA_CAPABILITY` | 80 | compute capability, without the dot; a list, as `75,90`: of one device after the other |
-//! | `FAKE_CUDA_MEMORY` | 4294967296 | bytes of each device |
+//! | `FAKE_CUDA_DEVICES` | 1 | number of devices; 0: a machine without a GPU |
+//! | `FAKE_CUDA_VERSION` | 13000 | version of the driver |
+//! | `FAKE_CUDA_CAPABILITY` | 80 | compute capability without the dot, or one per device: `75,90` |
+//! | `FAKE_CUDA_MEMORY` | 4294967296 | memory of each device in bytes |
 //! | `FAKE_CUDA_PAGEABLE` | | `refuse`: asynchronous copies must be from and to pinned memory |
-//! | `FAKE_CUDA_CLOCK` | 0 | kHz that the clocks of multiprocessors and memory are said to have; 0: unknown |
-//! | `FAKE_CUDA_REFUSE` | | the name of a function that this driver does not support |
-//! | `FAKE_CUDA_BREAK` | | `KERNEL=wrong`, `hang`, `fault` or `missing`: how a kernel goes wrong |
+//! | `FAKE_CUDA_CLOCK` | 0 | clock rate of multiprocessors and memory in kHz; 0: unknown |
+//! | `FAKE_CUDA_REFUSE` | | name of a function that the driver does not support |
+//! | `FAKE_CUDA_BREAK` | | `KERNEL=wrong`, `hang`, `fault` or `missing`: fault of a kernel |
 //!
-//! When a context ends it says how often memory was allocated and pinned, streams were waited for and kernels launched.
+//! When a context ends, the driver reports how often memory was allocated and pinned, streams were
+//! waited for, and kernels were launched.
 
 #[allow(clippy::missing_safety_doc, reason = "the driver's own documentation says it")]
 mod api;

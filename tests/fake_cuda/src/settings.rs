@@ -3,13 +3,13 @@
 /// Fault of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Break {
-    /// A bit of the next hits that come to the host.
+    /// A bit is wrong in the next hits that are copied to the host.
     Wrong,
-    /// It never ends.
+    /// The kernel never ends.
     Hang,
-    /// It takes the context with it.
+    /// The kernel fails, and the context is unusable after it.
     Fault,
-    /// No module has it.
+    /// No module contains the kernel.
     Missing,
 }
 
@@ -25,21 +25,21 @@ impl Break {
     }
 }
 
-/// Machine that is played.
+/// Properties of the simulated machine.
 pub struct Settings {
     pub seed: u64,
     pub devices: i32,
     pub version: i32,
-    /// Of each device; the last one of all that follow.
+    /// Compute capability of each device; the last entry is for all devices that follow.
     pub capabilities: Vec<(i32, i32)>,
     pub memory: usize,
     pub refuse_pageable: bool,
-    /// Most threads of a block of any kernel.
+    /// Maximum number of threads per block, for any kernel.
     pub max_threads: u32,
     pub refuse: Option<String>,
-    /// A kernel, and how it goes wrong.
+    /// Name of a kernel, and its fault.
     pub broken: Option<(String, Break)>,
-    /// kHz, that multiprocessors and memory say they run at; 0: they say nothing.
+    /// Reported clock rate of multiprocessors and memory in kHz; 0: unknown.
     pub clock: i32,
 }
 
@@ -73,13 +73,13 @@ impl Settings {
         }
     }
 
-    /// Returns the fault of the kernel of an entry, if it has one.
+    /// Returns the fault of the kernel with this entry point, if it has one.
     pub fn broken(&self, entry: &str) -> Option<Break> {
         let (kernel, how) = self.broken.as_ref()?;
         (entry.split("__").next() == Some(kernel)).then_some(*how)
     }
 
-    /// Compute capability of a device, major and minor.
+    /// Returns the compute capability of a device, major and minor.
     pub fn capability(&self, device: usize) -> (i32, i32) {
         self.capabilities[device.min(self.capabilities.len() - 1)]
     }

@@ -2,10 +2,10 @@
 
 use std::mem::MaybeUninit;
 
-/// Returns the bytes of an argument as they cross to the device: a number, or a `repr(C)` struct by value. Padding
-/// bytes have any value.
+/// Returns the bytes of an argument as they cross to the device: a number, or a `repr(C)` struct by
+/// value. Padding bytes have any value.
 pub fn bytes_of<T: Copy>(value: &T) -> Vec<u8> {
-    // SAFETY: a value of this size.
+    // SAFETY: `value` is a reference, so that the bytes of a `T` can be read there.
     unsafe { copied(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
@@ -16,8 +16,9 @@ pub fn bytes_of<T: Copy>(value: &T) -> Vec<u8> {
 pub unsafe fn copied(from: *const MaybeUninit<u8>, size: usize) -> Vec<u8> {
     let mut bytes = vec![0u8; size];
     // SAFETY:
-    // - Both are `size` bytes, the one by the caller's word, and do not overlap.
-    // - Copied as bytes that may be uninitialised; the kernels read fields only, never padding.
+    // - `size` bytes can be read from `from` (precondition), and the vector has as many.
+    // - The vector is new, so that they do not overlap.
+    // - The bytes may be uninitialised where a struct has padding, which no kernel reads.
     unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr().cast(), size) };
     bytes
 }

@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 
 use super::parse::{Cmp, Float, Op, Round, Type};
 
-/// Returns the result of an instruction without side effects; registers hold their values zero-extended.
+/// Returns the result of an instruction without side effects; registers hold their values
+/// zero-extended.
 pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
     let bits = ty.bits;
     let low = |value: u64| if bits == 64 { value } else { value & ((1 << bits) - 1) };
     let signed = |value: u64| (value << (64 - bits)) as i64 >> (64 - bits);
-    // (A conversion's source may be wider.)
+    // The source of a conversion may be wider than the type of the result.
     let whole = a;
     let (a, b) = (low(a), low(b));
     let wide = |a: u64, b: u64| if ty.signed { (signed(a) * signed(b)) as u64 } else { a * b };
@@ -102,7 +103,7 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
         }
         Op::FloatToInt(from, round) => {
             let value = rounded(round, double(from, whole));
-            // Beyond the range its end; no number is 0.
+            // PTX clamps to the range of the integer type, and turns NaN into 0.
             match (ty.signed, bits) {
                 (true, 64) => value as i64 as u64,
                 (true, _) => low((value as i64).clamp(-1 << (bits - 1), (1 << (bits - 1)) - 1) as u64),
@@ -128,7 +129,7 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
     }
 }
 
-/// A float of 32 or 64 bits.
+/// Returns the value of a float with this number of bits, 32 or 64.
 fn double(bits: u32, value: u64) -> f64 {
     if bits == 32 { f32::from_bits(value as u32).into() } else { f64::from_bits(value) }
 }
@@ -156,7 +157,7 @@ macro_rules! float_operations {
                 Float::Negate => -a,
                 Float::Abs => a.abs(),
                 Float::Sqrt => a.sqrt(),
-                // (Hardware is close to it.)
+                // Hardware only approximates it; a kernel must not depend on the last bits.
                 Float::ReciprocalSqrt => 1.0 / a.sqrt(),
                 Float::Reciprocal => 1.0 / a,
                 Float::Round(round) => rounded(round, a.into()) as $t,
@@ -166,7 +167,7 @@ macro_rules! float_operations {
 }
 float_operations! { single f32; long f64; }
 
-/// The value as the source type of a conversion has it.
+/// Returns the operand of a conversion, extended from the conversion's source type.
 fn a_of(from: Type, a: u64) -> u64 {
     if from.bits == 64 { a } else { a & ((1 << from.bits) - 1) }
 }

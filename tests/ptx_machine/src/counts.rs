@@ -1,36 +1,37 @@
-//! Cost of a block, counted.
+//! Counts the cost of a block: instructions, accesses, bank conflicts, sectors.
 
 use std::collections::HashMap;
 
 use super::parse::Space;
 
-/// Bytes of a sector of global memory.
+/// Size of a sector of global memory in bytes.
 const SECTOR: u64 = 32;
 
-/// Banks of shared memory, four bytes wide.
+/// Number of banks of shared memory; each is four bytes wide.
 const BANKS: u64 = 32;
 
 /// Counts of one block, or the sum of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Instructions that its warps issue, if lanes that part meet again at once.
+    /// Number of instructions that warps issue, if lanes that diverge converge again at once.
     pub issued: u64,
-    /// The sum over the intervals between barriers of the most that one warp issues, by the same rule.
+    /// Length of the critical path: the largest number that one warp issues between two barriers,
+    /// summed over the block.
     pub path: u64,
-    /// Instructions that its lanes do.
+    /// Number of instructions that lanes execute.
     pub lanes: u64,
-    /// Barriers that it passed.
+    /// Number of barriers that the block passes.
     pub barriers: u64,
-    /// Accesses to shared memory, one a warp.
+    /// Number of accesses to shared memory, each counted once per warp.
     pub shared: u64,
-    /// Passes that they took beyond the first, because lanes met in a bank.
+    /// Number of additional passes for these accesses, because of bank conflicts.
     pub conflicts: u64,
-    /// Sectors of global memory, each warp's access for itself.
+    /// Number of sectors of global memory, summed over accesses of warps.
     pub sectors: u64,
 }
 
 impl Counts {
-    /// Adds what another block did.
+    /// Adds the counts of another block.
     pub const fn add(&mut self, other: &Self) {
         self.issued += other.issued;
         self.path += other.path;
@@ -42,7 +43,8 @@ impl Counts {
     }
 }
 
-/// The accesses of a warp, put together that are one instruction: the same line, for the same time.
+/// Accesses of a warp since its last collective. Lanes that execute the same line for the same time
+/// share one access.
 #[derive(Default)]
 pub struct Accesses(HashMap<(usize, u32), Access>);
 
@@ -58,7 +60,7 @@ impl Accesses {
         access.addresses.push((lane, address));
     }
 
-    /// Counts and forgets them.
+    /// Adds the accesses to `counts`, and forgets them.
     pub fn count(&mut self, counts: &mut Counts) {
         for (_, access) in self.0.drain() {
             match access.space {
@@ -78,7 +80,8 @@ impl Accesses {
 }
 
 impl Access {
-    /// Eight bytes a lane are brought half a warp at a time.
+    /// Returns the number of parts that the access is served in: with eight bytes per lane, one
+    /// part per half of a warp.
     const fn parts(&self) -> usize {
         if self.bytes > 4 { self.bytes / 4 } else { 1 }
     }
@@ -93,7 +96,8 @@ impl Access {
         (0..self.parts()).filter(|&part| self.part(part).next().is_some()).count() as u64
     }
 
-    /// Lanes that want the same word are served together.
+    /// Returns the number of passes over the banks. Lanes that want the same word are served
+    /// together.
     fn passes(&self) -> u64 {
         let of_part = |part| {
             let mut words: Vec<_> = self.part(part).collect();

@@ -1,4 +1,5 @@
-//! A machine that runs PTX on the CPU, slowly, with checks: as much of the language as rustc writes for kernels.
+//! Runs PTX on the CPU, slowly and with checks. It knows the part of the language that rustc writes
+//! for kernels.
 //!
 //! | step | |
 //! |---|---|
@@ -7,14 +8,16 @@
 //! | [`bytes_of`] | arguments by value: numbers, addresses, `repr(C)` structs |
 //! | [`Program::launch`] | runs an entry to its end, and returns [`Counts`] of each block |
 //!
-//! The executor of `simt` tests a kernel's source; this machine tests the compiler's output, and the way from the host's
-//! argument structs to the entries' parameters. Lanes run one by one, each until it comes to a barrier or collective, which is done
-//! when all lanes of its mask wait there with the same mask. Anything that hardware leaves undefined, and any access outside
-//! an allocation or not aligned to its size, is a panic that quotes the line.
+//! The executor of `simt` tests a kernel's source; this machine tests the compiler's output, and
+//! the way from the host's argument structs to the entries' parameters. Lanes run one by one, each
+//! until it comes to a barrier or collective, which is done when all lanes of its mask wait there
+//! with the same mask. Anything that hardware leaves undefined, and any access outside an
+//! allocation or not aligned to its size, is a panic that quotes the line.
 //!
-//! On demand it counts the instructions that warps issue, as if lanes that part meet again at once: between two collectives
-//! each instruction counts as often as the lane that does it most often. It also counts the critical path (the most that one
-//! warp issues between two barriers), bank conflicts, and sectors of global memory.
+//! On demand it counts the instructions that warps issue, as if lanes that diverge converged again
+//! at once: between two collectives, an instruction counts as often as the lane that executes it
+//! most often. It also counts the critical path (the largest number that one warp issues between
+//! two barriers), bank conflicts, and sectors of global memory.
 
 mod bytes;
 mod compute;
@@ -33,7 +36,8 @@ use memory::Touch;
 pub use memory::{Address, Memory};
 use parse::{Instruction, Kind, Operand, Shuffle, Space, Special};
 
-/// Instructions that a lane may need from one collective to the next.
+/// Maximum number of instructions from one collective to the next; a lane with more is in a loop
+/// without end.
 const MAX_STEPS: u32 = 50_000_000;
 
 /// Entry points of a PTX text. Several threads may launch from one, each with its own [`Memory`].
@@ -52,18 +56,19 @@ struct Entry {
     issued: Mutex<Vec<u64>>,
 }
 
-/// Shape of a launch, and what to do besides running it.
+/// Shape of a launch, and options for running it.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
     /// Number of blocks.
     pub grid: u32,
-    /// Threads of a block, x and y; their product is a multiple of 32, at most 1024.
+    /// Number of threads of a block in x and y; the product must be a multiple of 32, at most 1024.
     pub block: (u32, u32),
-    /// Bytes of dynamic shared memory of a block.
+    /// Size of a block's dynamic shared memory in bytes.
     pub shared_bytes: u32,
-    /// Rotates the order in which blocks and lanes run: the first is the one with this index.
+    /// Index of the block and of the lane that run first; the others follow in the order of their
+    /// numbers.
     pub turn: u32,
-    /// Counts instructions.
+    /// Also counts instructions and accesses.
     pub counts: bool,
 }
 
@@ -81,23 +86,27 @@ impl Program {
         self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
 
-    /// Returns the instructions of an entry, and how often warps issued each in all launches in which that was counted.
+    /// Returns the instructions of an entry with the number of times that warps issued each, over
+    /// all launches that counted.
     pub fn issued(&self, name: &str) -> Vec<(&str, u64)> {
         let Some(entry) = self.entries.get(name) else { return Vec::new() };
         let issued = entry.issued.lock().expect("no thread panicked");
         entry.code.iter().map(|of| of.line.as_str()).zip(issued.iter().copied()).collect()
     }
 
-    /// Runs an entry to its end; `arguments` are the bytes of each parameter. Returns the counts of each block, in the order
-    /// in which the blocks ran: of barriers alone unless the launch counts.
+    /// Runs an entry to its end; `arguments` are the bytes of each parameter. Returns the counts of
+    /// each block in the order in which the blocks ran. Without [`Launch::counts`], only barriers
+    /// are counted.
     ///
     /// # Panics
-    /// If the kernel does anything that hardware leaves undefined, or if the arguments or the shape do not fit it.
+    /// If the kernel does anything that hardware leaves undefined, or if the arguments or the shape
+    /// do not fit it.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
         self.launch_rows(memory, name, launch, launch.grid, arguments)
     }
 
-    /// Runs an entry as [`launch`](Self::launch) does, on a grid of two dimensions: with `grid_x` blocks in a row.
+    /// Runs an entry as [`launch`](Self::launch) does, on a grid of two dimensions: with `grid_x`
+    /// blocks in a row.
     pub fn launch_rows(
         &self,
         memory: &mut Memory,
@@ -123,7 +132,7 @@ impl Program {
                 launch,
                 grid_x,
                 index,
-                // Nothing may depend on what was there.
+                // No kernel may depend on the initial contents.
                 shared: vec![0xA5; launch.shared_bytes as usize],
                 lanes: (0..threads).map(|thread| Lane::new(entry, thread, launch.counts)).collect(),
                 counts: Counts::default(),
@@ -143,7 +152,7 @@ struct Block<'a> {
     memory: &'a mut Memory,
     arguments: &'a [Vec<u8>],
     launch: Launch,
-    /// Blocks in a row of the grid.
+    /// Number of blocks in a row of the grid.
     grid_x: u32,
     index: u32,
     shared: Vec<u8>,
@@ -160,7 +169,8 @@ struct Lane {
     pc: usize,
     state: State,
     registers: Vec<u64>,
-    /// Number of times it did each instruction since its warp's last collective; empty where that is not counted.
+    /// Number of executions of each instruction since the last collective of the warp; empty if the
+    /// launch does not count.
     done: Vec<u32>,
 }
 
@@ -267,7 +277,7 @@ impl Block<'_> {
         }
     }
 
-    /// Returns the address that an access touches; else 0.
+    /// Returns the address that an access touches, and 0 for other instructions.
     fn address(&self, lane: usize, kind: &Kind) -> u64 {
         match kind {
             Kind::Load { base, offset, .. } | Kind::Store { base, offset, .. } | Kind::Atomic { base, offset, .. } => {
@@ -355,7 +365,7 @@ impl Block<'_> {
         }
     }
 
-    /// Adds what a warp's lanes did since the last time.
+    /// Adds the instructions and accesses of a warp since its last collective.
     fn count(&mut self, warp: usize) {
         let lanes = &mut self.lanes[32 * warp..32 * warp + 32];
         let mut issued = self.entry.issued.lock().expect("no thread panicked");
@@ -370,13 +380,13 @@ impl Block<'_> {
         self.accesses[warp].count(&mut self.counts);
     }
 
-    /// The block is at a barrier, or at its end.
+    /// Adds the longest path since the last barrier, when the block is at a barrier or at its end.
     fn end_path(&mut self) {
         self.counts.path += self.paths.iter().max().copied().unwrap_or(0);
         self.paths.fill(0);
     }
 
-    /// Notes an access of a lane, if accesses are counted.
+    /// Records an access of a lane, if accesses are counted.
     fn touch(&mut self, lane: usize, space: Space, address: u64, bytes: usize) {
         if !self.launch.counts {
             return;
@@ -387,7 +397,7 @@ impl Block<'_> {
         self.accesses[lane / 32].add(space, pc, visit, lane % 32, address, bytes);
     }
 
-    /// Lets the block's threads pass a barrier, if all of them are there.
+    /// Lets the threads of the block pass a barrier, if all have arrived.
     fn barrier(&mut self) -> bool {
         let pc = self.lanes[0].pc;
         let there = |lane: &Lane| lane.state == State::Waiting && lane.pc == pc;
@@ -404,7 +414,8 @@ impl Block<'_> {
         true
     }
 
-    /// Does every collective of a warp whose lanes are all there; returns true if there was one.
+    /// Executes each collective of a warp for which all lanes of the mask have arrived. Returns
+    /// true if there was one.
     fn warp_collectives(&mut self, warp: usize) -> bool {
         let mut any = false;
         for first in 32 * warp..32 * warp + 32 {
@@ -488,7 +499,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// The README's program runs.
+/// Runs the program in the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

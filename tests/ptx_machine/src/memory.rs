@@ -1,5 +1,5 @@
-//! Global memory: allocations with gaps between, so that a step beyond one is noticed, and no address ever given twice,
-//! so that memory that was given back is.
+//! Global memory. There are gaps between allocations, so that an access beyond the end of one is
+//! noticed; and no address is used twice, so that an access to freed memory is noticed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use simt::{Global, GlobalMut, Plain};
 /// Address of the first allocation: above 32 bits, so that a lost upper half is noticed.
 const BASE: u64 = 0x7_1000_0000;
 
-/// Allocations begin on multiples of this, as the driver's do, with as much between.
+/// Alignment of allocations, as the driver has it, and size of the gaps between them, in bytes.
 const ALIGNMENT: u64 = 256;
 
 const OUTSIDE: &str = "outside of global memory";
@@ -31,11 +31,12 @@ pub(crate) enum Touch {
 }
 
 struct Allocation {
-    /// Nothing once it was given back.
+    /// `None` after the allocation was freed.
     bytes: Option<Vec<u8>>,
     len: u64,
     writable: bool,
-    /// Last access to each byte, in the last launch that touched any: read through the read-only cache, or written.
+    /// Last access to each byte, in the last launch that touched any: read through the read-only
+    /// cache, or written.
     touched: Vec<Option<Touch>>,
     launch: u64,
 }
@@ -43,7 +44,7 @@ struct Allocation {
 /// The global memory of the machine.
 #[expect(missing_debug_implementations, reason = "megabytes of bytes")]
 pub struct Memory {
-    /// By the first address; those given back stay, to be told apart.
+    /// Allocations by their first address. Freed ones stay, so that an access there has a message.
     allocations: BTreeMap<u64, Allocation>,
     next: u64,
     launch: u64,
@@ -56,13 +57,13 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Puts a copy of `data` into memory that a kernel may only read, or may write too.
+    /// Copies `data` into new memory, which a kernel may read, and write if it is `writable`.
     pub fn put<T: Pod>(&mut self, data: &[T], writable: bool) -> Address {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         Address { address: self.place(bytes.to_vec(), writable), len: data.len() }
     }
 
-    /// Reserves memory that a kernel may write, full of `0xA5`, and returns its address.
+    /// Allocates memory that a kernel may write, filled with `0xA5`, and returns its address.
     pub fn allocate(&mut self, bytes: usize) -> u64 {
         self.place(vec![0xA5u8; bytes], true)
     }
@@ -75,10 +76,10 @@ impl Memory {
         address
     }
 
-    /// Takes an allocation back, and says how many bytes it had.
+    /// Frees an allocation, and returns its size in bytes.
     ///
     /// # Errors
-    /// When there is none, or none any more, that begins there.
+    /// If no allocation begins at the address, or it was freed before.
     pub fn free(&mut self, address: u64) -> Result<usize, &'static str> {
         let allocation = self.allocations.get_mut(&address).ok_or("no allocation begins there")?;
         let bytes = allocation.bytes.take().ok_or("given back already")?;
@@ -86,7 +87,8 @@ impl Memory {
         Ok(bytes.len())
     }
 
-    /// The allocation that holds `size` bytes from `address` on, and where they begin in it.
+    /// Returns the allocation that holds the `size` bytes from `address` on, and their offset in
+    /// it.
     fn find(&mut self, address: u64, size: usize) -> Result<(&mut Allocation, usize), &'static str> {
         let (&start, allocation) = self.allocations.range_mut(..=address).next_back().ok_or(OUTSIDE)?;
         let offset = address - start;
@@ -99,10 +101,10 @@ impl Memory {
         Ok((allocation, offset as usize))
     }
 
-    /// Copies bytes of the host to `address`.
+    /// Copies bytes from the host to `address`.
     ///
     /// # Errors
-    /// When it is not inside of one allocation.
+    /// If the range is not inside one allocation.
     pub fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), &'static str> {
         let (allocation, start) = self.find(address, bytes.len())?;
         let memory = allocation.bytes.as_mut().ok_or(OUTSIDE)?;
@@ -110,10 +112,10 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns bytes for the host from `address`.
+    /// Returns `size` bytes from `address` on.
     ///
     /// # Errors
-    /// When it is not inside of one allocation.
+    /// If the range is not inside one allocation.
     pub fn fetch(&mut self, address: u64, size: usize) -> Result<&[u8], &'static str> {
         let (allocation, start) = self.find(address, size)?;
         Ok(&allocation.bytes.as_ref().ok_or(OUTSIDE)?[start..start + size])
@@ -125,15 +127,15 @@ impl Memory {
         bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
     }
 
-    /// Forgets how memory was touched.
+    /// Forgets the accesses of earlier launches.
     pub(crate) const fn begin_launch(&mut self) {
         self.launch += 1;
     }
 
-    /// `size` bytes for a kernel to touch.
+    /// Returns `size` bytes for an access by a kernel.
     ///
     /// # Errors
-    /// If they are outside of an allocation, or the touch is forbidden.
+    /// If the range is not inside one allocation, or the kind of access is forbidden there.
     pub(crate) fn bytes(&mut self, address: u64, size: usize, touch: Touch) -> Result<&mut [u8], &'static str> {
         let launch = self.launch;
         let (Allocation { bytes, writable, touched, launch: last, len }, start) = self.find(address, size)?;
@@ -167,15 +169,18 @@ impl Address {
     /// Returns a view, as the argument of a kernel that takes one. The host never follows it.
     pub fn global<T: Plain>(self) -> Global<'static, T> {
         // SAFETY:
-        // - The address is one of this machine's memory, aligned to 256; only `Program` follows it, with checks.
-        // - A write to what a launch also reads through the read-only cache is a panic.
+        // - The address belongs to this machine's memory and is aligned to 256. Only `Program`
+        //   follows it, with checks.
+        // - A launch that writes memory which it also reads through the read-only cache panics.
         unsafe { Global::new(self.address as usize as *const T, self.len as u32) }
     }
 
     /// Returns a view to write through.
     pub fn global_mut<T: Plain>(self) -> GlobalMut<'static, T> {
-        // SAFETY: the address is one of this machine's memory, aligned to 256; only `Program` follows it, with checks,
-        // and all accesses of a launch go through it.
+        // SAFETY:
+        // - The address belongs to this machine's memory and is aligned to 256. Only `Program`
+        //   follows it, with checks.
+        // - All accesses of a launch go through `Program`, one at a time.
         unsafe { GlobalMut::new(self.address as usize as *mut T, self.len as u32) }
     }
 }

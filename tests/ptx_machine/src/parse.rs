@@ -1,14 +1,14 @@
-//! PTX text → instructions.
+//! Reads instructions from PTX text.
 
 use std::collections::HashMap;
 
 use super::Entry;
 
 pub struct Instruction {
-    /// Register and the value it must have.
+    /// Predicate register, and the value that it must have for the instruction to be executed.
     pub guard: Option<(usize, bool)>,
     pub kind: Kind,
-    /// For messages.
+    /// Text of the instruction, for messages.
     pub line: String,
 }
 
@@ -82,27 +82,28 @@ pub enum Op {
     Reverse,
     Shl,
     Shr,
-    /// Shift of two words as one: true to the left; true if the distance is taken modulo 32.
+    /// Shift of two words as one. First field: to the left; second: the distance is taken modulo
+    /// 32.
     FunnelShift(bool, bool),
     BitField,
     InsertBits,
     Permute,
     CountOnes,
     Select,
-    /// Two halves of a value.
+    /// Value from its two halves.
     Pack,
     Exchange,
     CompareExchange,
     Convert(Type),
     IntToFloat(Type),
-    /// The source's bits, and how it is rounded.
+    /// Number of bits of the float, and rounding.
     FloatToInt(u32, Round),
     FloatToFloat(u32),
     Float(Float),
     Compare(Cmp),
-    /// Comparison of floats, with its result if one of them is not a number.
+    /// Comparison of floats, and its result if either is NaN.
     CompareFloat(Cmp, bool),
-    /// Test that both floats are numbers, or that one is not.
+    /// Test that neither float is NaN (true), or that at least one is (false).
     AreNumbers(bool),
 }
 
@@ -194,7 +195,7 @@ pub enum Kind {
         parameter: usize,
         offset: usize,
     },
-    /// `read_only`: through the read-only cache. Several registers take as many values side by side.
+    /// Load. `read_only`: through the read-only cache. Several registers take consecutive values.
     Load {
         space: Space,
         read_only: bool,
@@ -208,7 +209,7 @@ pub enum Kind {
         ty: Type,
         base: Operand,
         offset: i64,
-        /// Several values lie side by side.
+        /// Values to store, at consecutive addresses.
         from: Vec<Operand>,
     },
     Atomic {
@@ -219,12 +220,13 @@ pub enum Kind {
         base: Operand,
         offset: i64,
         from: Operand,
-        /// Value that a compare-exchange puts there.
+        /// New value of a compare-exchange.
         new: Option<Operand>,
     },
     Branch(usize),
     BranchByIndex(Operand, Vec<usize>),
-    /// A pause or a fence: what a thread may wait for has ended, and is there, as blocks run one by one.
+    /// Pause or fence. Blocks run one after the other here, so that whatever a thread waits for has
+    /// already been written.
     Pause,
     Return,
     Barrier,
@@ -255,7 +257,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The mask of a collective of a warp.
+    /// Returns the mask if the instruction is a warp collective.
     pub const fn mask(&self) -> Option<&Operand> {
         match self {
             Self::WarpBarrier(mask)
@@ -268,7 +270,7 @@ impl Kind {
     }
 }
 
-/// All entries of a text, by name.
+/// Reads all entries of a text, by name.
 pub fn entries(text: &str) -> HashMap<String, Entry> {
     text.split(".visible .entry ").skip(1).map(entry).collect()
 }
@@ -276,7 +278,7 @@ pub fn entries(text: &str) -> HashMap<String, Entry> {
 fn entry(text: &str) -> (String, Entry) {
     let (name, rest) = text.split_once('(').expect("an entry has parameters");
     let (parameters, rest) = rest.split_once("\n)\n").expect("parameters end");
-    // Before it: how many registers a thread may have.
+    // A limit of registers may stand before the body.
     let (_, rest) = rest.split_once('{').expect("a body");
     let body = rest.split("\n}").next().expect("a body");
     let mut names = Vec::new();
@@ -301,14 +303,14 @@ fn entry(text: &str) -> (String, Entry) {
 struct Parser {
     parameters: Vec<String>,
     registers: HashMap<String, usize>,
-    /// Label → number of the next instruction.
+    /// Number of the instruction after each label.
     labels: HashMap<String, usize>,
-    /// Tables of branch targets.
+    /// Labels in each table of branch targets.
     tables: HashMap<String, Vec<String>>,
 }
 
 impl Parser {
-    /// Instructions as text; collects labels and tables on the way.
+    /// Splits a body into instructions, and collects labels and tables.
     fn statements(&mut self, body: &str) -> Vec<String> {
         let mut statements = Vec::new();
         let lines: Vec<_> = body.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("//")).collect();
@@ -354,7 +356,7 @@ impl Parser {
             "%nctaid.y" => Special::GridY,
             "%laneid" => Special::Lane,
             "%lanemask_lt" => Special::LanesBelow,
-            // The block's shared memory begins at 0.
+            // Shared memory begins at address 0.
             "block_shared" => return Operand::Value(0),
             _ if text.starts_with('%') => return Operand::Register(self.register(text)),
             "WARP_SZ" => return Operand::Value(32),
@@ -370,7 +372,7 @@ impl Parser {
         Operand::Special(special)
     }
 
-    /// `[base+offset]`.
+    /// Splits `[base+offset]`.
     fn address(text: &str) -> (&str, i64) {
         let inner = text.trim_start_matches('[').trim_end_matches(']');
         match inner.split_once('+') {
@@ -399,7 +401,7 @@ impl Parser {
     fn kind(&mut self, name: &str, operands: &[&str], line: &str) -> Kind {
         let parts: Vec<_> = name.split('.').collect();
         let ty = || Type::of(parts.last().expect("a type"));
-        // Relaxed accesses are global: blocks share no other words.
+        // Relaxed accesses are to global memory unless they say otherwise: blocks share no other.
         let space = || if parts[1] == "shared" { Space::Shared } else { Space::Global };
         match (parts[0], parts.get(1).copied().unwrap_or("")) {
             ("bra", _) => Kind::Branch(self.target(operands[0])),
@@ -500,7 +502,7 @@ impl Parser {
     }
 }
 
-/// Operation and type of an instruction that only computes.
+/// Returns operation and type of an instruction that only computes.
 fn operation(parts: &[&str]) -> Option<(Op, Type)> {
     let last = *parts.last()?;
     let is_float = |name: &str| matches!(name, "f32" | "f64");
@@ -511,7 +513,7 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
         return Some((op, Type::of(ty)));
     }
     let op = match parts {
-        // Addresses in global memory are the same in generic space.
+        // An address in global memory is the same number in generic space.
         ["mov", _] | ["cvta", "to", "global", _] => Op::Move,
         ["add", _] => Op::Add,
         ["sub", _] => Op::Sub,

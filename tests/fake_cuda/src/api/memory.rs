@@ -84,7 +84,7 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
 ) -> CUresult {
     call("cuMemcpyHtoDAsync", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
-        // SAFETY: as CUDA asks of a caller, so many bytes can be read on the host.
+        // SAFETY: CUDA's contract: `bytes` bytes can be read at `from`.
         unsafe { driver.copy_in(stream, from as usize, to, Rows::one(bytes)) }
     })
 }
@@ -98,7 +98,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
 ) -> CUresult {
     call("cuMemcpyDtoHAsync", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
-        // SAFETY: as CUDA asks of a caller, so many bytes can be written on the host.
+        // SAFETY: CUDA's contract: `bytes` bytes can be written at `to`.
         unsafe { driver.copy_out(stream, from, to as usize, Rows::one(bytes)) }
     })
 }
@@ -119,11 +119,11 @@ unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: Option<&CUDA_MEMCPY2D>, stream: CU
         }
         if from_device {
             let rows = Rows { n, width, host: copy.dstPitch, device: copy.srcPitch };
-            // SAFETY: as CUDA asks of a caller, so many bytes can be written on the host.
+            // SAFETY: CUDA's contract: the rows can be written on the host.
             unsafe { driver.copy_out(stream, copy.srcDevice, copy.dstHost as usize, rows) }
         } else {
             let rows = Rows { n, width, host: copy.srcPitch, device: copy.dstPitch };
-            // SAFETY: as CUDA asks of a caller, so many bytes can be read on the host.
+            // SAFETY: CUDA's contract: the rows can be read on the host.
             unsafe { driver.copy_in(stream, copy.srcHost as usize, copy.dstDevice, rows) }
         }
     })

@@ -1,4 +1,4 @@
-//! The driver's functions, as far as they are used here.
+//! The functions of the driver that this project uses.
 #![allow(non_snake_case, reason = "the driver's names")]
 
 mod memory;
@@ -14,40 +14,41 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUevent, CUre
 use crate::driver::{Done, Driver, NAME, call, complain};
 use crate::stream::{Event, Stream};
 
-/// Contexts are numbered from here, by device.
+/// Handle of the first device's context; those of further devices follow.
 const CONTEXTS: usize = 0x4000_0000;
 
-/// Multiprocessors of the device that is played.
+/// Number of multiprocessors of the simulated device.
 const MULTIPROCESSORS: i32 = 2;
 
-/// Most dynamic shared memory that a block may ask for.
+/// Maximum size of a block's dynamic shared memory in bytes.
 const MAX_SHARED: i32 = 99 << 10;
 
 thread_local! {
-    /// The context that this thread uses.
+    /// Context that this thread uses.
     static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 const BAD_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 const BAD_HANDLE: CUresult = CUresult::CUDA_ERROR_INVALID_HANDLE;
 
-/// A place for what a call gives: a pointer that is null, or can be written by the contract of the driver.
+/// Output parameter of a call: null, or a pointer that can be written by the contract of the
+/// driver.
 type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-/// Writes what a call gives.
+/// Writes an output parameter; an error if it is null.
 fn give<T>(to: Out<'_, T>, value: T) -> Done {
     to.ok_or(BAD_VALUE)?.write(value);
     Ok(())
 }
 
-/// Writes a string and its end.
+/// Writes a string and its terminating zero.
 ///
 /// # Safety
 /// - `to` has room for `len` characters.
 unsafe fn give_text(to: *mut c_char, len: c_int, text: &str) -> Done {
     let len = usize::try_from(len).map_err(|_| BAD_VALUE)?;
     let text = &text.as_bytes()[..text.len().min(len.checked_sub(1).ok_or(BAD_VALUE)?)];
-    // SAFETY: shorter than `len`, with the end.
+    // SAFETY: with the terminating zero, the text has at most `len` bytes.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, text.len());
         to.add(text.len()).write(0);
@@ -63,7 +64,7 @@ fn device_of(driver: &Driver, device: CUdevice) -> Done<usize> {
     number.ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)
 }
 
-/// The device whose context this thread uses, if it still works.
+/// Returns the device whose context this thread uses, if it still works.
 fn current(driver: &Driver) -> Done<usize> {
     let Some(device) = CURRENT.get() else {
         complain("this thread has no context");
@@ -73,7 +74,7 @@ fn current(driver: &Driver) -> Done<usize> {
     Ok(device)
 }
 
-/// Checks that something of one device is used with the context of that device.
+/// Checks that an object of one device is used with the context of the same device.
 fn same(device: usize, other: usize, what: &str) -> Done {
     if device == other {
         return Ok(());
@@ -85,8 +86,8 @@ fn same(device: usize, other: usize, what: &str) -> Done {
 /// Handles below this are default streams.
 const FIRST_HANDLE: usize = 16;
 
-/// The stream of a handle, and its device. NULL is one more stream: those of programs that do not wait for it, nor it for
-/// them. Other default streams are not to be used.
+/// Returns the stream with a handle, and its device. NULL is one more stream, which neither waits
+/// for the others nor they for it. Other default streams must not be used.
 fn stream_of(driver: &mut Driver, stream: CUstream) -> Done<(usize, usize)> {
     let device = current(driver)?;
     if stream.is_null() {
@@ -130,7 +131,7 @@ unsafe extern "C" fn cuDriverGetVersion(version: Out<'_, c_int>) -> CUresult {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorName(error: CUresult, name: Out<'_, *const c_char>) -> CUresult {
-    // A few strings, for good: they must outlive the caller.
+    // The caller may keep the string for good, so it is never freed; there are only a few.
     let text = CString::new(format!("{error:?}")).unwrap_or_default().into_raw();
     call("cuGetErrorName", |_| give(name, text.cast_const()))
 }
@@ -157,7 +158,7 @@ unsafe extern "C" fn cuDeviceGet(device: Out<'_, CUdevice>, ordinal: c_int) -> C
 unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice) -> CUresult {
     call("cuDeviceGetName", |driver| {
         device_of(driver, device)?;
-        // SAFETY: by the contract of the driver, so many elements can be written here.
+        // SAFETY: CUDA's contract: `len` characters can be written at `name`.
         unsafe { give_text(name, len, NAME) }
     })
 }
@@ -174,7 +175,7 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: Out<'_, [u8; 16]>, device: CUdevic
 unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: CUdevice) -> CUresult {
     call("cuDeviceGetPCIBusId", |driver| {
         device_of(driver, device)?;
-        // SAFETY: by the contract of the driver, so many elements can be written here.
+        // SAFETY: CUDA's contract: `len` characters can be written at `id`.
         unsafe { give_text(id, len, "FFFF:FF:FF.F") }
     })
 }
@@ -205,10 +206,10 @@ unsafe extern "C" fn cuDeviceGetAttribute(
             A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => MAX_SHARED,
             A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE | A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => driver.settings.clock,
             A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH if driver.settings.clock > 0 => 384,
-            // Those of the GPU with the compute capability that is played by default.
+            // As on a GPU with compute capability 8.0, the default.
             A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR => 2048,
             A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => 164 << 10,
-            // Of caches, and of what it was not told, a fake has none.
+            // The fake has no caches, nor anything else that is not listed.
             _ => 0,
         };
         give(value, found)

@@ -14,7 +14,8 @@ use ptx_machine::{Launch, Program};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(module: Out<'_, CUmodule>, image: *const c_void) -> CUresult {
-    // SAFETY: place and text are the caller's, as CUDA asks for both functions alike; there are no options.
+    // SAFETY: CUDA has the same contract for `module` and `image` in both functions, and there are
+    // no options.
     unsafe { cuModuleLoadDataEx(module, image, 0, std::ptr::null_mut(), std::ptr::null_mut()) }
 }
 
@@ -28,10 +29,10 @@ unsafe extern "C" fn cuModuleLoadDataEx(
 ) -> CUresult {
     call("cuModuleLoadDataEx", |driver| {
         let device = current(driver)?;
-        // SAFETY: by the contract of the driver, this text ends with a zero.
+        // SAFETY: CUDA's contract: the text ends with a zero.
         let text = unsafe { CStr::from_ptr(image.cast()) };
         let text = text.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?;
-        // SAFETY: by the contract of the driver, there are so many options.
+        // SAFETY: CUDA's contract: `options` has `n_options` elements.
         let mut given = (0..n_options as usize).map(|i| unsafe { *options.add(i) });
         if given.any(|option| option == CUjit_option::CU_JIT_MAX_REGISTERS) && text.contains("\n.maxntid") {
             complain("a limit of registers for a module with .maxntid, which overrides it");
@@ -75,7 +76,7 @@ unsafe extern "C" fn cuModuleGetFunction(
     call("cuModuleGetFunction", |driver| {
         let module = module as usize;
         let found = driver.modules.get(&module).filter(|module| module.live).ok_or(BAD_HANDLE)?;
-        // SAFETY: by the contract of the driver, this text ends with a zero.
+        // SAFETY: CUDA's contract: the name ends with a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
         if found.program.parameters(&name).is_none() || driver.settings.broken(&name) == Some(Break::Missing) {
             return Err(CUresult::CUDA_ERROR_NOT_FOUND);
@@ -98,7 +99,7 @@ unsafe extern "C" fn cuFuncGetAttribute(
             CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => driver.settings.max_threads as c_int,
             CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => function.max_shared as c_int,
             CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS => {
-                // Nothing is assembled: without a limit there are none.
+                // Nothing is assembled, so that only a limit of registers is known.
                 driver.modules[&function.module].registers.get(&function.entry).copied().unwrap_or(0)
             }
             _ => 0,
@@ -172,7 +173,8 @@ unsafe extern "C" fn cuLaunchKernel(
         }
         let sizes = module.program.parameters(&function.entry).ok_or(BAD_HANDLE)?;
         let argument = |(i, &size): (usize, &usize)| {
-            // SAFETY: there are as many parameters as the kernel has, each of its size, as CUDA asks of a caller.
+            // SAFETY: CUDA's contract: `parameters` has one pointer per parameter of the kernel,
+            // and each points to as many bytes as the parameter has.
             unsafe { crate::host::read(*parameters.add(i) as usize, size) }
         };
         let op = Op::Launch {

@@ -20,7 +20,7 @@ unsafe extern "C" fn cuStreamCreate(stream: Out<'_, CUstream>, _flags: c_uint) -
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
     call("cuStreamDestroy", |driver| {
-        // What is in flight is finished, as the driver does.
+        // As with the real driver, operations in flight are still executed.
         let (stream, _) = stream_of(driver, stream)?;
         driver.not_captured(stream, "is given back")?;
         let finished = driver.finish(stream);
@@ -47,14 +47,14 @@ unsafe extern "C" fn cuStreamQuery(stream: CUstream) -> CUresult {
         if driver.streams[&stream].queue.is_empty() {
             return Ok(());
         }
-        // A caller that asks again and again must come to an end: something is done each time.
+        // Each query executes an operation, so that a caller that polls comes to an end.
         let left = driver.streams[&stream].queue.len();
         driver.run_until(Some(stream), |driver| driver.streams[&stream].queue.len() < left)?;
         Err(CUresult::CUDA_ERROR_NOT_READY)
     })
 }
 
-/// Nothing is recorded: a captured stream is played as one that cannot be used.
+/// Begins a capture. Nothing is recorded: a captured stream is only one that cannot be used.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, _mode: CUstreamCaptureMode) -> CUresult {
     call("cuStreamBeginCapture", |driver| {
@@ -125,7 +125,7 @@ unsafe extern "C" fn cuEventQuery(event: CUevent) -> CUresult {
     })
 }
 
-/// Operations between two events, in what would be milliseconds of a GPU.
+/// Writes the number of operations between two events, where a GPU gives milliseconds.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventElapsedTime(ms: Out<'_, f32>, start: CUevent, end: CUevent) -> CUresult {
     call("cuEventElapsedTime", |driver| {
