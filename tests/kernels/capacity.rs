@@ -1,10 +1,10 @@
-//! Kernels that the host gave too little room: they write nothing, and say so.
+//! Kernels with too little room for their output: they write nothing, and their status says so.
 
 use crate::setup::{Bug, NO_CLUSTER, Setup};
 use ut_kernels::status::STRIPS_OVERFLOW;
 
 #[test]
-fn clusters_are_written_if_there_is_room_for_every_strip_and_else_the_status_says_that_there_is_not() {
+fn clusters_are_written_only_if_every_strip_fits_and_the_status_says_so() {
     let mut setup = Setup::new();
     setup.count(1, Bug::None).unwrap();
     let n_strips = setup.n_strips();

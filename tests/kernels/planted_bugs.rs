@@ -1,7 +1,8 @@
 //! Bugs planted into the real kernels, which the executor must catch whatever the schedule.
 //!
-//! The kernels stay as they are: what is wrong is the block they run on. [`Faulty`] passes everything on to the
-//! executor's block, but for one thing, as if the kernel's source lacked a barrier or had a plain add for an atomic.
+//! The kernels stay as they are: what is wrong is the block they run on. [`Faulty`] passes
+//! everything on to the executor's block, but for one thing, as if the kernel's source lacked a
+//! barrier or had a plain add for an atomic.
 
 use std::panic::Location;
 
@@ -21,7 +22,7 @@ fn file_of(violation: &Violation) -> &'static str {
 }
 
 #[test]
-fn the_kernels_run_clean_without_a_bug() {
+fn the_unchanged_kernels_have_no_violation() {
     let mut setup = Setup::new();
     for seed in SEEDS {
         setup.count(seed, Bug::None).unwrap();
@@ -30,8 +31,9 @@ fn the_kernels_run_clean_without_a_bug() {
 }
 
 #[test]
-fn no_barrier_of_the_counting_kernel_can_go() {
-    // Banks that are not all there, in the last and in the first chunk of 64: threads must learn of each other's.
+fn every_barrier_of_the_counting_kernel_is_needed() {
+    // Banks that are not all there, in the last and in the first chunk of 64: threads must learn of
+    // each other's.
     let mut late = Setup::new();
     late.batch.raw.pop();
     let mut early = Setup::new();
@@ -51,7 +53,7 @@ fn no_barrier_of_the_counting_kernel_can_go() {
 }
 
 #[test]
-fn no_barrier_of_the_clustering_kernel_can_go() {
+fn every_barrier_of_the_clustering_kernel_is_needed() {
     let mut setup = Setup::new();
     setup.count(0, Bug::None).unwrap();
     for n in 0..2 {
@@ -65,8 +67,8 @@ fn no_barrier_of_the_clustering_kernel_can_go() {
 
 #[test]
 fn a_counter_that_is_initialised_late_is_caught() {
-    // The opportunistic loop without its barrier: a fast warp adds to a counter that is not set yet, as it was in the
-    // released code.
+    // The opportunistic loop without its barrier: a fast warp adds to a counter that is not set
+    // yet, as it was in the released code.
     let next = SharedLayout::new().array(1);
     for seed in 0..30 {
         let violation = Executor::new(seed)
@@ -188,7 +190,8 @@ fn a_wrong_shuffle_mask_is_caught() {
 
 #[test]
 fn an_off_by_one_past_the_payload_is_caught() {
-    // One hit more in each lane than the counting kernel found: that of the last lane lies behind the end of the batch.
+    // One hit more in each lane than the counting kernel found: that of the last lane lies behind
+    // the end of the batch.
     let mut setup = Setup::new();
     setup.count(0, Bug::None).unwrap();
     for item in &mut setup.items[..setup.n_items[0] as usize] {

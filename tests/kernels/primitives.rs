@@ -1,4 +1,5 @@
-//! The primitives against what a loop would do, for any schedule, mask, block shape and size.
+//! The primitives give the same results as plain loops, for any schedule, mask, block shape and
+//! size.
 
 use std::cell::RefCell;
 
@@ -17,7 +18,7 @@ use simt::primitives::warp_sort::{Segment, warp_merge_sort, warp_places, warp_so
 use simt::{Block, FULL_MASK, Global, Kernel, SharedLayout};
 use ut_kernels::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles, prefix_sum_shared_bytes, tiles};
 
-/// One note of each thread of a block.
+/// Values that the threads of a block have noted, one per thread.
 pub struct Notes<T>(RefCell<Vec<Option<T>>>);
 
 impl<T: Copy> Notes<T> {
@@ -38,7 +39,7 @@ pub fn config(cases: u32) -> Config {
     Config { cases, failure_persistence: None, ..Config::default() }
 }
 
-/// Exclusive sums that stay at the maximum, and the total.
+/// Returns the exclusive sums, which saturate, and the total.
 fn saturating_sums(values: &[u32]) -> (Vec<u32>, u32) {
     let mut sum = 0u32;
     let sums = values.iter().map(|&value| {
@@ -50,14 +51,14 @@ fn saturating_sums(values: &[u32]) -> (Vec<u32>, u32) {
     (sums, sum)
 }
 
-/// [`saturating_sums`], with the total as the last element.
+/// Returns the [`saturating_sums`] with the total as the last element.
 fn saturating_offsets(counts: &[u32]) -> Vec<u32> {
     let (mut sums, total) = saturating_sums(counts);
     sums.push(total);
     sums
 }
 
-/// Returns what the prefix sum over the device makes of `counts`.
+/// Returns the prefix sums of `counts` that the kernels compute.
 fn offsets_of(seed: u64, block_x: u32, counts: &[u32]) -> Vec<u32> {
     let mut executor = Executor::new(seed);
     let n = counts.len() as u32;
@@ -79,7 +80,7 @@ fn offsets_of(seed: u64, block_x: u32, counts: &[u32]) -> Vec<u32> {
     offsets
 }
 
-/// Values that overflow now and then.
+/// Returns a strategy for values whose sums overflow now and then.
 fn value() -> impl Strategy<Value = u32> {
     prop_oneof![20 => 0u32..100, 1 => Just(u32::MAX), 1 => any::<u32>()]
 }
@@ -175,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn every_item_of_a_loop_is_done_once(
+    fn a_loop_visits_every_item_once(
         seed: u64, opportunistic: bool, n_items in 0u32..900,
         shape in select(vec![(32u32, 1u32), (32, 4), (8, 4), (1, 64), (3, 32), (96, 2), (16, 16)])
     ) {
@@ -201,14 +202,15 @@ proptest! {
     }
 }
 
-/// Keys of a sort, often equal in both halves or in the high one: equal ones are the hard part.
+/// Returns a strategy for keys to sort. Many are equal, or differ in the low half only: ties are
+/// the hard part.
 fn sort_keys(len: impl Into<proptest::collection::SizeRange> + Clone) -> impl Strategy<Value = Vec<u64>> {
     let halves = (prop_oneof![0u32..3, Just(u32::MAX)], prop_oneof![0u32..3, Just(u32::MAX)]);
     let few = halves.prop_map(|(high, low)| u64::from(high) << 32 | u64::from(low));
     prop_oneof![vec(few, len.clone()), vec(any::<u64>(), len)]
 }
 
-/// Indices of keys in the order of (key, index).
+/// Returns the indices of the keys in the order of (key, index).
 fn stable_order(keys: &[u64]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     order.sort_by_key(|&i| keys[i as usize]);
@@ -216,7 +218,7 @@ fn stable_order(keys: &[u64]) -> Vec<u32> {
 }
 
 #[test]
-fn a_grid_scan_is_right_for_a_hundred_thousand_events_and_more() {
+fn a_grid_scan_is_correct_beyond_a_hundred_thousand_events() {
     for (seed, n, threads) in [(1, 100_000u32, 256), (2, 100_000, 32), (3, 262_145, 1024)] {
         // (A number that does not fit now and then: all sums behind it stay at the maximum.)
         let values: Vec<u32> =
@@ -282,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn any_number_of_keys_is_merged_in_order_by_a_warp_or_a_block_in_shared_or_global_memory(
+    fn a_merge_sort_sorts_any_number_of_keys_in_shared_and_global_memory(
         seed: u64,
         keys in prop_oneof![sort_keys(0..100), sort_keys(500..700), sort_keys(512), sort_keys(32)],
         start in 0u32..40, by_block: bool, shared: bool, warps in 1u32..5

@@ -1,5 +1,6 @@
-//! Promises of the sources about the kernels, a test each: `a1` to `a7` are Allen's merge request. What needs a GPU is
-//! tested in the executor here, or on the mock driver in `tests/cuda/promises.rs`.
+//! Promises of the sources about the kernels, a test each: `a1` to `a7` are Allen's merge request.
+//! What needs a GPU is tested in the executor here, or on the mock driver in
+//! `tests/cuda/promises.rs`.
 
 use std::cell::{Cell, RefCell};
 
@@ -17,8 +18,9 @@ use crate::primitives::{Notes, config};
 use crate::setup::{Bug, Setup};
 use crate::suite::events::{allen_batch, v5, v5_payload};
 
-/// "A bank's sourceID leads to the geometry directly; no table of boards on the device". The tables on the device are
-/// empty where boards would be: in the executor, a kernel that looks there reads out of bounds.
+/// "A bank's sourceID leads to the geometry directly; no table of boards on the device". The tables
+/// on the device are empty where boards would be: in the executor, a kernel that looks there reads
+/// out of bounds.
 #[test]
 fn a1_the_source_id_leads_to_the_geometry_without_a_table_of_boards() {
     let mut setup = Setup::new();
@@ -33,7 +35,8 @@ fn a1_the_source_id_leads_to_the_geometry_without_a_table_of_boards() {
     assert!(matches!(violation.fault, Fault::OutOfBounds { len: 0, .. }), "{violation}");
 }
 
-/// "Empty banks and lanes cost no thread": they are not in the list from which threads take their lanes.
+/// "Empty banks and lanes cost no thread": they are not in the list from which threads take their
+/// lanes.
 #[test]
 fn a2_empty_banks_and_lanes_are_not_in_the_list_that_threads_work_on() {
     let mut setup = Setup::new();
@@ -64,7 +67,8 @@ fn a2_empty_banks_and_lanes_are_not_in_the_list_that_threads_work_on() {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// "Warp-aggregated atomics, one per warp, usable by any kernel": this one is the test's own, in the executor.
+    /// "Warp-aggregated atomics, one per warp, usable by any kernel": this one is the test's own,
+    /// in the executor.
     #[test]
     fn a3_a_warp_adds_to_a_counter_with_one_atomic_in_shared_or_global_memory_of_any_kernel(
         seed: u64, mask: u32, counters in vec(0u32..5, 64), global: bool, start in vec(0u32..100, 5)
@@ -112,7 +116,8 @@ proptest! {
     }
 
 
-    /// "Banks and lanes in order of their size, by an 8-element prefix sum": 8 bins, and 16 as Allen has released them.
+    /// "Banks and lanes in order of their size, by an 8-element prefix sum": 8 bins, and 16 as
+    /// Allen has released them.
     #[test]
     fn a4_a_prefix_sum_over_8_elements_lists_lanes_in_the_order_of_their_size(
         seed: u64, bins in select(vec![1u32, 8, 16]), aggregate: bool, warps in 1u32..5, sizes in vec(0u32..40, 0..300)
@@ -149,8 +154,8 @@ proptest! {
     }
 }
 
-/// "Opportunistic fetching: a warp that is done takes the next lanes by itself": while a warp is held up by its first
-/// lanes, the others do all that are left. In the executor.
+/// "Opportunistic fetching: a warp that is done takes the next lanes by itself": while a warp is
+/// held up by its first lanes, the others do all that are left. In the executor.
 #[test]
 fn a7_a_warp_that_is_done_takes_the_next_lanes_by_itself() {
     let n_items = 40 * 32;
@@ -167,7 +172,8 @@ fn a7_a_warp_that_is_done_takes_the_next_lanes_by_itself() {
                 done.set(i, ());
                 if block.warp_id() == 0 {
                     of_first_warp.set(of_first_warp.get() + 1);
-                    // Held up until the other warps have done the rest: with fixed strides, forever.
+                    // Held up until the other warps have done the rest: with fixed strides,
+                    // forever.
                     while block.atomic_load(finished, 0) < 3 {
                         block.pause();
                     }

@@ -1,4 +1,5 @@
-//! The kernels give the reference's bits with every switch, every launch parameter and every schedule.
+//! The kernels give the reference's bits with every switch, every launch parameter and every
+//! schedule.
 
 use crate::suite::backends::{as_reference, decode};
 use crate::suite::data::Real;
@@ -40,7 +41,7 @@ fn switches() -> impl Strategy<Value = Switches> {
     })
 }
 
-/// Any valid value of any parameter.
+/// Returns a strategy for any valid value of any parameter.
 fn launch() -> impl Strategy<Value = Parameters> {
     let values: Vec<_> = launch_parameters()
         .iter()
@@ -70,7 +71,7 @@ fn config() -> impl Strategy<Value = (Pipeline, EmulatedConfig)> {
     })
 }
 
-/// Part of a batch: an interval of its events, a list of them, one version for all banks.
+/// Part of a batch: an interval or a list of its events, perhaps with one version for all banks.
 #[derive(Clone, Debug)]
 struct Part {
     first_event: usize,
@@ -106,12 +107,12 @@ fn detectors() -> [DetectorTables; 2] {
     [tables_in(BankVersion::V4, Grouping::UniqueX), tables(BankVersion::V5)]
 }
 
-/// Decodes nasty events by any variant: as they are, with changed bytes, and a part of them.
+/// Decodes nasty events by any variant: whole batches, batches with changed bytes, and parts.
 fn nasty_events(tables: &DetectorTables) {
     let events = nasty::aligned_events(tables.boards(), 0..4);
     let strategy = (events, nasty::options(), nasty::corruptions(), config(), part());
     check(&strategy, 20, |(events, options, corruptions, (pipeline, config), part)| {
-        // One decoder: nothing of one batch may show in the next.
+        // The decoder is reused: nothing of one batch may show in the next.
         let mut decoder = EmulatedDecoder::new(tables, options, config).expect("valid parameters");
         let mut same = |batch: BatchView<'_>| as_reference(&mut decoder, tables, options, batch);
         for mut batch in [allen_batch(&events), mep_batch(&events)] {
@@ -160,7 +161,7 @@ fn real_events_are_decoded_by_any_variant_as_the_reference_does() {
 }
 
 #[test]
-fn block_sizes_from_the_least_to_the_most_give_the_same_bits() {
+fn the_smallest_and_largest_blocks_give_the_same_bits() {
     let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 1));
     for threads in [32, 64, 96, 160, 352, 512, 992, 1024] {
@@ -202,7 +203,8 @@ fn a_group_with_thousands_of_hits_is_sorted() {
         };
         boards.iter().map(bank).collect::<Vec<_>>()
     };
-    // The lanes of the first event are not sorted: the fused kernel begins with the second one only.
+    // The lanes of the first event are not sorted: the fused kernel begins with the second one
+    // only.
     let batch = allen_batch(&[event(&falling), event(&rising)]);
     // With 512 strips it is too large to be sorted where it is, and left for the second kernel.
     for (pipeline, parameter, value) in [
@@ -220,7 +222,7 @@ fn a_group_with_thousands_of_hits_is_sorted() {
     }
 }
 
-/// Neighbours in the output with the same key that are not the same hit.
+/// Returns the number of adjacent hits that differ and have the same key.
 fn ties(hits: &UtHits) -> usize {
     let key = |i: usize| (hits.x_at_y_eq0()[i].to_bits(), hits.id()[i]);
     let rest = |i: usize| (hits.y_begin()[i].to_bits(), hits.z_at_y_eq0()[i].to_bits());
@@ -228,9 +230,9 @@ fn ties(hits: &UtHits) -> usize {
 }
 
 #[test]
-fn hits_with_equal_keys_come_out_in_one_order() {
-    // One board again and again, with clusters whose means differ so little that x does not, but y does: that needs a
-    // sector whose y is near 0.
+fn hits_with_equal_keys_have_a_fixed_order() {
+    // One board again and again, with clusters whose means differ so little that x does not, but y
+    // does: that needs a sector whose y is near 0.
     let tables = tables(BankVersion::V5);
     let mut numbers = 1u64;
     let mut adc = || {

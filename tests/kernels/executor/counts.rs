@@ -1,4 +1,4 @@
-//! Counts of a launch.
+//! The counts of a launch.
 
 use simt::executor::{EmulatedBlock, Executor};
 use simt::{Block, FULL_MASK, Global, GlobalMut, Plain, Shared, SharedLayout};
@@ -10,7 +10,8 @@ fn accesses_and_sectors_are_counted() {
     let input: Vec<u32> = (0..1024).collect();
     let input = Global::from_slice(&input);
     let stats = run(0, 32, 0, |block| {
-        // 32 lanes side by side: four sectors. The same word for all: one. Every eighth: 32.
+        // 32 adjacent words are four sectors, one word for all lanes is one, every eighth word is
+        // 32.
         block.load(input, block.lane_id());
         block.load(input, 8);
         block.load(input, 8 * block.lane_id());
@@ -28,8 +29,8 @@ fn accesses_and_sectors_are_counted() {
 }
 
 #[test]
-fn lanes_that_meet_in_a_bank_of_shared_memory_are_counted() {
-    /// A load by lane, and the turns that it takes beyond the first.
+fn bank_conflicts_are_counted() {
+    /// Index that each lane loads, and the number of turns beyond the first.
     type Case = (fn(u32) -> u32, u64);
     fn conflicts<T: Plain>(cases: [Case; 4]) {
         for (element, expected) in cases {
@@ -37,7 +38,7 @@ fn lanes_that_meet_in_a_bank_of_shared_memory_are_counted() {
             let count = |loads: bool| {
                 let stats = run(0, 32, 8 * 1056, |block| {
                     for i in 0..33 {
-                        // (Consecutive elements: no conflict, whatever their size.)
+                        // Consecutive elements have no conflict, whatever their size.
                         block.shared_store(array, 32 * i + block.lane_id(), T::default());
                     }
                     block.sync_warp(FULL_MASK);
@@ -50,9 +51,9 @@ fn lanes_that_meet_in_a_bank_of_shared_memory_are_counted() {
             assert_eq!((count(false), count(true)), (0, expected), "{} bytes", size_of::<T>());
         }
     }
-    // One word for all; side by side; every second; a column of 32 words, then of 33.
+    // One word for all lanes; every second word; a column of rows of 32 words, and of 33.
     conflicts::<u32>([(|_| 5, 0), (|lane| 2 * lane, 1), (|lane| 32 * lane, 31), (|lane| 33 * lane, 0)]);
-    // Four lanes a word. Lanes 0, 32, … of a row of 32 words.
+    // Four lanes per word, forwards and backwards; one word per lane; every second word.
     conflicts::<u8>([(|lane| lane, 0), (|lane| 31 - lane, 0), (|lane| 4 * lane, 0), (|lane| 8 * lane, 1)]);
     // Half of the lanes at a time.
     conflicts::<u64>([(|lane| lane, 0), (|_| 7, 0), (|lane| 2 * lane, 2), (|lane| 16 * lane, 30)]);
@@ -61,14 +62,14 @@ fn lanes_that_meet_in_a_bank_of_shared_memory_are_counted() {
     let stats = run(0, 32, 32, |block| {
         block.shared_store(array, block.lane_id(), 0);
         block.sync_warp(FULL_MASK);
-        // The lanes of a word take turns; those of two words in two banks do so at the same time.
+        // 16 lanes per word take turns, while two words in two banks are served at the same time.
         block.shared_atomic_add(array, block.lane_id() % 2, 1);
     });
     assert_eq!(stats.unwrap().bank_conflicts, 15);
 }
 
 #[test]
-fn a_launch_after_one_that_broke_a_rule_is_counted_as_any_other() {
+fn counts_start_again_after_a_violation() {
     let input = [0u32; 32];
     let input = Global::from_slice(&input);
     let count = |executor: &mut Executor| {
@@ -81,7 +82,7 @@ fn a_launch_after_one_that_broke_a_rule_is_counted_as_any_other() {
 }
 
 #[test]
-fn a_place_in_a_loop_is_one_step_of_the_warp_between_two_barriers() {
+fn each_visit_between_two_barriers_is_one_warp_step() {
     let input = vec![0u32; 32];
     let input = Global::from_slice(&input);
     let stats = run(0, 32, 0, |block| {
@@ -97,7 +98,7 @@ fn a_place_in_a_loop_is_one_step_of_the_warp_between_two_barriers() {
 }
 
 #[test]
-fn buffers_begin_on_a_sector_wherever_the_host_has_put_them() {
+fn host_addresses_do_not_change_sector_counts() {
     let memory = [0u32; 16];
     for at in 0..8 {
         let view = Global::from_slice(&memory[at..]);
@@ -113,7 +114,7 @@ fn buffers_begin_on_a_sector_wherever_the_host_has_put_them() {
 }
 
 #[test]
-fn sectors_of_tables_are_counted_apart() {
+fn table_sectors_are_counted_separately() {
     let (events, table) = (vec![0u32; 64], vec![0u32; 64]);
     let (events, table) = (Global::from_slice(&events), Global::from_slice(&table));
     let mut executor = Executor::new(0);
@@ -128,7 +129,7 @@ fn sectors_of_tables_are_counted_apart() {
 }
 
 #[test]
-fn distinct_sectors_are_those_of_one_launch_once_read_and_once_written() {
+fn distinct_sectors_count_each_sector_once_read_and_once_written() {
     let mut memory = vec![0u32; 64];
     let mut executor = Executor::new(0);
     let mut distinct = |kernel: &dyn Fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>)| {

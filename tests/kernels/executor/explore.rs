@@ -1,9 +1,10 @@
-//! Schedules of tests that fail, shrunk to the choices that matter.
+//! The search for a failing schedule, and for the choices in it that matter.
 
 use simt::executor::{EmulatedBlock, Executor, Failure, explore};
 use simt::{Block, FULL_MASK, GlobalMut};
 
-/// Runs a kernel on blocks of two warps with one word of memory for each seed; what it leaves there must be `right`.
+/// Runs a kernel on blocks of two warps with one word of memory for each seed; what it leaves there
+/// must be `right`.
 fn left_in_memory(
     blocks: u32,
     words: usize,
@@ -20,13 +21,13 @@ fn left_in_memory(
 }
 
 #[test]
-fn a_right_kernel_passes_under_all_seeds() {
+fn a_correct_kernel_passes_with_every_seed() {
     let count = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| _ = block.atomic_add(view, 0, 1);
     assert!(left_in_memory(3, 1, count, |memory| memory == [192]).is_ok());
 }
 
 #[test]
-fn a_kernel_that_fails_always_needs_no_choice() {
+fn a_kernel_that_always_fails_shrinks_to_no_choice() {
     let count = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| _ = block.atomic_add(view, 0, 1);
     let failure = left_in_memory(3, 1, count, |memory| memory == [191]).unwrap_err();
     assert_eq!((failure.seed, &*failure.error, &failure.choices[..]), (0, "left [192]", &[] as &[String]));
@@ -35,7 +36,7 @@ fn a_kernel_that_fails_always_needs_no_choice() {
 }
 
 #[test]
-fn of_warps_in_the_wrong_order_one_choice_is_left() {
+fn a_wrong_order_of_warps_shrinks_to_one_choice() {
     let last = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| {
         for _ in 0..20 {
             block.sync_warp(FULL_MASK);
@@ -51,8 +52,8 @@ fn of_warps_in_the_wrong_order_one_choice_is_left() {
 }
 
 #[test]
-fn a_value_that_is_read_too_old_is_named_with_what_was_written_over_it() {
-    // Block 1 waits for a flag, and takes for granted that the number which was written before is there.
+fn a_stale_read_is_reported_with_the_write_that_it_missed() {
+    // Block 1 waits for a flag, and takes for granted that it then sees the number written before.
     let pass_on = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| {
         if block.thread() == 0 && block.block_idx_x() == 0 {
             block.atomic_exch(view, 0, 7);
@@ -72,8 +73,8 @@ fn a_value_that_is_read_too_old_is_named_with_what_was_written_over_it() {
 }
 
 #[test]
-fn a_warp_is_held_back_for_longer_than_chance_would() {
-    // Warp 1 looks after 60 rounds; by chance alone, warp 0 would have done one by then.
+fn a_warp_is_held_back_longer_than_by_chance() {
+    // Warp 1 looks after 60 rounds; by chance alone, warp 0 would have had a turn by then.
     let look = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| {
         for _ in 0..60 * block.warp_id() {
             block.sync_warp(FULL_MASK);
@@ -90,7 +91,7 @@ fn a_warp_is_held_back_for_longer_than_chance_would() {
 }
 
 #[test]
-fn a_block_is_held_back_until_no_other_can_go_on() {
+fn a_block_is_held_back_until_no_other_can_run() {
     // The block that begins first ends last: by chance alone, once in thousands of schedules.
     let finish = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| {
         let place = if block.thread() == 0 { block.atomic_add(view, 0, 1) } else { 1 };

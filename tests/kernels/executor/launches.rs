@@ -1,4 +1,4 @@
-//! Launches, memory and views: what is refused, and what ends a kernel that does not end.
+//! Launches, memory and views: refused arguments, and the end of endless kernels.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use simt::{Block, FULL_MASK, Global, GlobalMut};
 use super::{must_fail, run, words};
 
 #[test]
-fn unwritten_shared_memory_is_not_read() {
+fn reading_unwritten_shared_memory_is_a_violation() {
     let array = words(64);
     for violation in must_fail(32, 64, |block| {
         block.shared_store(array, block.thread(), 1);
@@ -27,7 +27,7 @@ fn unwritten_shared_memory_is_not_read() {
 }
 
 #[test]
-fn shared_memory_of_a_block_is_not_the_next_ones() {
+fn shared_memory_does_not_pass_from_block_to_block() {
     let array = words(1);
     let violation = Executor::new(0)
         .launch("tiny", 2, (32, 1), 4, |block| {
@@ -43,7 +43,7 @@ fn shared_memory_of_a_block_is_not_the_next_ones() {
 }
 
 #[test]
-fn accesses_out_of_bounds_are_named() {
+fn accesses_out_of_bounds_are_reported() {
     let array = words(4);
     for violation in must_fail(32, 8, |block| block.shared_store(array, block.thread(), 0)) {
         let fault = &violation.fault;
@@ -78,7 +78,7 @@ fn shared_memory_beyond_the_launch_is_refused() {
 }
 
 #[test]
-fn a_view_of_an_earlier_launch_is_refused_and_not_taken_for_one_of_the_next() {
+fn a_view_of_an_earlier_launch_is_refused() {
     for is_another_made in [false, true] {
         let (mut memory, mut other) = ([0u32; 32], [0u32; 32]);
         let mut executor = Executor::new(0);
@@ -93,7 +93,7 @@ fn a_view_of_an_earlier_launch_is_refused_and_not_taken_for_one_of_the_next() {
 }
 
 #[test]
-fn a_launch_that_no_device_takes_or_not_of_full_warps_is_refused_before_it_begins() {
+fn impossible_grids_and_partial_warps_are_refused_before_the_launch() {
     let warp = (32, 1);
     for (grid, block, shared_bytes) in [
         ((1 << 31, 1), warp, 0),
@@ -117,7 +117,7 @@ fn a_launch_that_no_device_takes_or_not_of_full_warps_is_refused_before_it_begin
 }
 
 #[test]
-fn a_loop_without_end_comes_to_one() {
+fn an_endless_loop_is_reported() {
     let mut executor = Executor::new(0);
     executor.limit_steps(1000);
     let next = words(1);
@@ -129,7 +129,7 @@ fn a_loop_without_end_comes_to_one() {
         while block.shared_load(next, 0) != 0 {}
     });
     assert_eq!(result.unwrap_err().fault, Fault::Spinning { steps: 1000 / 16 });
-    // Writes are work, but not without end.
+    // A loop that writes makes progress, but the number of its steps is limited, too.
     let result = executor.launch("tiny", 1, (32, 1), 4, |block| {
         while block.thread() == 0 {
             block.shared_store(next, 0, 1);
@@ -140,7 +140,7 @@ fn a_loop_without_end_comes_to_one() {
 }
 
 #[test]
-fn a_thread_that_waits_without_a_pause_is_named() {
+fn waiting_without_a_pause_is_reported() {
     let mut flag = [0u32; 1];
     let wait: [fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>); 3] = [
         |block, flag| while block.atomic_load(flag, 0) == 0 {},
@@ -158,7 +158,7 @@ fn a_thread_that_waits_without_a_pause_is_named() {
 }
 
 #[test]
-fn a_long_loop_of_one_thread_is_no_waiting_as_long_as_it_writes_or_lets_others_run() {
+fn a_long_loop_that_writes_or_pauses_is_not_taken_for_waiting() {
     let mut executor = Executor::new(0);
     executor.limit_steps(10_000);
     let array = words(1);
@@ -174,7 +174,7 @@ fn a_long_loop_of_one_thread_is_no_waiting_as_long_as_it_writes_or_lets_others_r
     result.unwrap();
 }
 
-/// Counts how many of it are dropped.
+/// Value that counts how many of its kind are dropped.
 struct Guard<'a>(&'a Cell<u32>);
 
 impl Drop for Guard<'_> {
@@ -184,7 +184,7 @@ impl Drop for Guard<'_> {
 }
 
 #[test]
-fn a_panic_in_a_lane_is_a_violation_and_the_executor_goes_on() {
+fn a_panic_in_a_lane_is_a_violation_and_the_executor_stays_usable() {
     let mut executor = Executor::new(0);
     let dropped = Cell::new(0);
     let result = executor.launch("tiny", 4, (64, 1), 0, |block| {
@@ -201,7 +201,7 @@ fn a_panic_in_a_lane_is_a_violation_and_the_executor_goes_on() {
 }
 
 #[test]
-fn one_block_at_a_time_cannot_wait_for_the_next() {
+fn waiting_for_a_block_that_is_not_resident_is_a_deadlock() {
     for (resident, seed) in (0..20).flat_map(|seed| [(0, seed), (1, seed)]) {
         let mut begun = [0u32; 1];
         let mut executor = Executor::new(seed);

@@ -1,4 +1,4 @@
-//! The executor's promises: what it runs right, and what it finds and names.
+//! The executor: results of correct kernels, and the faults that it reports.
 #![allow(clippy::if_same_then_else, reason = "the same collective at two places is the very thing that is tested")]
 
 mod counts;
@@ -16,7 +16,7 @@ fn run(seed: u64, threads: u32, words: u32, kernel: impl Fn(&EmulatedBlock<'_>))
     Executor::new(seed).launch("tiny", 1, (threads, 1), 4 * words, kernel)
 }
 
-/// Runs a kernel that breaks a rule, with many schedules, each of which must show it.
+/// Runs a kernel that breaks a rule under many schedules; each must report a violation.
 fn must_fail(threads: u32, words: u32, kernel: impl Fn(&EmulatedBlock<'_>)) -> Vec<Violation> {
     (0..30).map(|seed| run(seed, threads, words, &kernel).expect_err("the rule is broken in every schedule")).collect()
 }
@@ -26,7 +26,7 @@ fn words(n: u32) -> Shared<u32> {
 }
 
 #[test]
-fn every_thread_of_every_block_runs_once_and_knows_its_place() {
+fn every_thread_runs_once_with_its_own_indices() {
     for ((grid_x, grid_y), (x, y)) in [((3, 1), (12, 8)), ((3, 2), (8, 4)), ((0, 1), (32, 1))] {
         let (blocks, threads) = (grid_x * grid_y, x * y);
         let mut seen = vec![0u32; (blocks * threads) as usize];
@@ -49,7 +49,7 @@ fn every_thread_of_every_block_runs_once_and_knows_its_place() {
 }
 
 #[test]
-fn collectives_answer_as_cuda_says() {
+fn collectives_give_the_results_that_cuda_documents() {
     let stats = run(3, 64, 0, |block| {
         let lane = block.lane_id();
         let odd = 0xAAAA_AAAA;
@@ -78,7 +78,7 @@ fn collectives_answer_as_cuda_says() {
 }
 
 #[test]
-fn a_shuffle_from_beyond_the_warp_gives_the_own_value() {
+fn a_shuffle_from_outside_the_warp_gives_the_lanes_own_value() {
     run(0, 32, 0, |block| {
         let lane = block.lane_id();
         for delta in [0, 31, 32, 33, 64, u32::MAX] {
@@ -91,7 +91,7 @@ fn a_shuffle_from_beyond_the_warp_gives_the_own_value() {
 }
 
 #[test]
-fn a_layout_of_more_shared_memory_than_can_be_counted_fits_nowhere() {
+fn a_layout_whose_size_overflows_never_fits() {
     for len in [(1 << 29) + 1, u32::MAX] {
         let mut layout = SharedLayout::new();
         let (first, second) = (layout.array::<u64>(len), layout.array::<u8>(1));
@@ -106,7 +106,7 @@ fn a_layout_of_more_shared_memory_than_can_be_counted_fits_nowhere() {
 }
 
 #[test]
-fn atomics_give_what_was_there_and_leave_the_result() {
+fn atomics_return_the_old_value_and_store_the_new_one() {
     let array = words(3);
     let mut memory = vec![5u32; 3];
     let mut executor = Executor::new(1);
@@ -129,7 +129,7 @@ fn atomics_give_what_was_there_and_leave_the_result() {
 }
 
 #[test]
-fn lanes_with_different_masks_meet_their_own() {
+fn lanes_meet_only_lanes_with_the_same_mask() {
     run(5, 32, 0, |block| {
         let mask = block.match_any_sync(FULL_MASK, block.lane_id() % 3);
         assert_eq!(block.redux_add_sync(mask, 1), mask.count_ones());
@@ -138,7 +138,7 @@ fn lanes_with_different_masks_meet_their_own() {
 }
 
 #[test]
-fn the_active_mask_is_some_part_of_the_lanes_and_differs_between_schedules() {
+fn active_mask_is_a_subset_of_the_lanes_that_varies_with_the_seed() {
     let first_masks = (0..20).map(|seed| {
         let masks = RefCell::new(vec![0u32; 32]);
         run(seed, 32, 0, |block| {
@@ -157,7 +157,7 @@ fn the_active_mask_is_some_part_of_the_lanes_and_differs_between_schedules() {
 }
 
 #[test]
-fn the_seed_makes_the_schedule() {
+fn equal_seeds_give_equal_schedules() {
     let order = |seed| {
         let order = RefCell::new(Vec::new());
         let mut executor = Executor::new(seed);
@@ -172,7 +172,7 @@ fn the_seed_makes_the_schedule() {
 }
 
 #[test]
-fn a_collective_that_a_lane_of_the_mask_misses_is_named() {
+fn a_collective_that_a_lane_misses_is_reported() {
     for violation in must_fail(32, 0, |block| {
         if block.lane_id() != 7 {
             block.sync_warp(FULL_MASK);
@@ -201,7 +201,7 @@ fn vote_or_sum(block: &EmulatedBlock<'_>) {
 }
 
 #[test]
-fn lanes_that_wait_at_different_collectives_or_at_different_places_do_not_meet_and_are_named() {
+fn lanes_at_different_collectives_or_places_never_meet() {
     let at_two_places = |block: &EmulatedBlock<'_>| {
         if block.lane_id() < 16 {
             block.ballot_sync(FULL_MASK, true);
@@ -231,7 +231,7 @@ fn lanes_that_wait_at_different_collectives_or_at_different_places_do_not_meet_a
 }
 
 #[test]
-fn a_mask_without_the_caller_is_named() {
+fn a_mask_without_the_caller_is_reported() {
     for violation in must_fail(32, 0, |block| {
         block.ballot_sync(0x0000_FFFF, true);
     }) {
@@ -241,7 +241,7 @@ fn a_mask_without_the_caller_is_named() {
 }
 
 #[test]
-fn a_shuffle_from_a_lane_outside_the_mask_is_named() {
+fn a_shuffle_from_a_lane_outside_the_mask_is_reported() {
     for violation in must_fail(32, 0, |block| {
         if block.lane_id() < 8 {
             block.shuffle_idx_sync(0xFF, 1, 8);
@@ -253,7 +253,7 @@ fn a_shuffle_from_a_lane_outside_the_mask_is_named() {
 }
 
 #[test]
-fn a_barrier_that_not_all_threads_reach_is_named() {
+fn a_barrier_that_not_all_threads_reach_is_reported() {
     for violation in must_fail(96, 0, |block| {
         if block.thread() != 70 {
             block.sync_threads();

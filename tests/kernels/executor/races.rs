@@ -1,4 +1,4 @@
-//! Races: which accesses meet, and what orders them.
+//! Races: the accesses that conflict, and the operations that order them.
 
 use simt::executor::{EmulatedBlock, Executor, Fault};
 use simt::{Block, FULL_MASK, GlobalMut, Plain, Shared, SharedLayout};
@@ -7,7 +7,8 @@ use super::{run, words};
 
 type Act = fn(&EmulatedBlock<'_>, Shared<u32>);
 
-/// Two threads of different warps, or two lanes of one, touch element 0 in some way.
+/// Runs `first` in thread 0, `order` in all threads, and `second` in thread `other`, under 20
+/// schedules. Returns the violation of each.
 fn meet(
     other: u32,
     order: impl Fn(&EmulatedBlock<'_>),
@@ -80,7 +81,7 @@ fn a_write_races_with_elements_of_another_size_at_its_place() {
     assert!(meet(0, |_| {}, write, write_half).iter().all(Option::is_none), "one thread writes in its own order");
 }
 
-/// One access of 16 bytes.
+/// Struct that is loaded and stored by one access of 16 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(16))]
 struct Wide([u32; 4]);
@@ -88,7 +89,7 @@ struct Wide([u32; 4]);
 // SAFETY: four numbers without padding.
 unsafe impl Plain for Wide {}
 
-/// Three accesses of four bytes.
+/// Struct that is loaded and stored by three accesses of four bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 struct Narrow {
@@ -102,7 +103,7 @@ struct Narrow {
 unsafe impl Plain for Narrow {}
 
 #[test]
-fn structs_lie_in_shared_memory_beside_numbers_and_in_their_place_later() {
+fn structs_and_numbers_use_shared_memory_side_by_side_and_in_turn() {
     let mut layout = SharedLayout::new();
     let bytes: Shared<u8> = layout.array(3);
     let wide: Shared<Wide> = layout.array(40);
@@ -137,9 +138,9 @@ fn structs_lie_in_shared_memory_beside_numbers_and_in_their_place_later() {
 }
 
 #[test]
-fn a_struct_races_with_whatever_overlaps_it_and_is_gone_once_that_is_written() {
+fn a_struct_races_with_overlapping_elements_and_ends_when_one_is_written() {
     let wide: Shared<Wide> = SharedLayout::new().array(2);
-    // Bytes 12 to 23: the end of the first wide one, and the beginning of the second.
+    // Bytes 12 to 23: the end of the first wide element, and the beginning of the second.
     let narrow: Shared<Narrow> = SharedLayout::new().array(2);
     let write_wide = |i| move |block: &EmulatedBlock<'_>| block.shared_store(wide, i, Wide::default());
     let write = |block: &EmulatedBlock<'_>| block.shared_store(narrow, 1, Narrow::default());
@@ -183,7 +184,7 @@ fn reads_race_with_writes_and_not_with_each_other() {
 }
 
 #[test]
-fn many_readers_before_a_writer_are_all_remembered() {
+fn a_writer_races_with_any_of_many_earlier_readers() {
     for reader in [1, 31, 32, 63] {
         let outcome = races(64, |block, array| {
             load_if([0, reader].contains(&block.thread()), block, array);
@@ -194,7 +195,7 @@ fn many_readers_before_a_writer_are_all_remembered() {
 }
 
 #[test]
-fn global_memory_races_too_also_between_blocks() {
+fn races_in_global_memory_are_found_within_and_between_blocks() {
     for seed in 0..20 {
         let mut memory = vec![0u32; 4];
         let mut executor = Executor::new(seed);
@@ -241,7 +242,8 @@ fn atomics_of_several_blocks_race_with_a_plain_read() {
     }
 }
 
-/// Runs what a kernel does once thread 0 has written element 0 in 30 schedules; returns whether each races.
+/// Runs a kernel after thread 0 has written element 0, under 30 schedules. Returns true for each
+/// that has a race.
 fn races(threads: u32, kernel: impl Fn(&EmulatedBlock<'_>, Shared<u32>)) -> Vec<bool> {
     let array = words(1);
     let outcome = |seed| {
@@ -257,18 +259,21 @@ fn races(threads: u32, kernel: impl Fn(&EmulatedBlock<'_>, Shared<u32>)) -> Vec<
     (0..30).map(outcome).collect()
 }
 
-/// Loads element 0 in the threads that `who` names, or stores to it.
+/// Loads element 0 in the threads for which `who` is true.
 fn load_if(who: bool, block: &EmulatedBlock<'_>, array: Shared<u32>) {
     if who {
         block.shared_load(array, 0);
     }
 }
+
+/// Stores to element 0 in the threads for which `who` is true.
 fn store_if(who: bool, block: &EmulatedBlock<'_>, array: Shared<u32>) {
     if who {
         block.shared_store(array, 0, 2);
     }
 }
-/// A warp barrier for the lanes of `mask` alone.
+
+/// Synchronizes the lanes of `mask`.
 fn sync(mask: u32, block: &EmulatedBlock<'_>) {
     if mask >> block.lane_id() & 1 == 1 {
         block.sync_warp(mask);
@@ -290,7 +295,7 @@ fn a_writer_is_ordered_after_every_lane_that_read() {
 }
 
 #[test]
-fn a_barrier_of_a_warp_does_not_wait_for_readers_of_another() {
+fn a_warp_barrier_does_not_order_readers_of_another_warp() {
     let of_readers = |readers: &'static [u32]| {
         races(64, move |block, array| {
             load_if(readers.contains(&block.thread()), block, array);
@@ -306,9 +311,9 @@ fn a_barrier_of_a_warp_does_not_wait_for_readers_of_another() {
 }
 
 #[test]
-fn of_two_readers_the_later_clock_counts() {
-    // Lane 0 reads after a barrier that lane 2 has not passed, then lane 2 does (a vote orders nothing). The writer waits for
-    // lane 2, and not for lane 0.
+fn a_writer_must_be_ordered_after_both_of_two_readers() {
+    // Lane 0 reads after a barrier that lane 2 has not passed, then lane 2 does (a vote orders
+    // nothing). The writer waits for lane 2, and not for lane 0.
     let outcome = races(32, |block, array| {
         sync(!(1 << 2), block);
         load_if(block.thread() == 0, block, array);
@@ -321,7 +326,7 @@ fn of_two_readers_the_later_clock_counts() {
 }
 
 #[test]
-fn order_is_handed_on_from_lane_to_lane() {
+fn order_between_lanes_is_transitive() {
     let outcome = races(32, |block, array| {
         store_if(block.thread() == 0, block, array);
         sync(0b011, block);
@@ -332,7 +337,7 @@ fn order_is_handed_on_from_lane_to_lane() {
 }
 
 #[test]
-fn what_blocks_did_is_not_over_when_one_of_them_goes_on() {
+fn a_block_is_not_ordered_after_another_by_its_own_barrier() {
     for seed in 0..30 {
         let mut memory = vec![0u32; 1];
         let mut executor = Executor::new(seed);
@@ -344,7 +349,8 @@ fn what_blocks_did_is_not_over_when_one_of_them_goes_on() {
                 before = block.atomic_add(view, 0, 1);
             }
             block.sync_threads();
-            // The last of the four, and of its own block: the other block's may still be on their way for all that it knows.
+            // The last of the four, and of its own block: the other block's may still be on their
+            // way for all that it knows.
             if before == 3 {
                 block.load_mut(view, 0);
             }
@@ -353,8 +359,9 @@ fn what_blocks_did_is_not_over_when_one_of_them_goes_on() {
     }
 }
 
-/// Blocks hand element 0 of an array to each other, in the order of their tickets, by `tell` and `ask`: how many of 30 schedules
-/// find that wrong. Every thread of a block works on it.
+/// Lets blocks add to an array in the order of their tickets, which they pass on by `tell` and
+/// `ask`. Returns the number of schedules, of 30, that have a race. All threads of a block take
+/// part.
 fn hand_over(
     tell: impl Fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>, u32),
     ask: impl Fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>) -> u32,
@@ -374,7 +381,7 @@ fn hand_over(
             }
             block.sync_threads();
             let i = block.thread();
-            // Not the thread that wrote it in the block before.
+            // Another thread than the one that wrote the element in the block before.
             let i = if block.shared_load(ticket, 0) % 2 == 0 { i } else { 63 - i };
             block.store(view, i, block.load_mut(view, i) + 1);
             block.sync_threads();
@@ -412,7 +419,7 @@ fn release_and_acquire_order_blocks_and_nothing_less_does() {
 }
 
 #[test]
-fn what_a_thread_does_after_its_release_is_not_handed_over() {
+fn a_release_does_not_cover_later_accesses() {
     let outcome = |seed| {
         let (mut data, mut told) = (vec![0u32; 1], vec![0u32; 1]);
         let mut executor = Executor::new(seed);
@@ -431,7 +438,7 @@ fn what_a_thread_does_after_its_release_is_not_handed_over() {
 }
 
 #[test]
-fn a_value_read_once_does_not_go_back() {
+fn later_reads_never_return_an_older_value() {
     for seed in 0..50 {
         let mut counter = vec![0u32; 1];
         let mut executor = Executor::new(seed);

@@ -1,7 +1,8 @@
 //! The committed PTX, run on a machine that understands it: the same bits as the reference.
 //!
-//! The executor runs the kernels' source; this machine runs the compiler's output, entry by entry, with arguments laid out as
-//! a GPU backend lays them out. It is slow: the cases are fewer than in the suite of all backends.
+//! The executor runs the kernels' source; this machine runs the compiler's output, entry by entry,
+//! with arguments laid out as a GPU backend lays them out. It is slow: the cases are fewer than in
+//! the suite of all backends.
 
 use super::decoder::decoder;
 use super::{detectors, params};
@@ -65,7 +66,7 @@ fn every_option_reaches_the_kernels() {
 }
 
 #[test]
-fn block_shapes_size_classes_and_orders_do_not_show() {
+fn hits_do_not_depend_on_block_shapes_size_classes_or_order() {
     let assignments: [&[&str]; 4] = [
         &["count.block_x=32", "count.bins=8", "scan.block_x=32", "cluster.block_y=1", "sort.run=32"],
         &["count.block_x=1024", "scan.block_x=1024", "cluster.block_x=256", "cluster.block_y=4", "decode.block_x=1024"],
@@ -112,7 +113,7 @@ fn every_rung_of_the_ladder_gives_the_same_hits() {
 }
 
 #[test]
-fn full_lanes_fill_the_narrow_sums_and_a_group_beyond_the_run_is_merged() {
+fn full_lanes_and_groups_of_thousands_of_hits_decode_as_with_the_reference() {
     let one_cluster: Vec<(u16, u8)> = (258..512).map(|strip| (strip, 31)).collect();
     let descending: Vec<(u16, u8)> = (0..254).rev().map(|i| (2 * i, 31)).collect();
     let payload =
@@ -126,7 +127,7 @@ fn full_lanes_fill_the_narrow_sums_and_a_group_beyond_the_run_is_merged() {
 }
 
 #[test]
-fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_bounds() {
+fn damaged_events_decode_as_with_the_reference_and_stay_in_bounds() {
     for (tables, _) in detectors(Grouping::YRows) {
         let events = (nasty::events(tables.boards(), 0..4), nasty::aligned_events(tables.boards(), 0..4));
         let strategy = (events, nasty::corruptions(), nasty::options());
@@ -141,7 +142,8 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
     }
 }
 
-/// Runs the first prefix-sum kernel of a text that `change` was made to, over 0…99, in two blocks of 64 threads.
+/// Runs the first prefix-sum kernel of a text that `change` was made to, over 0…99, in two blocks
+/// of 64 threads.
 fn scan(change: impl Fn(&str) -> String) -> Vec<u32> {
     let text = change(Unit::PRODUCTION[0].text);
     let mut memory = Memory::default();
@@ -158,7 +160,7 @@ fn scan(change: impl Fn(&str) -> String) -> Vec<u32> {
     memory.get(offsets)
 }
 
-/// Changes the first `from` of the first prefix-sum kernel.
+/// Returns a change that replaces the first `from` in the first prefix-sum kernel.
 fn planted(from: &str, to: &str) -> impl Fn(&str) -> String {
     let (from, to) = (from.to_owned(), to.to_owned());
     move |text| {
@@ -169,7 +171,7 @@ fn planted(from: &str, to: &str) -> impl Fn(&str) -> String {
 }
 
 #[test]
-fn the_machine_runs_a_kernel_alone() {
+fn the_machine_runs_a_single_kernel() {
     let sum = |from: u32, to: u32| (from..to).sum::<u32>();
     let expected: Vec<u32> = (0..64).map(|i| sum(0, i)).chain((64..100).map(|i| sum(64, i))).chain([0]).collect();
     assert_eq!(scan(str::to_owned), expected);
@@ -186,7 +188,7 @@ fn a_wrong_instruction_gives_wrong_numbers() {
 }
 
 #[test]
-fn what_a_kernel_must_not_do_is_noticed() {
+fn the_machine_reports_undefined_behaviour() {
     // The register of the address has whatever number the compiler gave it.
     let (_, kernel) = Unit::PRODUCTION[0].text.split_once(".visible .entry prefix_sum_tiles__v4_allen(").unwrap();
     let (_, store) = kernel.split_once("st.global.u32 [").unwrap();

@@ -1,4 +1,4 @@
-//! The committed PTX: its text, and what it does on an interpreter.
+//! The committed PTX: its text, and its results on an interpreter.
 
 mod allen;
 mod counts;
@@ -11,13 +11,13 @@ use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::synth::Profile;
 use ut_decoding::{Backend, DetectorTables, Grouping};
 
-/// Tables and synthetic events of both formats, v4 first.
+/// Returns tables and synthetic events of both formats, v4 first.
 fn detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
     let of = move |version| (tables_in(version, grouping), generated_as(Profile::PpNominal, version, 1, 3));
     VERSIONS.into_iter().map(of)
 }
 
-/// The default parameters, but for these.
+/// Returns the default parameters with these assignments.
 fn params(assignments: &[&str]) -> Parameters {
     let mut params = Parameters::default();
     for assignment in assignments {

@@ -1,4 +1,5 @@
-//! Checks of the committed PTX: it is what the sources say, and nothing in it is what PTX from Rust can go wrong in.
+//! Checks of the committed PTX: it is what the sources say, and nothing in it is what PTX from Rust
+//! can go wrong in.
 //!
 //! No compiler is needed, except by the ignored tests, which rebuild and assemble it.
 
@@ -13,7 +14,7 @@ use ut_kernels::detector::BankVersion;
 use ut_kernels::ptx::{MAX_REGISTERS, UNITS};
 use ut_kernels::switches::{Layout, Switches};
 
-/// Every entry point that must be there, with its module.
+/// Returns every entry point that must exist, with its module.
 fn shipped() -> Vec<(Unit, String)> {
     let mut all = Vec::new();
     for unit in Unit::PRODUCTION {
@@ -31,7 +32,7 @@ fn shipped() -> Vec<(Unit, String)> {
     all
 }
 
-/// Entry points of a PTX text, with the instructions of each, one a line.
+/// Returns the entry points of a PTX text, each with its instructions.
 fn entries(text: &str) -> Vec<(&str, Vec<&str>)> {
     let mut found = Vec::new();
     for part in text.split(".visible .entry ").skip(1) {
@@ -46,7 +47,7 @@ fn entries(text: &str) -> Vec<(&str, Vec<&str>)> {
     found
 }
 
-/// Everything in a PTX text that must not be there, in words.
+/// Describes everything in a PTX text that a kernel must not contain.
 fn faults(text: &str) -> String {
     let mut faults = String::new();
     for finding in check(text, &[]) {
@@ -65,7 +66,8 @@ fn faults(text: &str) -> String {
             let is_f32_arithmetic = ["add.", "sub.", "mul.", "div.", "fma.", "mad.", "sqrt."]
                 .iter()
                 .any(|prefix| name.starts_with(prefix) && name.ends_with("f32"));
-            // Without the rounding spelt out the assembler may contract; nothing else gives the CPU's bits.
+            // Without the rounding spelt out the assembler may contract; nothing else gives the
+            // CPU's bits.
             if is_f32_arithmetic && !["add.rn.f32", "sub.rn.f32", "mul.rn.f32", "div.rn.f32"].contains(&name) {
                 fault("not the CPU's arithmetic", line);
             }
@@ -75,7 +77,7 @@ fn faults(text: &str) -> String {
 }
 
 #[test]
-fn every_kernel_of_every_variant_is_there_and_nothing_else() {
+fn every_unit_has_exactly_its_kernels() {
     for unit in Unit::all() {
         let mut expected: Vec<_> = shipped().into_iter().filter(|of| of.0 == unit).map(|of| of.1).collect();
         let mut found: Vec<_> = entries(unit.text).into_iter().map(|(name, _)| name.to_owned()).collect();
@@ -89,14 +91,14 @@ fn every_kernel_of_every_variant_is_there_and_nothing_else() {
 }
 
 #[test]
-fn nothing_is_called_nor_local_nor_generic_and_floats_are_the_cpus() {
+fn kernels_have_no_calls_no_local_or_generic_memory_and_exact_floats() {
     for unit in Unit::all() {
         assert_eq!(faults(unit.text), "", "{}", unit.name);
     }
 }
 
 #[test]
-fn a_block_of_the_clustering_kernel_waits_for_itself_three_times() {
+fn the_clustering_kernel_has_three_barriers() {
     for unit in Unit::RANKED {
         let entry = Kernel::Cluster.entry(unit.name);
         let (_, body) = entries(unit.text).into_iter().find(|(name, _)| *name == entry).unwrap();
@@ -120,7 +122,7 @@ fn the_last_rung_of_the_ladder_is_production() {
 }
 
 #[test]
-fn the_checks_find_what_they_are_for() {
+fn each_check_finds_its_fault() {
     let text = Unit::PRODUCTION[0].text;
     let planted = |line: &str| {
         let doctored = text.replacen("\tret;", &format!("\t{line}\n\tret;"), 1);
@@ -145,7 +147,7 @@ fn the_checks_find_what_they_are_for() {
 }
 
 #[test]
-fn the_hash_changes_with_every_name_and_byte_of_the_sources_and_with_nothing_else() {
+fn the_hash_depends_on_every_name_and_byte_of_the_sources_only() {
     let root = tempfile::tempdir().unwrap();
     let sources = root.path().join("src");
     std::fs::create_dir_all(sources.join("bank")).unwrap();
@@ -189,7 +191,7 @@ fn the_hash_changes_with_every_name_and_byte_of_the_sources_and_with_nothing_els
 }
 
 #[test]
-fn a_header_says_what_made_the_file_and_stops_where_the_text_begins() {
+fn header_fields_are_read_up_to_the_first_other_line() {
     let text = "// Made by hand\n// unit: one\n// compiler: rustc 1: two\n//\n// target: sm_10\n";
     assert_eq!(header_field(text, "unit"), Some("one"));
     assert_eq!(header_field(text, "compiler"), Some("rustc 1: two"));
@@ -199,7 +201,7 @@ fn a_header_says_what_made_the_file_and_stops_where_the_text_begins() {
 
 #[test]
 #[ignore = "needs the compiler that made the PTX: kernels/install-ptx-tools.sh installs it, .ci/run compares all files"]
-fn the_compiler_that_made_the_ptx_makes_it_again() {
+fn rebuilding_gives_the_committed_ptx() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let compiler = Compiler::find("UT_DECODE_PTX_RUSTC").expect("a compiler for PTX");
     let kernels = KernelCrate {
@@ -221,7 +223,7 @@ fn the_compiler_that_made_the_ptx_makes_it_again() {
 
 #[test]
 #[ignore = "needs ptxas: kernels/install-ptx-tools.sh installs it, .ci/run compares all files"]
-fn the_assembler_says_what_is_committed() {
+fn ptxas_reports_the_committed_resources() {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ptx-tools/bin");
     let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).expect("ptxas");
     let committed = Resources::committed().unwrap();
@@ -251,7 +253,7 @@ fn kernels(code: i32, args: &[&str]) -> String {
 }
 
 #[test]
-fn the_figures_on_record_come_out_as_json_with_the_occupancy_that_follows() {
+fn recorded_resources_are_printed_as_json_with_the_occupancy() {
     let value: Value = serde_json::from_str(&kernels(0, &["--arch", "sm_86", "--json", "-"])).unwrap();
     let rows = value["kernels"].as_array().unwrap();
     // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.

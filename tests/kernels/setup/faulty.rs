@@ -1,4 +1,4 @@
-//! A block of the executor with one fault, for kernels that must be caught.
+//! A block of the executor with one fault, which the executor must find.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -10,17 +10,17 @@ use simt::{AtomicScalar, Block, FULL_MASK, Global, GlobalMut, NonEmpty, Plain, S
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     None,
-    /// The n-th block barrier that a thread comes to, from 0, is not there.
+    /// The n-th block barrier that a thread reaches, from 0, is missing.
     NoBarrier(u32),
-    /// The n-th warp barrier of a source file, by the end of its name, is not there.
+    /// The n-th warp barrier of the source file whose path ends so is missing.
     NoWarpBarrier(&'static str, u32),
-    /// Shared atomics load, add and store.
+    /// Atomics on shared memory are a load, an add and a store.
     PlainAdd,
-    /// Shuffles name all warp lanes, present or not.
+    /// The mask of a shuffle is the whole warp, whichever lanes are present.
     FullShuffleMask,
-    /// Shuffles name the lanes that happen to be together.
+    /// The mask of a shuffle is `active_mask`: the lanes that happen to be together.
     ActiveShuffleMask,
-    /// A block takes its number where it should take a ticket.
+    /// A block uses its index where it should take a ticket.
     NumberForTicket,
 }
 

@@ -1,4 +1,4 @@
-//! One event and the first kernels on it, launched one by one, on a block that may have a fault.
+//! Runs the first kernels on one event, one launch at a time, on a block that may have a fault.
 
 mod faulty;
 pub mod fused;
@@ -23,11 +23,11 @@ use ut_kernels::tables::Tables;
 
 use crate::suite::events::{allen_batch, tables, v5, v5_payload};
 
-/// One event on a synthetic detector, and what the kernels make of it.
+/// One event of a synthetic detector, with the results of the kernels.
 pub struct Setup {
     pub tables: DetectorTables,
     pub batch: EventBatch,
-    /// Features of the kernels: those of production, unless a test changes them.
+    /// Features of the kernels: as in production, unless a test changes them.
     pub switches: Switches,
     pub items: Vec<u64>,
     pub n_items: Vec<u32>,
@@ -45,7 +45,7 @@ pub const NO_CLUSTER: Cluster = Cluster { position: u32::MAX, weight: u16::MAX, 
 pub const SWITCHES: Switches = Switches::production(BankVersion::V5, Layout::Allen);
 const OPTIONS: ClusterOptions = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
 
-/// A batch of v5 banks as kernels take it.
+/// Returns the view of a batch of v5 banks that kernels take.
 fn view(batch: &EventBatch) -> Batch<'_> {
     Batch {
         raw: Global::from_slice(&batch.raw),
@@ -59,8 +59,8 @@ fn view(batch: &EventBatch) -> Batch<'_> {
 }
 
 impl Setup {
-    /// Hits of several sizes on every lane of most boards. The last bank's last row is full: what lies behind its last
-    /// hit is the end of the batch.
+    /// Hits of several sizes on every lane of most boards. The last bank's last row is full: what
+    /// lies behind its last hit is the end of the batch.
     pub fn new() -> Self {
         let tables = tables(BankVersion::V5);
         let n_slots = tables.slots().len();
@@ -122,7 +122,7 @@ impl Setup {
         self.strip_counts.iter().sum::<u32>() as usize
     }
 
-    /// Clusters the strips that `count` found, with room for all of them.
+    /// Clusters the strips that `count` found, with room for all clusters.
     pub fn cluster(&mut self, seed: u64, bug: Bug) -> Result<(), Violation> {
         self.cluster_into(self.n_strips(), seed, bug)
     }
