@@ -1,4 +1,5 @@
-//! Errors of the threads that parse, decode and encode a piece of the inputs, and the text of an error with its causes.
+//! Errors of the threads that parse, decode and encode a piece of the inputs, and the text of an
+//! error with its causes.
 
 use std::error::Error;
 
@@ -6,7 +7,7 @@ pub use crate::error_kind::ErrorKind;
 use crate::hits::{CapacityError, DecodeError};
 use crate::input::{BuildError, InputError, Stranger};
 
-/// Why a piece of the inputs gave no hits.
+/// Reason that a piece of the inputs gave no hits.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the errors that it passes on say it")]
@@ -45,7 +46,8 @@ impl WorkError {
     }
 }
 
-/// An error and its causes, the outermost first, without causes that an earlier message already contains.
+/// Returns the messages of an error and its causes, outermost first, without causes that an earlier
+/// message already contains.
 pub fn causes(error: &dyn Error) -> Vec<String> {
     let mut texts = vec![error.to_string()];
     let mut cause = error.source();
@@ -59,7 +61,7 @@ pub fn causes(error: &dyn Error) -> Vec<String> {
     texts
 }
 
-/// An error and its [causes], in one line.
+/// Formats an error and its [causes] in one line.
 pub fn with_causes(error: &dyn Error) -> String {
     causes(error).join(": ")
 }

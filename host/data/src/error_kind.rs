@@ -32,6 +32,7 @@ pub enum ErrorKind {
     Capacity,
     /// A device, or an instruction of the CPU, is missing or failed.
     Device,
-    /// The call contradicts itself, or asks for what the decoder, the batch or this program does not have.
+    /// The call contradicts itself, or asks for something that the decoder, the batch or this
+    /// program does not have.
     Request,
 }

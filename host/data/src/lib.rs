@@ -1,7 +1,8 @@
-//! Input and output of decoders: the detector, raw banks and the files they come from, hits, and hits as text.
+//! Input and output of decoders: the detector, raw banks and the files they come from, hits, and
+//! hits as text.
 //!
-//! Nothing here decodes. [`hits::Decoder`] is the trait that all decoders have; they are in `ut-decoders`. [`job`]
-//! decodes files on several threads, whatever is made of the hits.
+//! Nothing here decodes. [`hits::Decoder`] is the trait that all decoders have; they are in
+//! `ut-decoders`. [`job`] decodes files on several threads, whatever is made of the hits.
 
 pub mod detector;
 pub mod error;

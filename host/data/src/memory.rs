@@ -1,27 +1,38 @@
-//! Memory that a program may take: asked before much is allocated, since an allocation that fails ends the program.
+//! Limits of memory. Programs check them before a large allocation, since an allocation that fails
+//! ends the program.
 
 use std::fs;
 use std::io::{self, Read};
 
-/// Something would take more memory than there is.
+/// Error if something would take more memory than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("{what} would take about {}, but only {} is available", in_words(*needed), in_words(*available))]
 pub struct TooMuchMemory {
     /// Purpose of the memory.
     pub what: String,
-    /// Estimate, bytes.
+    /// Estimated size in bytes.
     pub needed: u64,
-    /// Memory that the system can give, bytes.
+    /// Memory that the system can give, in bytes.
     pub available: u64,
 }
 
-/// Checks that `needed` bytes are available, where the system says how many are; `what` begins the message.
+/// Checks that `needed` bytes are available, if the system tells. `what` begins the message.
+///
+/// ```
+/// use ut_data::memory::check;
+///
+/// assert!(check("a buffer", 1 << 10).is_ok());
+/// if let Err(error) = check("a buffer of an exabyte", 1 << 60) {
+///     assert!(error.to_string().starts_with("a buffer of an exabyte"));
+/// }
+/// ```
 pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
     compare(what, needed, available())
 }
 
-/// Checks the limit on address space (`ulimit -v`), against which untouched buffers and arenas count in full.
+/// Checks the limit on address space (`ulimit -v`). Untouched buffers and arenas count in full
+/// against it.
 pub fn check_address_space(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
     compare(what, needed, of_address_space())
 }
@@ -33,12 +44,14 @@ fn compare(what: impl Into<String>, needed: u64, available: Option<u64>) -> Resu
     }
 }
 
-/// Address space that the allocator reserves for threads, beyond what they ask for.
+/// Returns the number of bytes of address space that the allocator reserves for threads, beyond the
+/// memory that they ask for.
 pub const fn arenas(threads: usize) -> u64 {
     (threads as u64).saturating_mul(32 << 20)
 }
 
-/// Reads a text of at most `most` bytes: a device or the wrong file might never end.
+/// Reads a text of at most `most` bytes. The limit is for devices and wrong files, which might
+/// never end.
 pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
     let mut text = String::new();
     from.take(most + 1).read_to_string(&mut text)?;
@@ -48,7 +61,8 @@ pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Bytes that this process can still take, the least by machine, control groups and address space; `None` if unknown.
+/// Returns the number of bytes that this process can still take: the smallest of the limits by
+/// machine, control groups and address space. `None` if unknown.
 pub fn available() -> Option<u64> {
     [of_machine(), of_control_groups(), of_address_space()].into_iter().flatten().min()
 }
@@ -60,7 +74,7 @@ fn in_words(bytes: u64) -> String {
     }
 }
 
-/// Memory that the kernel can free without swapping.
+/// Returns the number of bytes that the kernel can free without swapping.
 fn of_machine() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -88,8 +102,9 @@ fn of_control_groups() -> Option<u64> {
     }
 }
 
-/// Bytes of page cache that the kernel gives back when memory is short, from the `memory.stat` of a control group. Its `file`
-/// includes shared memory and tmpfs, which cannot be given back.
+/// Returns the number of bytes of page cache that the kernel frees when memory is short, from the
+/// `memory.stat` of a control group. Its `file` includes shared memory and tmpfs, which cannot be
+/// freed.
 fn cached(stat: &str) -> u64 {
     let of = |name: &str| {
         let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

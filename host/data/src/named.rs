@@ -22,8 +22,8 @@ fn or(names: &[&str]) -> String {
     names.split_last().map_or_else(String::new, |(last, others)| format!("{} or {last}", others.join(", ")))
 }
 
-/// Gives an enum, all of whose values are listed, `ALL`, `NAMES`, `name`, `Display`, and `FromStr` with the error
-/// [`UnknownName`], which calls it by the first words.
+/// Gives an enum, all of whose values are listed, `ALL`, `NAMES`, `name`, `Display`, and `FromStr`
+/// with the error [`UnknownName`], which calls it by the first words.
 #[macro_export]
 macro_rules! named {
     ($what:literal $type:ident: $($value:ident $name:literal),+ $(,)?) => {
@@ -34,7 +34,7 @@ macro_rules! named {
             /// Names of all values, in order.
             pub const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
 
-            /// The name on the command line and in outputs.
+            /// Returns the name on the command line and in outputs.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$value => $name,)+

@@ -1,7 +1,8 @@
-//! The boards file: which sector hangs on which lane of which board (`docs/format.md`, "Boards file").
+//! The boards file: the sector that each lane of each board reads (`docs/format.md`, "Boards
+//! file").
 //!
-//! All words are u32, little endian: `n_boards, version, stripsPerHybrid[n]`, then eight arrays of `6 n` words, one
-//! word a lane slot. The slots of boards or lanes that nothing is connected to are all zeros.
+//! All words are u32, little endian: `n_boards, version, stripsPerHybrid[n]`, then eight arrays of
+//! `6 n` words, one word per lane slot. A slot that nothing is connected to is all zeros.
 
 use std::path::Path;
 
@@ -17,24 +18,24 @@ pub(crate) const SUB_SECTOR_BIT: u32 = 1 << 8;
 /// Detector type of the UT in `ChannelID`.
 const UT: u32 = 2;
 
-/// Fields of a lane, in the order of [`LANE_ARRAYS`].
+/// Returns the fields of a lane, in the order of [`LANE_ARRAYS`].
 fn words(lane: &Lane) -> [u32; LANE_ARRAYS.len()] {
     bytemuck::cast(*lane)
 }
 
-/// The contents of a boards file.
+/// Contents of a boards file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boards {
-    /// The format of the banks that these boards send.
+    /// Format of the banks that these boards send.
     pub version: BankVersion,
-    /// Strips of a hybrid, for each board: 512, or 0 where there is no such board.
+    /// Number of strips of a hybrid, by board: 512, or 0 where there is no such board.
     pub strips_per_hybrid: Vec<u32>,
-    /// `6 * n_boards` lanes: slot `board * 6 + lane`.
+    /// Lanes by slot, `board * 6 + lane`: six per board.
     pub lanes: Vec<Lane>,
 }
 
 impl Boards {
-    /// Boards in the table, used or not.
+    /// Returns the number of boards in the table, used or not.
     pub const fn n_boards(&self) -> usize {
         self.strips_per_hybrid.len()
     }
@@ -70,14 +71,17 @@ impl Boards {
 
     /// Checks that the table describes a UT; errors call it `name`. [`Boards::parse`] calls this.
     ///
-    /// After this check a `ChannelID` without its strip bits determines the sector, and every connected lane has one.
-    /// A table may switch a board off (`stripsPerHybrid` 0) whose lanes are connected, and may connect a sector twice.
+    /// After this check a `ChannelID` without its strip bits determines the sector, and every
+    /// connected lane has one. A table may switch a board off (`stripsPerHybrid` 0) whose lanes are
+    /// connected, and may connect a sector twice.
     ///
     /// # Errors
-    /// - no boards, more than [`MAX_BOARDS`], or a number of lanes that is not six a board;
-    /// - `stripsPerHybrid` other than 512 and 0: sectors have 512 strips, and ids that are not in use have 0;
-    /// - a lane with a sector that does not exist, with a `chanID` that says something else than the other fields or
-    ///   has strip bits set (v5: other than bit 8, the second half-sector), or without a `chanID` but not all zeros.
+    /// - no boards, more than [`MAX_BOARDS`], or a number of lanes other than six per board;
+    /// - `stripsPerHybrid` other than 512 and 0: sectors have 512 strips, and ids that are not in
+    ///   use have 0;
+    /// - a lane with a sector that does not exist, with a `chanID` that says something else than
+    ///   the other fields or has strip bits set (v5: other than bit 8, the second half-sector), or
+    ///   without a `chanID` but not all zeros.
     pub fn validate(&self, name: &str) -> Result<(), TablesError> {
         let n_boards = self.n_boards();
         check_count(n_boards, name)?;
@@ -102,7 +106,7 @@ impl Boards {
         Ok(())
     }
 
-    /// The bytes of the boards file.
+    /// Returns the bytes of the boards file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut contents = vec![self.n_boards() as u32, u32::from(self.version.byte())];
         contents.extend(&self.strips_per_hybrid);
@@ -141,7 +145,8 @@ fn check_lane(lane: &Lane, version: BankVersion) -> Result<(), (usize, String)> 
         return Err((6, "the detector type must be 2 (UT)".into()));
     }
     if sector_id(lane).is_none() {
-        // The first field that is out of range by itself; else the combination does not exist.
+        // Name the first field that is out of range by itself. If there is none, the combination of
+        // fields does not exist.
         let limits = [1, 7, 1, if lane.layer < 2 { 7 } else { 8 }, 3, 1];
         let array = (0..limits.len()).find(|&array| words[array] > limits[array]).unwrap_or(0);
         let Lane { sector, module, face, stave, layer, side, .. } = lane;

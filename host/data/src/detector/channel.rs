@@ -1,4 +1,5 @@
-//! Names of a strip: `ChannelID` inside the UT, `LHCbID` among all detectors (`docs/format.md`, "Sector ids").
+//! Names of a strip: `ChannelID` inside the UT, `LHCbID` among all detectors (`docs/format.md`,
+//! "Sector ids").
 
 /// Detector type of the UT in the top four bits of an `LHCbID`.
 const UT_IN_LHCB: u32 = 3;
@@ -7,6 +8,14 @@ const UT_IN_LHCB: u32 = 3;
 const UT: u32 = 2;
 
 /// A `ChannelID`: one strip of the UT.
+///
+/// ```
+/// use ut_data::ChannelId;
+///
+/// let channel = ChannelId(2 << 21 | 1 << 20 | 3 << 18 | 300);
+/// assert!(channel.is_ut());
+/// assert_eq!((channel.side(), channel.layer(), channel.strip()), (1, 3, 300));
+/// ```
 ///
 /// | bits | field | range |
 /// |---|---|---|
@@ -26,43 +35,43 @@ impl ChannelId {
         (self.0 >> from & ((1 << n) - 1)) as u8
     }
 
-    /// Strip of the sector, 0…511.
+    /// Returns the strip of the sector, 0…511.
     pub const fn strip(self) -> u16 {
         (self.0 & 0x1FF) as u16
     }
 
-    /// Sector of the module, 0 or 1; for the sector id see
+    /// Returns the sector of the module, 0 or 1. For the sector id, see
     /// [`DetectorTables::sector_of`](super::DetectorTables::sector_of).
     pub const fn sector(self) -> u8 {
         self.bits(9, 1)
     }
 
-    /// Module of the stave, 0…7.
+    /// Returns the module of the stave, 0…7.
     pub const fn module(self) -> u8 {
         self.bits(10, 3)
     }
 
-    /// Face of the stave, 0 or 1.
+    /// Returns the face of the stave, 0 or 1.
     pub const fn face(self) -> u8 {
         self.bits(13, 1)
     }
 
-    /// Stave of the half-layer, counted from the beam: 0…8.
+    /// Returns the stave of the half-layer, counted from the beam: 0…8.
     pub const fn stave(self) -> u8 {
         self.bits(14, 4)
     }
 
-    /// Layer, 0…3: aX, aU, bV, bX.
+    /// Returns the layer, 0…3: aX, aU, bV, bX.
     pub const fn layer(self) -> u8 {
         self.bits(18, 2)
     }
 
-    /// Side: 0 is C, 1 is A.
+    /// Returns the side: 0 is C, 1 is A.
     pub const fn side(self) -> u8 {
         self.bits(20, 1)
     }
 
-    /// Detector type; 2 is the UT.
+    /// Returns the detector type; 2 is the UT.
     pub const fn detector(self) -> u8 {
         self.bits(21, 2)
     }
@@ -74,11 +83,20 @@ impl ChannelId {
 }
 
 /// An `LHCbID`: the detector in bits 28–31, where 3 is the UT, and its channel in bits 0–27.
+///
+/// ```
+/// use ut_data::{ChannelId, LhcbId};
+///
+/// let channel = ChannelId(2 << 21 | 3 << 18 | 300);
+/// let id = LhcbId::of(channel);
+/// assert_eq!(id.0, 0x304C_012C);
+/// assert!(id.is_ut() && id.channel() == channel);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LhcbId(pub u32);
 
 impl LhcbId {
-    /// The id of a strip of the UT.
+    /// Returns the id of a strip of the UT.
     pub const fn of(channel: ChannelId) -> Self {
         Self(UT_IN_LHCB << 28 | channel.0 & 0x0FFF_FFFF)
     }
@@ -88,7 +106,7 @@ impl LhcbId {
         self.0 >> 28 == UT_IN_LHCB
     }
 
-    /// Returns bits 0–27. Their fields are those of [`ChannelId`] only if the detector is the UT.
+    /// Returns bits 0–27, which are the fields of a [`ChannelId`] only if the detector is the UT.
     pub const fn channel(self) -> ChannelId {
         ChannelId(self.0 & 0x0FFF_FFFF)
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::error_kind::ErrorKind;
 
-/// Reason to refuse a boards or geometry table, with the file, the field and the byte offset in the file. A table that
-/// was not read from a file has the offsets that its file would have.
+/// Reason to refuse a boards or geometry table, with the file, the field and the byte offset in the
+/// file. A table that was not read from a file has the offsets that its file would have.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 #[non_exhaustive]
@@ -19,12 +19,12 @@ pub enum TablesError {
 }
 
 impl TablesError {
-    /// The fault at byte `byte` of `file`, or at no single byte.
+    /// Makes the error for a fault at byte `byte` of `file`, or at no single byte.
     pub(super) fn bad(file: &str, byte: Option<usize>, what: String) -> Self {
         Self::Bad { file: file.to_owned(), byte: byte.map(|byte| byte as u64), what }
     }
 
-    /// The fault that the field `field` at byte `byte` has `value`.
+    /// Makes the error for the value `value` of the field `field` at byte `byte`.
     pub(super) fn value(file: &str, field: &str, byte: usize, value: impl Display, why: &str) -> Self {
         Self::bad(file, Some(byte), format!("{field} at byte {byte} is {value}: {why}"))
     }
@@ -37,14 +37,14 @@ impl TablesError {
         }
     }
 
-    /// The file, as messages call it.
+    /// Returns the name of the file in messages.
     pub fn file(&self) -> &str {
         match self {
             Self::Io { file, .. } | Self::Bad { file, .. } => file,
         }
     }
 
-    /// Byte of the file at which the fault lies; `None` if it lies at no single byte.
+    /// Returns the byte of the file at which the fault lies; `None` if it lies at no single byte.
     pub const fn byte(&self) -> Option<u64> {
         match self {
             Self::Io { .. } => None,
@@ -53,7 +53,7 @@ impl TablesError {
     }
 }
 
-/// Bytes beyond which a file is not a table; the largest has a few dozen kB.
+/// Size in bytes beyond which a file is not a table. The largest tables have a few dozen kB.
 const MAX_FILE: u64 = 1 << 24;
 
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, TablesError> {
@@ -89,12 +89,12 @@ fn too_short(file: &str, len: usize, needed: usize) -> TablesError {
     TablesError::bad(file, Some(len), format!("too short: it ends at byte {len}; the table takes {needed} bytes"))
 }
 
-/// The header word at byte `4 * index`.
+/// Returns the header word at byte `4 * index`.
 pub(super) fn header_word(bytes: &[u8], file: &str, index: usize) -> Result<u32, TablesError> {
     word(bytes, index).ok_or_else(|| too_short(file, bytes.len(), 4 * (index + 1)))
 }
 
-/// The little-endian word number `index`.
+/// Returns the little-endian word with this index, if the bytes have it.
 pub(super) fn word(bytes: &[u8], index: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(4 * index..)?.first_chunk().copied()?))
 }

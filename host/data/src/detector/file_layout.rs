@@ -1,5 +1,5 @@
-//! Layout of the two tables files: where each array begins, how long a file must be by its header, and so which of the two it
-//! is. `docs/format.md` describes both.
+//! Layout of the two tables files: where each array begins, how long a file must be by its header,
+//! and so which of the two it is. `docs/format.md` describes both.
 
 use ut_format::detector::{BankVersion, LANES_PER_BOARD, MAX_SLOTS};
 

@@ -11,32 +11,37 @@ const PITCH: f32 = 95.6;
 /// |x| of the middle of the staves next to the beam, mm.
 const FIRST_STAVE: f32 = 47.0;
 
-/// Distance in x and y from its regular place beyond which a sector is another one, mm. Half-width sectors lie 24 mm
-/// off the middle of their stave, half-height ones off that of their row; detector descriptions differ by the rest.
+/// Largest distance in x and y between a sector and its regular place, mm. Half-width sectors lie
+/// 24 mm off the middle of their stave, half-height sectors 24 mm off the middle of their row; the
+/// rest is for differences between detector descriptions.
 const TOLERANCE: f32 = 35.0;
 
-/// Distance of a sector from the others of its stave beyond which it is misplaced, mm. Real ones keep within 4.
+/// Largest distance between a sector and the place that the others of its stave suggest, mm. In
+/// real geometries it is at most 4 mm.
 const OF_STAVE: f32 = 10.0;
 
 /// Distance of a sector of half the width or height from the middle of its stave or row, mm.
 const HALF: f32 = 24.0;
 
-/// Width or height below which a sector is a half one, mm.
+/// Width or height below which a sector has half the size, mm.
 const WHOLE: f32 = 70.0;
 
-/// |z| of the middle of each layer, mm, and the distance from it beyond which a sector is of another layer, or nowhere.
+/// |z| of the middle of each layer, and the largest distance of a sector from it, mm.
 const Z_OF_LAYER: [f32; N_LAYERS] = [2322.0, 2372.0, 2597.0, 2647.0];
 const Z_TOLERANCE: f32 = 45.0;
 
-/// Largest relative difference of the pitch and the step in x from strip to strip. Real ones differ by 0.4 %.
+/// Largest relative difference between the pitch and the step from strip to strip. In real
+/// geometries it is 0.4 %.
 const PITCH_TOLERANCE: f32 = 0.02;
 
-/// Checks that a geometry is that of the UT, in the form that decoders of banks of `version` expect:
-/// - every sector is within 35 mm of where its side, stave and module say, within 10 mm of where the others of its stave
-///   say, and within 45 mm in z of the middle of its layer; the layers follow each other in z;
-/// - the pitch of a sector is that of its step from strip to strip, to 2 %;
-/// - v5: the sectors whose strips run against x, by their face, half and side, are marked as flipped, and no others are;
-/// - v4: no sector is, because the simulation numbers the strips of all along x.
+/// Checks that a geometry describes the UT, in the form that decoders of banks of `version` expect:
+/// - Every sector is within 35 mm of the regular place of its side, stave and module, within 10 mm
+///   of the place that the others of its stave suggest, and in z within 45 mm of the middle of its
+///   layer. The layers follow each other in z.
+/// - The pitch of a sector equals the step from strip to strip, to 2 %.
+/// - v5: exactly the sectors whose strips run against x, by their face, half and side, are marked
+///   as flipped.
+/// - v4: no sector is flipped, because the simulation numbers all strips along x.
 pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), TablesError> {
     let unfit = |why: String| {
         let what = format!("does not fit boards of format {}: {why}", version.name());
@@ -90,10 +95,12 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
     )))
 }
 
-/// Returns the first sector that is not where the others of its stave say, with the axis and the distance in mm.
+/// Returns the first sector that is not at the place that the others of its stave suggest, with the
+/// axis and the distance in mm.
 fn misplaced(lanes: &[Lane], geometry: &Geometry) -> Option<(usize, &'static str, f32)> {
     type Axis = (&'static str, fn(&Lane, &Sector) -> (f32, bool));
-    // Distance from the regular place, and whether the sector is a half one that lies off the middle.
+    // Distance from the regular place, and whether the sector is a half one that lies off the
+    // middle.
     let axes: [Axis; 3] = [
         ("x", |lane, sector| {
             (sector.p0_x + 256.0 * sector.dp0di_x - middle(lane).0, 512.0 * sector.dp0di_x.abs() < WHOLE)
@@ -127,16 +134,18 @@ fn misplaced(lanes: &[Lane], geometry: &Geometry) -> Option<(usize, &'static str
     None
 }
 
-/// Returns true if a sector's strips are numbered against x, by its face and half of the stave and its side.
+/// Returns true if a sector's strips are numbered against x, by its face and half of the stave and
+/// its side.
 pub(crate) fn is_mounted_flipped(lane: &Lane) -> bool {
     ((lane.face == 1) != (lane.module >= 4)) != (lane.side == 1)
 }
 
-/// Middle of the regular place of a sector in x and y, mm.
+/// Returns the middle of the regular place of a sector in x and y, mm.
 fn middle(lane: &Lane) -> (f32, f32) {
     let outward = if lane.side == 1 { 1.0 } else { -1.0 };
     let row = match 2 * lane.module + 1 - lane.face {
-        // Stave 0 has rows of half the height next to the beam, of which the inner ones are the rows 7 and 8.
+        // Stave 0 has rows of half the height next to the beam, of which the inner ones are the
+        // rows 7 and 8.
         m @ 0..7 => m as f32 - 6.5,
         m @ 9.. => m as f32 - 8.5,
         _ => 0.0,

@@ -1,7 +1,8 @@
 //! The geometry file: where each sector is (`docs/format.md`, "Geometry file").
 //!
-//! Little endian: `u32 n_sectors | version << 16`, then arrays of one word a sector: `u32 firstStrip`, f32 `pitch, dy,
-//! dp0diX, dp0diY, dp0diZ, p0X, p0Y, p0Z, cos`, and from version 1 on `dxDy`.
+//! Little endian: `u32 n_sectors | version << 16`, then arrays with one word per sector: u32
+//! `firstStrip`, f32 `pitch, dy, dp0diX, dp0diY, dp0diZ, p0X, p0Y, p0Z, cos`, and from version 1 on
+//! `dxDy`.
 
 use std::path::Path;
 
@@ -11,10 +12,11 @@ use super::error::{TablesError, check_length, header_word, read_file, word, writ
 use super::file_layout::{GEOMETRY, SECTOR_ARRAYS, check_kind, n_sector_arrays, sector_offset};
 use super::{N_SECTORS, STRIPS_PER_SECTOR, layer_of};
 
-/// Slope dx/dy by layer for geometries that do not say: ±tan 5° in the stereo layers.
+/// Slope dx/dy by layer, for geometries without it: ±tan 5° in the stereo layers.
 pub const DX_DY: [f32; 4] = [0.0, 0.08748867, -0.08748867, 0.0];
 
-/// Beyond this the hit formulas, which add up to 512 steps to a position, could leave the range of an f32.
+/// Largest magnitude of a constant. The hit formulas add up to 512 steps to a position, and the
+/// result must stay in the range of an f32.
 const MAX_MAGNITUDE: f32 = f32::MAX / 2048.0;
 
 /// Position of a sector, with the fields in the order of the file. Lengths in mm.
@@ -46,7 +48,7 @@ pub struct Sector {
 }
 
 impl Sector {
-    /// The weight of a hit, 12/pitch² in 1/mm².
+    /// Returns the weight of a hit, 12/pitch², in 1/mm².
     pub fn weight(&self) -> f32 {
         12.0 / (self.pitch * self.pitch)
     }
@@ -57,12 +59,12 @@ impl Sector {
     }
 }
 
-/// The contents of a geometry file.
+/// Contents of a geometry file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Geometry {
-    /// File version: 0 has no dxDy (they are filled in by layer when read), 1 has.
+    /// Version of the file: 1 has dxDy. In version 0, reading fills them in by layer.
     pub version: u16,
-    /// One sector an id.
+    /// Sectors by sector id.
     pub sectors: Vec<Sector>,
 }
 
@@ -95,7 +97,8 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Checks that the hit formulas give finite numbers; errors call the table `name`. [`Geometry::parse`] calls this.
+    /// Checks that the hit formulas give finite numbers; errors call the table `name`.
+    /// [`Geometry::parse`] calls this.
     ///
     /// # Errors
     /// - a number of sectors other than 1048, or a version other than 0 and 1;
@@ -135,7 +138,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// The bytes of the geometry file, of its version: version 0 leaves out dxDy.
+    /// Returns the bytes of the geometry file. Version 0 leaves out dxDy.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut words = vec![self.sectors.len() as u32 | u32::from(self.version) << 16];
         for array in 0..n_sector_arrays(self.version) {

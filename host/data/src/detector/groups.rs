@@ -1,14 +1,15 @@
-//! Sector groups: hits are output per group and sorted inside it (`docs/format.md`, "Sector groups").
+//! Sector groups: hits are output per group and sorted inside it (`docs/format.md`, "Sector
+//! groups").
 
 use super::{Geometry, N_LAYERS, sectors_of_layer};
 use crate::named;
 
-/// Groups of sectors in which hits are sorted.
+/// Rule by which sectors form groups; hits are sorted within a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Grouping {
-    /// 72 rows in y, 18 a layer (Allen, 2025).
+    /// 72 rows in y, 18 per layer (Allen, 2025).
     #[default]
     YRows,
     /// Columns of distinct x, 84 on the real geometry (Allen v4r10, merge request !1663).
@@ -18,10 +19,10 @@ pub enum Grouping {
 named!("grouping" Grouping: YRows "y-rows", UniqueX "unique-x");
 
 impl Grouping {
-    /// Sector id → group, and the number of groups.
+    /// Returns the group of each sector, by sector id, and the number of groups.
     ///
     /// # Panics
-    /// When `geometry` does not have 1048 sectors; [`Geometry::validate`] checks that.
+    /// If `geometry` does not have 1048 sectors, which [`Geometry::validate`] checks.
     pub fn groups(self, geometry: &Geometry) -> (Vec<u16>, usize) {
         match self {
             Self::YRows => y_rows(geometry.sectors.len()),
@@ -30,7 +31,7 @@ impl Grouping {
     }
 }
 
-/// Groups of a layer in y-rows: 14 rows of whole sensors, and 4 of half as long ones near the beam.
+/// Number of y-rows in a layer: 14 of whole sensors, and 4 of sensors half as long near the beam.
 const ROWS: usize = 18;
 
 /// Row of each place in a column of 14, 18 and 22 sectors.
@@ -54,14 +55,16 @@ fn y_rows(n_sectors: usize) -> (Vec<u16>, usize) {
 /// Gap in x above which a new group starts, mm.
 const SAME_X: f32 = 20.0;
 
-/// Walks each layer's sectors in the order of p0X and starts a group where a gap is wider than [`SAME_X`].
+/// Walks each layer's sectors in the order of p0X and starts a group where a gap is wider than
+/// [`SAME_X`].
 fn unique_x(geometry: &Geometry) -> (Vec<u16>, usize) {
     let mut groups = vec![0; geometry.sectors.len()];
     let mut n_groups = 0;
     for layer in 0..N_LAYERS {
         let p0_x = |id: usize| geometry.sectors[id].p0_x;
         let mut ids: Vec<_> = sectors_of_layer(layer).collect();
-        // Stable. The floats are finite, so partial_cmp orders them all; -0 and 0 are the same place.
+        // The order of sectors at one place must not change, so the sort is stable. The floats are
+        // finite: `partial_cmp` orders them all, and takes -0 and 0 for the same place.
         ids.sort_by(|&a, &b| p0_x(a).partial_cmp(&p0_x(b)).unwrap_or(std::cmp::Ordering::Equal));
         let mut x = p0_x(ids[0]);
         n_groups += 1;

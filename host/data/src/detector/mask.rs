@@ -1,7 +1,7 @@
 //! Strips whose hits are left out, from a text file (`docs/tables.md`).
 //!
-//! A mask works on hits, after decoding: a bit for each strip of the detector is all that it needs, every backend and
-//! option gives the same, and the report still says what the data hold.
+//! A mask removes hits after decoding. It needs one bit per strip of the detector, works the same
+//! for every backend and option, and leaves the report an account of the data as they are.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,24 @@ use ut_format::bank::board_of;
 
 use super::{Connection, DetectorTables, LhcbId, N_SECTORS, STRIPS_PER_SECTOR};
 
-/// ChannelIDs of the UT have 23 bits.
+/// Number of ChannelIDs, which have 23 bits.
 const CHANNELS: usize = 1 << 23;
 
-/// Bytes of the largest mask: one that names each strip of the detector by itself takes some 10 MB.
+/// Size of the largest mask file in bytes. One that names every strip by itself takes some 10 MB.
 const LARGEST: u64 = 32 << 20;
 
 /// Strips whose hits are left out.
+///
+/// ```no_run
+/// use ut_data::detector::Mask;
+/// use ut_data::{DetectorTables, Grouping};
+///
+/// let tables = DetectorTables::read("ut_boards.bin", "ut_geometry.bin", Grouping::YRows)?;
+/// let mask = Mask::parse("sector 17 strips 0-3,511 # noisy", &tables).expect("a good mask");
+/// assert_eq!(mask.n_strips(), 5);
+/// // After decoding: hits.retain(|id| !mask.contains(id))
+/// # Ok::<(), ut_data::TablesError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Mask {
     /// One bit per ChannelID.
@@ -63,7 +74,11 @@ impl Mask {
         Self::parse(&text, tables).map_err(error)
     }
 
-    /// Reads the text of a mask; the error is the line, from 1, that names nothing of this detector, and the reason.
+    /// Reads the text of a mask.
+    ///
+    /// # Errors
+    /// If a line is malformed, or names something that the detector does not have: the number of
+    /// the line, from 1, and the reason.
     pub fn parse(text: &str, tables: &DetectorTables) -> Result<Self, (usize, String)> {
         let mut mask = Self { bits: vec![0; CHANNELS / 64] };
         for (i, line) in text.lines().enumerate() {
@@ -74,12 +89,12 @@ impl Mask {
         Ok(mask)
     }
 
-    /// The mask as bytes, which differ between masks of different strips.
+    /// Returns the mask as bytes. Masks of different strips have different bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.bits.iter().flat_map(|bits| bits.to_le_bytes()).collect()
     }
 
-    /// Strips of the mask.
+    /// Returns the number of strips in the mask.
     pub fn n_strips(&self) -> u64 {
         self.bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
     }
@@ -127,7 +142,7 @@ impl Mask {
     }
 }
 
-/// The id of a sector that is read.
+/// Reads a sector id, which must belong to a sector that a lane reads.
 fn read_sector(sector: &str, tables: &DetectorTables) -> Result<u16, String> {
     let n = number(sector)?;
     let place = tables.places().get(n as usize);
@@ -159,7 +174,7 @@ fn range(part: &str) -> Result<RangeInclusive<u16>, String> {
     Ok(first as u16..=last as u16)
 }
 
-/// The board with a sourceID, by its place in the table.
+/// Reads a sourceID, and returns the index of its board in the table.
 fn board(source_id: &str, tables: &DetectorTables) -> Result<usize, String> {
     let boards = tables.boards();
     let board = board_of(number(source_id)?).map(|board| board as usize);
@@ -175,7 +190,8 @@ mod tests {
         BankVersion, Boards, DetectorTables, Geometry, Grouping, Lane, N_SECTORS, Sector, sector_id,
     };
 
-    /// Board 0 reads sector `A` on lane 0 and the halves of `B` on lanes 1 and 2; board 1 reads sector `A`'s neighbour.
+    /// Board 0 reads sector `A` on lane 0 and the halves of `B` on lanes 1 and 2; board 1 reads
+    /// sector `A`'s neighbour.
     fn tables() -> (DetectorTables, [Lane; 3]) {
         changed(|_| ())
     }

@@ -1,7 +1,8 @@
-//! The detector: which sensor hangs on which lane of which board, where it is, and how sensors form groups.
+//! The detector: the sensor that each lane of each board reads, the positions of the sensors, and
+//! the groups that they form.
 //!
-//! [`Boards`] and [`Geometry`] are the contents of the two tables files of `docs/format.md`; [`DetectorTables`] is what
-//! they and a [`Grouping`] make together, flattened to what a hot loop reads.
+//! [`Boards`] and [`Geometry`] are the contents of the two tables files of `docs/format.md`.
+//! [`DetectorTables`] combines them with a [`Grouping`] into flat arrays for decoders.
 
 mod boards;
 mod channel;
@@ -39,14 +40,14 @@ pub use tables::DetectorTables;
 pub(crate) use tables::Makers;
 pub use ut_format::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};
 
-/// Sectors of the UT.
+/// Number of sectors of the UT.
 pub const N_SECTORS: usize = 1048;
 
-/// Layers of the UT.
+/// Number of layers of the UT.
 pub const N_LAYERS: usize = 4;
 
 /// Names of the layers, in the order in which particles cross them.
 pub const LAYER_NAMES: [&str; N_LAYERS] = ["UTaX", "UTaU", "UTbV", "UTbX"];
 
-/// Strips of a sector.
+/// Number of strips of a sector.
 pub const STRIPS_PER_SECTOR: u32 = 512;

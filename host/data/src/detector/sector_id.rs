@@ -1,17 +1,19 @@
-//! Sector ids: the numbering 0…1047 of the UT's sectors in which geometry tables are ordered (`docs/format.md`).
+//! Sector ids: the numbers 0…1047 of the UT's sectors, which give the order of a geometry table
+//! (`docs/format.md`).
 //!
-//! A half-layer's sectors are numbered stave by stave along x, and inside a stave along y. The outer staves have 14
-//! sectors; near the beam some sensors are cut in two, so that stave 1 has 18 sectors and stave 0 has 22.
+//! The sectors of a half-layer are numbered stave by stave along x, and inside a stave along y. The
+//! outer staves have 14 sectors; near the beam some sensors are cut in two, so that stave 1 has 18
+//! sectors and stave 0 has 22.
 
 use super::{Lane, N_LAYERS};
 
-/// The ids of the sectors of a layer, 0…3.
+/// Returns the ids of the sectors of a layer, 0…3.
 pub const fn sectors_of_layer(layer: usize) -> std::ops::Range<usize> {
     const STARTS: [usize; N_LAYERS + 1] = [0, 248, 496, 772, 1048];
     STARTS[layer]..STARTS[layer + 1]
 }
 
-/// The layer, 0…3, of a sector id; 3 for ids beyond the last sector.
+/// Returns the layer, 0…3, of a sector id; 3 for ids beyond the last sector.
 pub const fn layer_of(sector: usize) -> usize {
     match sector {
         0..248 => 0,
@@ -21,7 +23,8 @@ pub const fn layer_of(sector: usize) -> usize {
     }
 }
 
-/// Returns true if place `m`, 0…15, along a stave has two sectors of half the width side by side: those near the beam do.
+/// Returns true if place `m`, 0…15, along a stave has two sectors of half the width side by side,
+/// as places near the beam do.
 pub const fn is_cut_in_two(stave: u32, m: u32) -> bool {
     match stave {
         0 => 5 <= m && m <= 10,
@@ -30,7 +33,8 @@ pub const fn is_cut_in_two(stave: u32, m: u32) -> bool {
     }
 }
 
-/// Sector id of a lane, 0…1047, one to one, by all fields but type and `ChannelID`; `None` if there is no such sector.
+/// Returns the sector id of a lane, 0…1047; `None` if there is no such sector. The id depends on
+/// all fields except type and `ChannelID`, and identifies them.
 pub const fn sector_id(lane: &Lane) -> Option<u16> {
     let &Lane { sector, module, face, stave, layer, side, .. } = lane;
     if sector > 1 || module > 7 || face > 1 || layer > 3 || side > 1 || stave > 7 + layer / 2 {
@@ -38,7 +42,7 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
     }
     // Place along the stave, 0…15.
     let m = 2 * module + (1 - face);
-    // Places 7 and 8, in the middle of a stave, exist on stave 0 alone.
+    // Places 7 and 8, in the middle of a stave, exist on stave 0 only.
     if stave > 0 && (m == 7 || m == 8) {
         return None;
     }
@@ -48,7 +52,8 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
 
     let half_layer = 2 * layer + side;
     let base = if half_layer < 4 { 124 * half_layer } else { 496 + 138 * (half_layer - 4) };
-    // Staves with 14 sectors in the half-layer. On side C the ids run towards the beam, on side A away from it.
+    // Staves with 14 sectors in the half-layer. On side C the ids run towards the beam, on side A
+    // away from it.
     let n_outer = 6 + layer / 2;
     let id = match stave {
         0 => {

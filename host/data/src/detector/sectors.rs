@@ -1,35 +1,38 @@
-//! Mounting place and lanes of each sector, by sector id. [`SectorPlaces`] also finds the sector of a hit's channel.
+//! Mounting place and lanes of each sector, by sector id. [`SectorPlaces`] also finds the sector of
+//! a channel.
 
 use super::{Boards, ChannelId, Geometry, LANES_PER_BOARD, Lane, N_SECTORS, sector_id};
 
-/// Number of values of bits 9–20 of a `ChannelID`: a sector without its strips and the detector type.
+/// Number of values of bits 9–20 of a `ChannelID`: a sector without its strips and the detector
+/// type.
 const N_CHANNELS: usize = 1 << 12;
 
 const NONE: u16 = u16::MAX;
 
-/// A lane of a board.
+/// Lane of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BoardAndLane {
-    /// The board, 0…239 (v5: 0…215).
+    /// Index of the board, 0…239 (v5: 0…215).
     pub board: u8,
-    /// The lane of the board, 0…5.
+    /// Lane of the board, 0…5.
     pub lane: u8,
 }
 
-/// A sector: where it is mounted, and what reads it out.
+/// Mounting place of a sector, and the lanes that read it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectorPlace {
-    /// The `ChannelID` of strip 0.
+    /// `ChannelID` of strip 0.
     pub channel: ChannelId,
     /// True if strips are numbered against x (p0Z is negative). Hits of v4 banks ignore it.
     pub flipped: bool,
-    /// The lanes that read strips 0–255 and 256–511; the same twice where one lane reads all of them, `None` where none
-    /// does. Where a table connects strips more than once: the first lane of a board in use, else the first of all.
+    /// Lanes that read strips 0–255 and 256–511. The two are equal if one lane reads all strips,
+    /// and `None` if no lane reads them. If a table connects strips more than once, the first lane
+    /// of a board in use counts, or the first lane of any board.
     pub lanes: [Option<BoardAndLane>; 2],
 }
 
 impl SectorPlace {
-    /// The lane that reads a strip.
+    /// Returns the lane that reads a strip.
     pub const fn lane_of(&self, strip: u16) -> Option<BoardAndLane> {
         self.lanes[(strip >> 8 & 1) as usize]
     }
@@ -38,7 +41,7 @@ impl SectorPlace {
 /// Part of a sector that a lane reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The lane.
+    /// Lane that reads the strips.
     pub lane: BoardAndLane,
     /// Sector id, 0…1047.
     pub sector: u16,
@@ -46,7 +49,7 @@ pub struct Connection {
     pub strips: (u16, u16),
 }
 
-/// Every channel that exists, by sector id.
+/// Returns a lane with the channel of each sector that exists, by sector id.
 pub(crate) fn lanes_by_sector() -> Vec<Lane> {
     let mut lanes = vec![Lane::default(); N_SECTORS];
     for bits in 0..N_CHANNELS as u32 {
@@ -105,7 +108,7 @@ impl SectorPlaces {
         this
     }
 
-    /// The sector id of a channel; `None` where the UT has no such sector.
+    /// Returns the sector id of a channel; `None` if the UT has no such sector.
     pub fn sector_of(&self, channel: ChannelId) -> Option<u16> {
         let sector = self.of_channel[(channel.0 >> 9) as usize % N_CHANNELS];
         (sector != NONE && channel.is_ut()).then_some(sector)

@@ -1,4 +1,4 @@
-//! Boards, geometry and grouping in one, flattened to what a hot loop reads.
+//! Boards, geometry and grouping combined into the flat arrays that decoders read.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,15 +12,29 @@ use super::{
     layer_of, sector_id,
 };
 
-/// Everything a decoder looks up: built once, checked, immutable.
+/// Everything that a decoder looks up: built once, checked, immutable.
 ///
-/// Decoders index these tables without checking again, the fast path of the CPU without bounds checks at all. So only
-/// [`DetectorTables::new`], which [`DetectorTables::read`] calls, and [`DetectorTables::trusting`] can make one, and they make sure that
+/// ```no_run
+/// use ut_data::{BankVersion, ChannelId, DetectorTables, Grouping};
+///
+/// let tables = DetectorTables::read("ut_boards.bin", "ut_geometry.bin", Grouping::YRows)?;
+/// assert_eq!(tables.boards().version, BankVersion::V5);
+/// assert_eq!(tables.n_groups(), 72);
+/// for connection in tables.connections().filter(|connection| connection.lane.board == 0) {
+///     println!("lane {} reads sector {}", connection.lane.lane, connection.sector);
+/// }
+/// # Ok::<(), ut_data::TablesError>(())
+/// ```
+///
+/// Decoders rely on these tables: the fast path of the CPU indexes them without bounds checks. They
+/// can be made only by [`DetectorTables::new`], which [`DetectorTables::read`] calls, and by
+/// [`DetectorTables::trusting`], which ensure that
 /// - there are 1 to [`MAX_BOARDS`](super::MAX_BOARDS) boards, and [`slots`](Self::slots) has
-///   [`LANES_PER_BOARD`](super::LANES_PER_BOARD) entries a board;
-/// - [`sectors`](Self::sectors) and [`groups`](Self::groups) have [`N_SECTORS`](super::N_SECTORS) entries, and every
-///   slot's sector is below that;
-/// - every group is below [`n_groups`](Self::n_groups), which is at least 1 and at most [`N_SECTORS`](super::N_SECTORS);
+///   [`LANES_PER_BOARD`](super::LANES_PER_BOARD) entries per board;
+/// - [`sectors`](Self::sectors) and [`groups`](Self::groups) have [`N_SECTORS`](super::N_SECTORS)
+///   entries, and every slot's sector is below that;
+/// - every group is below [`n_groups`](Self::n_groups), which is at least 1 and at most
+///   [`N_SECTORS`](super::N_SECTORS);
 /// - all constants are finite.
 #[derive(Clone, Debug)]
 pub struct DetectorTables {
@@ -36,7 +50,7 @@ pub struct DetectorTables {
     makers: Makers,
 }
 
-// Everything else follows from these.
+// All other fields that can differ follow from these three.
 impl PartialEq for DetectorTables {
     fn eq(&self, other: &Self) -> bool {
         (&self.boards, &self.geometry, self.grouping) == (&other.boards, &other.geometry, other.grouping)
@@ -46,7 +60,7 @@ impl PartialEq for DetectorTables {
 /// Makers whose events the tables take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Makers {
-    /// Any maker; bank sizes are not judged either, because the caller knows better.
+    /// Any maker. Sizes of banks are not judged either: the caller knows better.
     Trusted,
     /// Any maker.
     Any,
@@ -64,11 +78,13 @@ impl DetectorTables {
     /// Builds the tables of boards and geometry that fit each other.
     ///
     /// # Errors
-    /// - When boards or geometry, whose fields are public, do not pass [`Boards::validate`] and [`Geometry::validate`];
-    ///   the errors call them "boards" and "geometry".
-    /// - When they are not of one detector: every sector is within 35 mm of where its stave and
-    ///   module say, and where the others of its stave say; in v5 a sector is flipped if it is mounted so, in v4 none is.
-    /// - When two lanes have the same channel: hits of both would be at the same strips.
+    /// - If boards or geometry, whose fields are public, do not pass [`Boards::validate`] or
+    ///   [`Geometry::validate`]. The errors call them "boards" and "geometry".
+    /// - If they do not describe the same detector. Every sector must be within 35 mm of the
+    ///   regular place of its stave and module, and near the place that the others of its stave
+    ///   suggest; in v5 a sector must be flipped exactly if it is mounted so, and in v4 none may
+    ///   be.
+    /// - If two lanes have the same channel: their hits could not be told apart.
     pub fn new(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         let tables = Self::trusting(boards, geometry, grouping)?;
         tables.check_fit()?;
@@ -81,25 +97,28 @@ impl DetectorTables {
         Ok(Self { makers, ..tables })
     }
 
-    /// Builds the tables of the synthetic detector of [`synth`](crate::synth), only for events that bear its mark.
+    /// Builds the tables of the synthetic detector of [`synth`](crate::synth), only for events that
+    /// bear its mark.
     #[cfg(feature = "synth")]
     pub fn synthetic(version: BankVersion, grouping: Grouping) -> Self {
         let (boards, geometry) = crate::synth::detector(version, 1);
         Self::trusting(boards, geometry, grouping).expect("the synthetic detector is sound").only_generated()
     }
 
-    /// The same tables, only for events that bear the mark of `ut-decode generate`.
+    /// Restricts the tables to events that bear the mark of `ut-decode generate`.
     #[must_use]
     pub fn only_generated(self) -> Self {
         Self { makers: Makers::Synthetic, ..self }
     }
 
-    /// Returns true if boards and geometry are those of the synthetic detector, whatever they are called.
+    /// Returns true for boards, and for the geometry, if they equal the synthetic detector's,
+    /// whatever the names of their files.
     fn are_synthetic(&self) -> (bool, bool) {
         #[cfg(feature = "synth")]
         {
             let theirs = crate::synth::detector(self.boards.version, self.geometry.version);
-            // Compared as files, because reading fills in what a geometry of the first version lacks.
+            // The files are compared, because reading fills in the slopes that a geometry of
+            // version 0 lacks.
             (theirs.0 == self.boards, theirs.1.to_bytes() == self.geometry.to_bytes())
         }
         #[cfg(not(feature = "synth"))]
@@ -132,7 +151,8 @@ impl DetectorTables {
         Ok(())
     }
 
-    /// Builds tables without checking that boards, geometry and events belong together: for callers who know better.
+    /// Builds tables without checking that boards, geometry and events belong together: for callers
+    /// who know better.
     pub fn trusting(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         boards.validate("boards")?;
         geometry.validate("geometry")?;
@@ -167,13 +187,14 @@ impl DetectorTables {
         })
     }
 
-    /// The same tables, for events of whatever origin.
+    /// Admits events of any origin.
     #[must_use]
     pub fn of_any_maker(self) -> Self {
         Self { makers: Makers::Any, ..self }
     }
 
-    /// Returns true if [`Self::trusting`] made the tables, so that events of another detector are not refused.
+    /// Returns true if [`Self::trusting`] made the tables, so that events of another detector are
+    /// not refused.
     pub const fn is_trusted(&self) -> bool {
         matches!(self.makers, Makers::Trusted)
     }
@@ -182,48 +203,50 @@ impl DetectorTables {
         self.makers
     }
 
-    /// The boards that the tables were made from.
+    /// Returns the boards that the tables were made from.
     pub const fn boards(&self) -> &Boards {
         &self.boards
     }
 
-    /// The geometry that the tables were made from.
+    /// Returns the geometry that the tables were made from.
     pub const fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// The grouping that [`groups`](Self::groups) follows.
+    /// Returns the rule that [`groups`](Self::groups) follows.
     pub const fn grouping(&self) -> Grouping {
         self.grouping
     }
 
-    /// Group of each sector, by sector id.
+    /// Returns the group of each sector, by sector id.
     pub const fn groups(&self) -> &[u16] {
         self.groups.as_slice()
     }
 
-    /// Lowers `max_hits` to the most hits of `n_events` events: a bank of at most 64 KiB a board, two bytes a hit.
+    /// Lowers `max_hits` to the largest number of hits that `n_events` events can have, with one
+    /// bank of at most 64 KiB per board and two bytes per hit.
     pub fn hits_at_most(&self, n_events: usize, max_hits: usize) -> usize {
         const HITS_OF_BANK: usize = 1 << 15;
         max_hits.min(n_events.saturating_mul(self.boards().n_boards() * HITS_OF_BANK))
     }
 
-    /// Groups of an event.
+    /// Returns the number of groups of an event.
     pub const fn n_groups(&self) -> usize {
         self.n_groups
     }
 
-    /// First channel, sector and group of each lane slot, six a board. All zeros where nothing is connected.
+    /// Returns first channel, sector and group of each lane slot, six slots per board. A slot that
+    /// nothing is connected to is all zeros.
     pub const fn slots(&self) -> &[Slot] {
         self.slots.as_slice()
     }
 
-    /// Constants of the hit formulas, by sector id.
+    /// Returns the constants of the hit formulas, by sector id.
     pub const fn sectors(&self) -> &[SectorConstants] {
         self.sectors.as_slice()
     }
 
-    /// Mounting place and lanes of each sector, by sector id.
+    /// Returns mounting place and lanes of each sector, by sector id.
     pub const fn places(&self) -> &[SectorPlace] {
         self.places.places.as_slice()
     }
@@ -244,17 +267,17 @@ impl DetectorTables {
         })
     }
 
-    /// The sector id, 0…1047, of a channel; `None` where the UT has no such sector.
+    /// Returns the sector id, 0…1047, of a channel; `None` if the UT has no such sector.
     pub fn sector_of(&self, channel: ChannelId) -> Option<u16> {
         self.places.sector_of(channel)
     }
 
-    /// Layer of each group, 0…3, ascending.
+    /// Returns the layer of each group, 0…3, in ascending order.
     pub const fn layers(&self) -> &[usize] {
         self.layers.as_slice()
     }
 
-    /// The groups of a layer, 0…3; none for others.
+    /// Returns the groups of a layer, 0…3; no groups for other layers.
     pub fn groups_of_layer(&self, layer: usize) -> Range<usize> {
         self.layers.partition_point(|&other| other < layer)..self.layers.partition_point(|&other| other <= layer)
     }

@@ -10,13 +10,32 @@ use crate::detector::BankVersion;
 
 const N_ARRAYS: usize = 7;
 
-/// The hits of a batch (`docs/format.md`): seven arrays with a common stride in one block of words, 28 bytes a hit.
+/// Hits of a batch (`docs/format.md`): seven arrays with a common stride in one block of words, 28
+/// bytes per hit.
 ///
-/// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`. The
-/// capacity is declared once; decoding into a `UtHits` allocates nothing.
+/// The hits of sector group `g` of event `e` have the indices
+/// `offsets[e * n_groups + g]..offsets[e * n_groups + g + 1]`. The capacity is declared once, and
+/// decoding into a `UtHits` allocates nothing.
 ///
-/// [`iter`](Self::iter), [`of_event`](Self::of_event), [`of_layer`](Self::of_layer) and [`of_group`](Self::of_group)
-/// read it hit by hit, as [`Hit`](super::Hit)s, with clusters if [`with_clusters`](Self::with_clusters) asked for them.
+/// [`iter`](Self::iter), [`of_event`](Self::of_event), [`of_layer`](Self::of_layer) and
+/// [`of_group`](Self::of_group) give one [`Hit`](super::Hit) after the other, with clusters if
+/// [`with_clusters`](Self::with_clusters) asked for them.
+///
+/// ```
+/// use ut_data::UtHits;
+///
+/// // What a decoder does: two events with two groups each, and one hit in the last group.
+/// let mut hits = UtHits::with_capacity(2, 2, 100);
+/// let arrays = hits.begin(2, 2)?;
+/// arrays.x_at_y_eq0[0] = -12.5;
+/// arrays.offsets[4] = 1;
+///
+/// assert_eq!((hits.len(), hits.n_events()), (1, 2));
+/// assert_eq!(hits.offsets(), [0, 0, 0, 0, 1]);
+/// let x: Vec<f32> = hits.of_event(1).map(|hit| hit.x_at_y_eq0).collect();
+/// assert_eq!(x, [-12.5]);
+/// # Ok::<(), ut_data::DecodeError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct UtHits {
     block: Block,
@@ -24,22 +43,22 @@ pub struct UtHits {
     offsets: Vec<u32>,
     n_groups: usize,
     max_events: usize,
-    /// A word a hit, where asked for.
+    /// One word per hit, if clusters were asked for.
     clusters: Option<Block>,
     /// True if the last batch has set `clusters`.
     has_clusters: bool,
 }
 
-/// A capacity that a [`UtHits`] cannot have.
+/// Error for a capacity that a [`UtHits`] cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("no room for {max_hits} hits of {max_events} events: {}", reason(*bytes))]
 pub struct CapacityError {
-    /// Events requested.
+    /// Number of events requested.
     pub max_events: usize,
-    /// Hits requested.
+    /// Number of hits requested.
     pub max_hits: usize,
-    /// Bytes that the system did not give; `None` where offsets of 32 bits are too small.
+    /// Number of bytes that the system refused; `None` if 32-bit offsets are too small.
     pub bytes: Option<u64>,
 }
 
@@ -48,13 +67,14 @@ fn reason(bytes: Option<u64>) -> String {
     bytes.map_or_else(numbers, |bytes| format!("the system does not give {bytes} bytes"))
 }
 
-/// Words that are zero until they are written, and take no memory until then.
+/// Words that are zero until they are written, and occupy no memory until then.
 ///
-/// They lie on huge pages if there are some: with 4 kB pages each of seven arrays needs a new one every 1024 hits.
+/// They lie on huge pages where the system has them: with pages of 4 kB, each of the seven arrays
+/// touches a new page every 1024 hits.
 struct Block(MmapMut);
 
 impl Block {
-    /// `None` when the system does not give the memory.
+    /// Reserves `len` words. Returns `None` if the system refuses.
     fn try_zeroed(len: usize) -> Option<Self> {
         let pages = MmapMut::map_anon(len.checked_mul(size_of::<u32>())?).ok()?;
         // Advice only: without it everything works, a little slower.
@@ -92,7 +112,7 @@ impl fmt::Debug for Block {
     }
 }
 
-/// The arrays of a [`UtHits`], to be written by a decoder; each is as long as the capacity.
+/// Arrays of a [`UtHits`] for a decoder to write; each is as long as the capacity.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "as in `Hit`")]
 pub struct UtHitsMut<'a> {
@@ -105,21 +125,22 @@ pub struct UtHitsMut<'a> {
     pub id: &'a mut [u32],
     /// `events * n_groups + 1` ends of groups.
     pub offsets: &'a mut [u32],
-    /// The hits' clusters, where they were asked for and the banks tell them.
+    /// Clusters of the hits; `None` if they were not asked for, and for v4 banks, which have none.
     pub clusters: Option<&'a mut [Cluster]>,
 }
 
 impl UtHits {
-    /// Room for `max_hits` hits of `max_events` events with `n_groups` sector groups each.
+    /// Makes room for `max_hits` hits of `max_events` events with `n_groups` sector groups each.
     ///
     /// # Panics
-    /// Where [`try_with_capacity`](Self::try_with_capacity) refuses.
+    /// If [`try_with_capacity`](Self::try_with_capacity) fails.
     pub fn with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Self {
         Self::try_with_capacity(max_events, n_groups, max_hits).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Asks for charge, number of strips and first strip of each hit, which take four bytes more a hit. The backends
-    /// `reference` and `cpu` give them; the others refuse to decode into these hits.
+    /// Asks for charge, number of strips and first strip of each hit, which take four more bytes
+    /// per hit. The backends `reference` and `cpu` give them; the others refuse to decode into
+    /// these hits.
     #[must_use]
     pub fn with_clusters(self) -> Self {
         self.try_with_clusters().unwrap_or_else(|error| panic!("{error}"))
@@ -133,16 +154,17 @@ impl UtHits {
         Ok(self)
     }
 
-    /// Creates arrays [with a capacity](Self::with_capacity) that comes from outside: refused instead of ending the program.
+    /// Makes room as [`with_capacity`](Self::with_capacity) does, for a capacity that comes from
+    /// outside the program.
     ///
     /// # Errors
-    /// When offsets of 32 bits cannot number the hits or the groups, or the system does not give the memory.
+    /// If 32-bit offsets cannot number the hits or the groups, or the system refuses the memory.
     pub fn try_with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Result<Self, CapacityError> {
         let most = u32::MAX as usize;
         let refuse = |bytes| CapacityError { max_events, max_hits, bytes };
         let ends = max_events.checked_mul(n_groups).and_then(|ends| ends.checked_add(1)).filter(|&ends| ends <= most);
         let (Some(ends), true) = (ends, max_hits <= most) else { return Err(refuse(None)) };
-        // 16 words: every array begins on a new cache line.
+        // With a stride of whole cache lines (16 words), each array begins on a new one.
         let stride = max_hits.next_multiple_of(16);
         let bytes = 4 * (N_ARRAYS as u64 * stride as u64 + ends as u64);
         let mut offsets = Vec::new();
@@ -151,16 +173,19 @@ impl UtHits {
         Ok(Self { block, stride, offsets, n_groups, max_events, clusters: None, has_clusters: false })
     }
 
-    /// Makes room for `max_events` events and `max_hits` hits, with some to spare. Arrays that grow lose their hits.
+    /// Grows the capacity to `max_events` events and at least `max_hits` hits. If it grows, the
+    /// present hits are lost.
     pub fn reserve(&mut self, max_events: usize, max_hits: usize) {
         if max_events > self.max_events || max_hits > self.stride {
-            // Batch by batch the largest so far is a little larger, and memory that is new to the process costs time.
+            // Of a series of batches, the largest so far keeps growing by a little. Memory that is
+            // new to the process costs time, so that a quarter more is taken at once.
             let max_hits = if max_hits > self.stride { max_hits + max_hits / 4 } else { self.stride };
             self.try_reserve(max_events, max_hits).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 
-    /// [Reserves](Self::reserve) a capacity that comes from outside.
+    /// Grows the capacity as [`reserve`](Self::reserve) does, but with nothing to spare, for a
+    /// capacity that comes from outside the program.
     ///
     /// # Errors
     /// Same errors as [`Self::try_with_capacity`]; the capacity is then 0.
@@ -169,17 +194,20 @@ impl UtHits {
             let (events, hits) = (max_events.max(self.max_events), max_hits.max(self.stride));
             let clusters = self.clusters.is_some();
             let and_clusters = |hits: Self| if clusters { hits.try_with_clusters() } else { Ok(hits) };
-            // The old arrays are freed first. If the new ones fail, the empty ones still ask for clusters.
+            // The old arrays are freed first. If allocating the new ones fails, the empty ones
+            // still ask for clusters.
             *self = and_clusters(Self::try_with_capacity(0, self.n_groups, 0)?)?;
             *self = and_clusters(Self::try_with_capacity(events, self.n_groups, hits)?)?;
         }
         Ok(())
     }
 
-    /// Begins a batch for a decoder that does not give clusters: sets all offsets to 0, and hands out the arrays.
+    /// Begins a batch for a decoder that does not give clusters: sets all offsets to 0, and returns
+    /// the arrays.
     ///
     /// # Errors
-    /// If `n_events` is beyond the capacity, `n_groups` is not that of the buffers, or clusters are asked for.
+    /// If `n_events` is beyond the capacity, the arrays were made for another number of groups, or
+    /// clusters were asked for.
     pub fn begin(&mut self, n_events: usize, n_groups: usize) -> Result<UtHitsMut<'_>, DecodeError> {
         if self.clusters.is_some() {
             return Err(DecodeError::NoClusters);
@@ -187,10 +215,10 @@ impl UtHits {
         self.begin_with_clusters(n_events, n_groups, BankVersion::V4)
     }
 
-    /// Begins a batch of banks of `version`, for a decoder that gives clusters, which v4 banks do not tell.
+    /// Begins a batch of banks of `version` for a decoder that gives clusters. v4 banks have none.
     ///
     /// # Errors
-    /// If `n_events` is beyond the capacity, or `n_groups` is not that of the buffers.
+    /// If `n_events` is beyond the capacity, or the arrays were made for another number of groups.
     pub fn begin_with_clusters(
         &mut self,
         n_events: usize,
@@ -221,7 +249,8 @@ impl UtHits {
         Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters })
     }
 
-    /// Passes a result on; after an error forgets the hits, since offsets may count hits beyond the capacity.
+    /// Returns the result of a decoder. If it is an error, removes all hits, because the offsets
+    /// may count hits beyond the capacity.
     pub fn forget_on<T, E>(&mut self, result: Result<T, E>) -> Result<T, E> {
         if result.is_err() {
             self.offsets.clear();
@@ -229,11 +258,13 @@ impl UtHits {
         result
     }
 
-    /// Removes the hits whose LHCbID `keep` refuses, and returns their number. The others stay in order.
+    /// Keeps only the hits for whose LHCbID `keep` returns true, in their order. Returns the number
+    /// of hits that were removed.
     pub fn retain(&mut self, keep: impl Fn(u32) -> bool) -> usize {
         let before = self.len();
         let ids = (N_ARRAYS - 1) * self.stride;
-        // The kept hits since the last gap are still where they were; `to` is the end of those before.
+        // Hits are moved in runs without a gap. `run` are the hits kept since the last gap, still
+        // in their old place; `to` is the end of the hits that have been moved.
         let (mut run, mut to, mut from) = (0..0, 0, 0);
         for k in 1..self.offsets.len() {
             let end = self.offsets[k] as usize;
@@ -266,7 +297,7 @@ impl UtHits {
         *to += hits.len();
     }
 
-    /// Hits in the batch.
+    /// Returns the number of hits in the batch.
     pub fn len(&self) -> usize {
         self.offsets.last().map_or(0, |&end| end as usize)
     }
@@ -276,32 +307,32 @@ impl UtHits {
         self.len() == 0
     }
 
-    /// Events in the batch.
+    /// Returns the number of events in the batch.
     pub fn n_events(&self) -> usize {
         self.offsets.len().saturating_sub(1) / self.n_groups.max(1)
     }
 
-    /// Sector groups of an event.
+    /// Returns the number of sector groups of an event.
     pub const fn n_groups(&self) -> usize {
         self.n_groups
     }
 
-    /// Events for which there is room.
+    /// Returns the number of events for which there is room.
     pub const fn max_events(&self) -> usize {
         self.max_events
     }
 
-    /// Distance between the arrays in the block, in hits: the capacity.
+    /// Returns the distance between arrays in the block, in hits, which is also the capacity.
     pub const fn stride(&self) -> usize {
         self.stride
     }
 
-    /// `n_events * n_groups + 1` offsets; empty before the first batch.
+    /// Returns `n_events * n_groups + 1` offsets; none before the first batch.
     pub fn offsets(&self) -> &[u32] {
         &self.offsets
     }
 
-    /// The hits of one group of one event, as a range into the arrays.
+    /// Returns the hits of one group of one event, as a range of indices.
     pub fn range(&self, event: usize, group: usize) -> std::ops::Range<usize> {
         let i = event * self.n_groups + group;
         self.offsets[i] as usize..self.offsets[i + 1] as usize
@@ -311,49 +342,51 @@ impl UtHits {
         bytemuck::cast_slice(&self.block[array * self.stride..array * self.stride + self.len()])
     }
 
-    /// y of the strips' lower ends, mm.
+    /// Returns y of the lower end of each strip in mm.
     pub fn y_begin(&self) -> &[f32] {
         self.floats(0)
     }
 
-    /// y of the strips' upper ends, mm.
+    /// Returns y of the upper end of each strip in mm.
     pub fn y_end(&self) -> &[f32] {
         self.floats(1)
     }
 
-    /// z at y = 0, mm.
+    /// Returns z of each strip at y = 0 in mm.
     pub fn z_at_y_eq0(&self) -> &[f32] {
         self.floats(2)
     }
 
-    /// x at y = 0, mm.
+    /// Returns x of each strip at y = 0 in mm.
     pub fn x_at_y_eq0(&self) -> &[f32] {
         self.floats(3)
     }
 
-    /// Slopes dx/dy of the strips.
+    /// Returns the slope dx/dy of each strip.
     pub fn dx_dy(&self) -> &[f32] {
         self.floats(4)
     }
 
-    /// Inverse variances 12/pitch², 1/mm².
+    /// Returns the inverse variance of each hit, 12/pitch², in 1/mm².
     pub fn weight(&self) -> &[f32] {
         self.floats(5)
     }
 
-    /// `LHCbID`s.
+    /// Returns the `LHCbID` of each hit.
     pub fn id(&self) -> &[u32] {
         &self.block[6 * self.stride..6 * self.stride + self.len()]
     }
 
-    /// The clusters that the hits were made of; `None` if they were not asked for, or of v4 banks.
+    /// Returns the cluster that each hit was made from; `None` if clusters were not asked for, and
+    /// for v4 banks.
     pub fn clusters(&self) -> Option<&[Cluster]> {
         let words = self.clusters.as_ref().filter(|_| self.has_clusters)?;
         Some(bytemuck::cast_slice(&words[..self.len()]))
     }
 }
 
-/// Equal when offsets and every bit of every hit are equal, clusters included; capacities do not matter.
+/// Equal when offsets and every bit of every hit are equal, clusters included; capacities do not
+/// matter.
 impl PartialEq for UtHits {
     fn eq(&self, other: &Self) -> bool {
         self.n_groups == other.n_groups
@@ -371,7 +404,8 @@ impl Eq for UtHits {}
 mod tests {
     use super::{BankVersion, UtHits};
 
-    /// Two events of three groups with these numbers of hits; every array holds the hit's place.
+    /// Makes two events of three groups with these numbers of hits. Each array holds the index of
+    /// the hit.
     fn hits(sizes: [u32; 6]) -> UtHits {
         let n: u32 = sizes.iter().sum();
         let mut hits = UtHits::with_capacity(2, 3, n as usize + 5).with_clusters();

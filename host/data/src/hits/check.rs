@@ -14,7 +14,7 @@ pub struct BatchCheck {
 }
 
 impl BatchCheck {
-    /// Keeps what is needed of the tables.
+    /// Takes the facts from the tables.
     pub const fn new(tables: &DetectorTables) -> Self {
         Self { version: tables.boards().version, is_trusted: tables.is_trusted() }
     }
@@ -22,15 +22,17 @@ impl BatchCheck {
     /// Checks that a batch belongs to the tables, unless it [is checked](BatchView::checked).
     ///
     /// # Errors
-    /// - [`DecodeError::OtherVersion`] if every bank has another version than the tables. Where the banks do not say
-    ///   their versions, and unless the tables are [trusted](DetectorTables::is_trusted): if at least four have a size
-    ///   that only the other format has, and none a size that only the tables' format has.
-    /// - [`DecodeError::NoBanks`] if there are bytes, but no event has a bank, and the other layout is meant.
+    /// - [`DecodeError::OtherVersion`] if every bank has another version than the tables. Where the
+    ///   banks do not say their versions, and unless the tables are
+    ///   [trusted](DetectorTables::is_trusted): if at least four have a size that only the other
+    ///   format has, and none a size that only the tables' format has.
+    /// - [`DecodeError::NoBanks`] if there are bytes, but no event has a bank, and the other layout
+    ///   is meant.
     pub fn check(self, batch: &BatchView<'_>) -> Result<(), DecodeError> {
         if batch.checked || batch.n_events == 0 {
             return Ok(());
         }
-        // A bank that clearly fits ends the search: nearly always the first one.
+        // A bank that clearly fits ends the search, and nearly always the first bank does.
         let (mut banks, mut undecided, mut of_other_sizes, mut other) = (0u64, 0u64, 0u64, None);
         let reads_sizes = batch.versions.is_none() && !self.is_trusted;
         let fits = any_bank(batch, |bank| {
@@ -76,7 +78,7 @@ impl BatchCheck {
 fn any_bank<'a>(batch: &BatchView<'a>, mut wanted: impl FnMut(Bank<'a>) -> bool) -> bool {
     let mut any = |event: usize| {
         let mut found = false;
-        // A broken event is the decoder's business.
+        // The decoder reports damaged events.
         let _ = each_bank(*batch, batch.first_event.saturating_add(event), |bank| {
             found = wanted(bank);
             if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

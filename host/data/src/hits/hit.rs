@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Cluster, UtHits};
 use crate::detector::{DetectorTables, LhcbId};
 
-/// One hit. Lengths in mm.
+/// Hit of one cluster, or of one strip without clustering. Lengths in mm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
     /// x of the strip at y = 0.
@@ -20,14 +20,18 @@ pub struct Hit {
     pub dx_dy: f32,
     /// Inverse variance of x, 12/pitch², 1/mm².
     pub weight: f32,
-    /// The strip.
+    /// Strip that names the hit.
     pub id: LhcbId,
-    /// The strips that it was made of, where [`UtHits::with_clusters`] asked for them; none of v4 banks.
+    /// Cluster that the hit was made from; `None` unless [`UtHits::with_clusters`] asked for it,
+    /// and for v4 banks.
     pub cluster: Option<Cluster>,
 }
 
 impl UtHits {
-    /// Hit `i` of the batch.
+    /// Returns hit `i` of the batch.
+    ///
+    /// # Panics
+    /// If the batch has no such hit.
     pub fn hit(&self, i: usize) -> Hit {
         Hit {
             x_at_y_eq0: self.x_at_y_eq0()[i],
@@ -41,17 +45,23 @@ impl UtHits {
         }
     }
 
-    /// All hits of the batch.
+    /// Iterates over all hits of the batch, ordered by event, group, x and id.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
         (0..self.len()).map(|i| self.hit(i))
     }
 
-    /// The hits of an event, ordered by group, x and id.
+    /// Iterates over the hits of an event, ordered by group, x and id.
+    ///
+    /// # Panics
+    /// If the batch has no such event.
     pub fn of_event(&self, event: usize) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
         self.of_groups(event, 0..self.n_groups())
     }
 
-    /// The hits of one group of an event, ordered by x and id.
+    /// Iterates over the hits of one group of an event, ordered by x and id.
+    ///
+    /// # Panics
+    /// If the batch has no such event, or the event no such group.
     pub fn of_group(
         &self,
         event: usize,
@@ -61,10 +71,11 @@ impl UtHits {
         self.of_groups(event, group..group + 1)
     }
 
-    /// The hits of one layer, 0…3, of an event, ordered by group, x and id. `tables` are those of the decoder.
+    /// Iterates over the hits of one layer, 0…3, of an event, ordered by group, x and id. `tables`
+    /// must be the tables of the decoder.
     ///
     /// # Panics
-    /// When the batch has no such event, or `tables` group the sectors in another way.
+    /// If the batch has no such event, or `tables` have another number of groups.
     pub fn of_layer<'a>(
         &'a self,
         event: usize,

@@ -1,4 +1,5 @@
-//! The account of loss: how much of the data that was there did not become hits, or became hits that cannot be trusted.
+//! The account of loss: how much of the data that was there did not become hits, or became hits
+//! that cannot be trusted.
 
 use std::fmt;
 
@@ -26,7 +27,8 @@ pub enum Cause {
     Repeated,
     /// Banks with a lane whose strips do not ascend.
     UnsortedLane,
-    /// Banks of a board that reported an error, and banks in place of a fragment that the read-out lost.
+    /// Banks of a board that reported an error, and banks in place of a fragment that the read-out
+    /// lost.
     Error,
     /// Strips on a lane that nothing is connected to.
     UnconnectedLane,
@@ -53,7 +55,7 @@ impl Cause {
         Self::ZeroCharge,
     ];
 
-    /// Name in JSON and Python.
+    /// Returns the name in JSON and Python.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Checksum => "checksum",
@@ -70,7 +72,7 @@ impl Cause {
         }
     }
 
-    /// The cause in words.
+    /// Returns a description in a few words.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Checksum => "wrong checksum",
@@ -88,7 +90,14 @@ impl Cause {
     }
 }
 
-/// Lost part of a number of things.
+/// Number of things that were lost, with the number of things that there were.
+///
+/// ```
+/// use ut_data::hits::LostPart;
+///
+/// assert_eq!(LostPart { lost: 54, of: 216 }.share(), 0.25);
+/// assert_eq!(LostPart::default().share(), 0.0);
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct LostPart {
@@ -110,11 +119,12 @@ impl LostPart {
     }
 }
 
-/// Account of what was there and what was lost (`docs/policy.md`, "Loss"); accounts of parts of a job add up.
+/// Account of what was there and what was lost (`docs/policy.md`, "Loss"); accounts of parts of a
+/// job add up.
 ///
-/// An event is lost if none of its UT banks was decoded. A bank is lost if it gives no hits because of a fault, or hits
-/// that cannot be trusted. Masked strips, banks of other types, clusters above the maximum size and events without UT
-/// banks are not loss.
+/// An event is lost if none of its UT banks was decoded. A bank is lost if it gives no hits because
+/// of a fault, or hits that cannot be trusted. Masked strips, banks of other types, clusters above
+/// the maximum size and events without UT banks are not loss.
 ///
 /// ```
 /// use ut_data::hits::{Cause, Count, EventReport, Loss};
@@ -166,13 +176,14 @@ impl Loss {
             lost += banks;
         }
         let mut there = decoded + lost;
-        // An event that ended early, and nobody knows how many banks it had.
+        // The event ended early, and the number of its banks is unknown: count one.
         let unknown = n(Count::BrokenEvent) > 0 && meta.lost_banks == 0;
         if unknown {
             loss.by_cause[Cause::Damage as usize] += 1;
             (lost, there) = (lost + 1, there + 1);
         }
-        // Decoded banks whose hits cannot be trusted; one that is here for several reasons counts for the first.
+        // Decoded banks whose hits cannot be trusted; one that is here for several reasons counts
+        // for the first.
         let mut left = decoded;
         for (cause, banks) in [
             (Cause::Error, u64::from(meta.error_banks)),
@@ -207,8 +218,9 @@ impl Loss {
         self.by_cause[cause as usize]
     }
 
-    /// Returns the account as numbers, which add up as accounts do: lost events, events, lost banks, banks, lost strips,
-    /// strips, lost clusters, clusters, then what was lost for each of [`Cause::ALL`].
+    /// Returns the account as numbers, which add up as accounts do: lost events, events, lost
+    /// banks, banks, lost strips, strips, lost clusters, clusters, then what was lost for each of
+    /// [`Cause::ALL`].
     pub fn numbers(&self) -> [u64; N_LOSS] {
         bytemuck::cast(*self)
     }
@@ -233,7 +245,7 @@ impl Loss {
         self.events.lost + self.banks.lost + self.strips.lost + self.clusters.lost == 0
     }
 
-    /// The parts that were lost, the largest share first.
+    /// Returns the parts that were lost, largest share first.
     fn parts(&self) -> impl Iterator<Item = (LostPart, &'static str, &'static [Cause])> {
         let (of_banks, [unconnected, zero_charge]) = Cause::ALL.split_at(N_CAUSES - 2) else {
             return Vec::new().into_iter();

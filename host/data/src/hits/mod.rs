@@ -1,4 +1,4 @@
-//! Hits as decoders give them, the report beside them, and the one trait that all decoders have.
+//! Hits as decoders give them, the report of what was decoded, and the trait of all decoders.
 
 mod arrays;
 mod check;
@@ -23,25 +23,30 @@ use crate::input::{BatchView, Layout};
 
 /// Turns batches of raw banks into hits.
 ///
-/// A decoder is built for one detector (tables, grouping) and one set of [`DecodeOptions`] and then fed batch after
-/// batch. It keeps its work buffers between batches; the caller keeps hits and report.
+/// A decoder is built for one detector (tables, grouping) and one set of [`DecodeOptions`] and then
+/// fed batch after batch. It keeps its work buffers between batches; the caller keeps hits and
+/// report.
 ///
-/// Only `CpuDecoder::decode_into` and, on a GPU, `CudaSequence` write hits into memory of the caller.
+/// Only `CpuDecoder::decode_into` and, on a GPU, `CudaSequence` write hits into memory of the
+/// caller.
 pub trait Decoder: Send {
-    /// The backend's name, as the command line knows it.
+    /// Returns the name of the backend on the command line.
     fn name(&self) -> &'static str;
 
-    /// Decodes every event of `batch`, or those that it selects, replacing the contents of `hits` and `report`. Every
-    /// backend takes an interval of the events and one version for all banks. Allen's kernels refuse a list of events,
-    /// as do the fused ones if the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
+    /// Decodes every event of `batch`, or those that it selects, replacing the contents of `hits`
+    /// and `report`. Every backend takes an interval of the events and one version for all banks.
+    /// Allen's kernels refuse a list of events, as do the fused ones if the tables have more than
+    /// 96 groups, 24 kinds of sectors or 1200 connected lanes.
     ///
-    /// Hits come out in the order of `docs/format.md`: by event, then by sector group, and inside a group ascending by
-    /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
+    /// Hits come out in the order of `docs/format.md`: by event, then by sector group, and inside a
+    /// group ascending by x and `LHCbID`. Bad banks cost only themselves and are counted in
+    /// `report`.
     ///
     /// # Errors
-    /// If the batch exceeds the capacity of `hits` or selects an event that it does not have, if all of its banks have
-    /// another version than the tables, if it has bytes and no bank, if `hits` asks for clusters that this decoder does
-    /// not give, or if the device fails. Then `hits` and `report` are unspecified, within their capacity.
+    /// If the batch exceeds the capacity of `hits` or selects an event that it does not have, if
+    /// all of its banks have another version than the tables, if it has bytes and no bank, if
+    /// `hits` asks for clusters that this decoder does not give, or if the device fails. Then
+    /// `hits` and `report` are unspecified, within their capacity.
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
 }
 
@@ -55,7 +60,7 @@ pub fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
     }
 }
 
-/// Why a batch could not be decoded.
+/// Reason that a batch could not be decoded.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 #[non_exhaustive]
@@ -64,7 +69,7 @@ pub enum DecodeError {
     TooManyEvents { events: usize, capacity: usize },
     #[error("event {event} of the batch brings the hits to {hits}, the output buffers were made for {capacity}")]
     TooManyHits { event: usize, hits: usize, capacity: usize },
-    /// The banks are of another format than the tables.
+    /// The banks have another format than the tables.
     #[error("{what}, and the tables are for banks of version {} (format {})", table.byte(), table.name())]
     OtherVersion { what: String, table: BankVersion },
     /// The batch has bytes, but no event has a bank.
@@ -83,7 +88,7 @@ pub enum DecodeError {
     WrongGroups { buffers: usize, grouping: usize },
     #[error("{backend} backend: {message}")]
     NoList { backend: &'static str, message: &'static str },
-    /// The output asks for what this decoder does not give.
+    /// The output asks for clusters, which this decoder does not give.
     #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]
     NoClusters,
     #[error("{backend} backend: {message}")]

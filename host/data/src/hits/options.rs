@@ -19,7 +19,8 @@ pub enum Position {
 
 named!("rule for a position" Position: Adc "adc", Geometric "geometric");
 
-/// Number from which the strips of a flipped sector are counted down. Only v5 banks have flipped sectors.
+/// Number from which the strips of a flipped sector are counted down. Only v5 banks have flipped
+/// sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Flip {
@@ -35,7 +36,8 @@ pub enum Flip {
 named!("flip" Flip: From511 "511", From512 "512");
 
 impl Flip {
-    /// Returns the name of the convention for hits of banks of `version`: v4 banks are never flipped.
+    /// Returns the name of the convention for hits of banks of `version`: v4 banks are never
+    /// flipped.
     pub const fn name_for(self, version: BankVersion) -> &'static str {
         match version {
             BankVersion::V4 => "none",
@@ -43,7 +45,7 @@ impl Flip {
         }
     }
 
-    /// The number that the mean strip is subtracted from.
+    /// Returns the number from which the mean strip is subtracted.
     pub const fn origin(self) -> f32 {
         match self {
             Self::From511 => 511.0,
@@ -52,8 +54,8 @@ impl Flip {
     }
 }
 
-/// Clustering options. The default is what LHCb runs: of August 2024, and the flip of February 2026. v4 banks come
-/// clustered from the front end: none of these options changes their hits.
+/// Clustering options. The default is what LHCb runs: of August 2024, and the flip of February
+/// 2026. v4 banks come clustered from the front end: none of these options changes their hits.
 ///
 /// ```
 /// use ut_data::{DecodeOptions, Flip, Position};
@@ -105,14 +107,15 @@ macro_rules! options {
 }
 
 options! {
-    /// Returns true if neighbouring strips are joined; otherwise every strip is a hit. Default: true.
+    /// Returns true if neighbouring strips are joined; otherwise every strip is a hit. Default:
+    /// true.
     clustering, with_clustering: bool;
     /// Returns the rule for a cluster's position. Default: [`Position::Adc`].
     position, with_position: Position;
     /// Returns the number of strips that a cluster may have. Default: 128.
     max_cluster_size, with_max_cluster_size: NonZeroU32;
-    /// Returns true if a cluster that grows beyond the maximum is kept, cut to its first strips; otherwise it is
-    /// dropped. Default: false.
+    /// Returns true if a cluster that grows beyond the maximum is kept, cut to its first strips;
+    /// otherwise it is dropped. Default: false.
     save_above_max, with_save_above_max: bool;
     /// Returns the convention for flipped sectors. Default: [`Flip::From511`].
     flip, with_flip: Flip;

@@ -1,4 +1,5 @@
-//! Columns on request: detector quantities of a hit, and the origin of its event. `docs/columns.md` has their meaning.
+//! Optional columns: detector quantities of a hit, and the origin of its event. `docs/columns.md`
+//! describes them.
 
 use std::str::FromStr;
 
@@ -6,10 +7,10 @@ use crate::detector::{ChannelId, DetectorTables, LhcbId};
 use crate::hits::{Cluster, UtHits};
 use crate::named;
 
-/// Stands for a missing value; no column has it as a value.
+/// Missing value. No column has it as an ordinary value.
 pub const NULL: u16 = u16::MAX;
 
-/// A column of detector quantities.
+/// Column with a detector quantity of each hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "`docs/columns.md` says it")]
 pub enum DetectorColumn {
@@ -19,7 +20,7 @@ pub enum DetectorColumn {
     Face,
     Module,
     Sector,
-    /// Strip of the id.
+    /// Strip in the hit's `LHCbID`, which is not always the first one.
     Strip,
     Board,
     Lane,
@@ -57,12 +58,13 @@ impl DetectorColumn {
         matches!(self, Self::Charge | Self::NStrips | Self::FirstStrip)
     }
 
-    /// Returns true if a value may be missing: of clusters for v4 banks, of boards where the tables do not know the hit.
+    /// Returns true if a value may be missing: of clusters for v4 banks, of boards where the tables
+    /// do not know the hit.
     pub const fn may_be_null(self) -> bool {
         self.needs_clusters() || matches!(self, Self::Board | Self::Lane | Self::Flipped | Self::SectorId)
     }
 
-    /// Returns how its values are stored.
+    /// Returns the type of the values.
     pub const fn kind(self) -> ColumnType {
         match self {
             Self::Strip | Self::Charge | Self::FirstStrip | Self::SectorId => ColumnType::U16,
@@ -71,7 +73,8 @@ impl DetectorColumn {
         }
     }
 
-    /// The column of a batch: a value a hit, or [`NULL`]. `tables` are those of the decoder.
+    /// Returns the column for a batch: the value of each hit, or [`NULL`]. `tables` must be the
+    /// tables of the decoder.
     pub fn values(self, tables: &DetectorTables, hits: &UtHits) -> Vec<u16> {
         let of_id = |value: fn(ChannelId) -> u16| of_hits(hits, value);
         let place = |channel| Some(&tables.places()[usize::from(tables.sector_of(channel)?)]);
@@ -104,18 +107,28 @@ fn of_hits(hits: &UtHits, value: impl Fn(ChannelId) -> u16) -> Vec<u16> {
     hits.id().iter().map(|&id| value(LhcbId(id).channel())).collect()
 }
 
-/// The columns that every output has.
+/// Columns that every output has.
 const PLAIN: [&str; 9] =
     ["event", "group", "lhcb_id", "x_at_y_eq0", "z_at_y_eq0", "y_begin", "y_end", "dx_dy", "weight"];
 
-/// The columns of an output beside those that it always has.
+/// Optional columns of an output.
+///
+/// ```
+/// use ut_data::output::{Columns, DetectorColumn};
+///
+/// let columns: Columns = "run,layer,charge".parse()?;
+/// assert!(columns.run && !columns.file);
+/// assert_eq!(columns.detector, [DetectorColumn::Layer, DetectorColumn::Charge]);
+/// assert_eq!(columns.needs_clusters(), Some(DetectorColumn::Charge));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// The run; Parquet files always have it.
+    /// Write the run number. Parquet files always have it.
     pub run: bool,
-    /// The event number; Parquet files always have it.
+    /// Write the event number. Parquet files always have it.
     pub event_number: bool,
-    /// The file; Parquet files always have it, CSV files of several inputs too.
+    /// Write the name of the file. Parquet files always have it, and CSV files of several inputs.
     pub file: bool,
     /// Detector quantities, in the order of [`DetectorColumn::ALL`].
     pub detector: Vec<DetectorColumn>,
@@ -128,7 +141,7 @@ impl Columns {
     }
 }
 
-/// A list of names, with commas between them; `detector` stands for [`DetectorColumn::DETECTOR`].
+/// Reads names separated by commas; `detector` stands for [`DetectorColumn::DETECTOR`].
 impl FromStr for Columns {
     type Err = String;
 

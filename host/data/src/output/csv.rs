@@ -1,8 +1,9 @@
-//! Hits as comma-separated values: one row a hit, in output order.
+//! Hits as comma-separated values: one row per hit, in output order.
 //!
-//! Floats are written as plain decimals, the shortest that reads back to the same f32. Where two of them are equally
-//! short and equally near, the one with an even last digit is taken, as C++'s `to_chars` and numpy do (Rust's own
-//! formatting takes the larger), so that files compare byte for byte with those of other software.
+//! Floats are written as plain decimals, the shortest that read back to the same f32. If two
+//! decimals are equally short and equally near, the one with an even last digit is written, as by
+//! C++'s `to_chars` and by numpy, so that files of other software are equal byte for byte. (Rust's
+//! own formatting takes the larger one.)
 
 use std::io::{self, Write};
 
@@ -14,6 +15,20 @@ const COLUMNS: &str = "event,group,lhcb_id,x_at_y_eq0,z_at_y_eq0,y_begin,y_end,d
 const FLOATS: usize = 6;
 
 /// Writes hits as CSV.
+///
+/// ```
+/// use ut_data::{CsvWriter, UtHits};
+///
+/// let mut hits = UtHits::with_capacity(1, 1, 1);
+/// let arrays = hits.begin(1, 1)?;
+/// (arrays.id[0], arrays.x_at_y_eq0[0], arrays.offsets[1]) = (0x3040_0000, -12.5, 1);
+///
+/// let mut csv = CsvWriter::new(Vec::new())?;
+/// csv.write(7, &hits)?;
+/// let text = String::from_utf8(csv.finish()?)?;
+/// assert_eq!(text.lines().nth(1), Some("7,0,809500672,-12.5,0,0,0,0,0"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CsvWriter<W> {
     output: W,
@@ -22,7 +37,7 @@ pub struct CsvWriter<W> {
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// A writer on `output`; writes the row of column names.
+    /// Makes a writer, and writes the row of column names to `output`.
     pub fn new(mut output: W) -> io::Result<Self> {
         output.write_all(CsvRows::header(&Columns::default()).as_bytes())?;
         Ok(Self { output, rows: CsvRows::default(), text: Vec::new() })
@@ -35,14 +50,15 @@ impl<W: Write> CsvWriter<W> {
         self.output.write_all(&self.text)
     }
 
-    /// Flushes, and hands the output back.
+    /// Flushes the output, and returns it.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)
     }
 }
 
-/// Makes rows; it remembers the last text of each column, since neighbours share many values.
+/// Formatter of rows. It keeps the last text of each column of floats, since successive hits share
+/// many values.
 #[derive(Debug)]
 pub struct CsvRows {
     last: [(u32, Vec<u8>); FLOATS],
@@ -55,7 +71,7 @@ impl Default for CsvRows {
 }
 
 impl CsvRows {
-    /// The row of column names.
+    /// Returns the row of column names.
     pub fn header(columns: &Columns) -> String {
         let Columns { file, run, event_number, detector } = columns;
         let of_event = [(file, "file"), (run, "run"), (event_number, "event_number")];
@@ -64,8 +80,8 @@ impl CsvRows {
         names.fold(COLUMNS.to_owned(), |header, name| header + "," + name) + "\n"
     }
 
-    /// Appends the rows of a batch. `event_of` says the number of an event of the batch, and the fields behind
-    /// the plain ones, each with a comma before it. Then come `columns`, with a value a hit.
+    /// Appends the rows of a batch. `event_of` returns the number of an event, and its fields after
+    /// the plain ones, each with a comma in front. `columns` follow, each with one value per hit.
     pub fn append<'a>(
         &mut self,
         hits: &UtHits,
@@ -115,7 +131,14 @@ impl CsvRows {
     }
 }
 
-/// A text as a field of CSV.
+/// Formats a text as a field of CSV, in quotes where needed.
+///
+/// ```
+/// use ut_data::output::quoted;
+///
+/// assert_eq!(quoted("run.mdf"), "run.mdf");
+/// assert_eq!(quoted("a,b.mdf"), "\"a,b.mdf\"");
+/// ```
 pub fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

@@ -1,11 +1,12 @@
-//! One row an event: when and why it was taken, and what was found in it, whether or not it has hits.
+//! The table of events, with one row per event, also for events without hits: time and trigger, and
+//! the counts of the report.
 
 use EventColumnType::{Integer, Text, Time};
 
 use crate::hits::{BatchReport, Count, EventReport, UtHits};
 use crate::input::{Crossing, EventMeta, OdinFacts, Origin, Tae};
 
-/// A decoded event in a table of events.
+/// Decoded event in a table of events.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRow {
     /// File and place of the event.
@@ -25,7 +26,8 @@ pub struct EventColumn {
     pub name: &'static str,
     /// Type of the values.
     pub kind: EventColumnType,
-    /// A row may lack its value: what an event without ODIN, or with one of an unknown layout, does not tell.
+    /// True if a row may lack the value: for an event without ODIN bank, or with one of an unknown
+    /// layout.
     pub may_be_null: bool,
     value: Value,
 }
@@ -37,7 +39,7 @@ pub enum EventColumnType {
     Integer(u32),
     /// Microseconds since 1970, UTC.
     Time,
-    /// One of these, by the value.
+    /// One of these texts; the value is the index.
     Text(&'static [&'static str]),
 }
 
@@ -77,7 +79,7 @@ impl EventColumn {
         all.map(|(name, kind, may_be_null, value)| Self { name, kind, may_be_null, value })
     }
 
-    /// Value in a row; of a text column, an index into the texts of its type.
+    /// Returns the value in a row. In a text column, it is an index into the texts of the type.
     pub fn value(&self, row: &EventRow) -> Option<u64> {
         match self.value {
             Value::OfRow(value) => value(row),
@@ -88,7 +90,7 @@ impl EventColumn {
 }
 
 impl EventRow {
-    /// Returns the rows of a batch; `meta` is empty, or has one an event.
+    /// Returns the rows of a batch. `meta` is empty, or has one entry per event.
     pub fn of_batch<'a>(
         origins: &'a [Origin],
         meta: &'a [EventMeta],

@@ -12,17 +12,17 @@ use crate::detector::DetectorTables;
 use crate::hits::UtHits;
 use crate::input::{EventMeta, Origin};
 
-/// The hits of a batch with what is known of its events.
+/// Hits of a batch with the facts about its events.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     /// Names of the inputs.
     pub files: &'a [String],
     /// File and place of each event.
     pub origins: &'a [Origin],
-    /// Other facts about the events; empty, or one an event.
+    /// Other facts about the events; empty, or one entry per event.
     pub meta: &'a [EventMeta],
-    /// The hits.
+    /// Hits of the batch.
     pub hits: &'a UtHits,
-    /// The tables that they were decoded with.
+    /// Tables that the hits were decoded with.
     pub tables: &'a DetectorTables,
 }
