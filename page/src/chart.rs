@@ -113,6 +113,7 @@ impl Areas {
 
 /// Sign in the middle of an area that stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sign {
     /// A cross.
     Cross,

@@ -4,6 +4,7 @@ use plotters::style::RGBColor;
 
 /// Rule by which values become colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub enum Shading {
     /// In proportion.
     #[default]

@@ -7,6 +7,7 @@
 pub mod chain;
 mod decide;
 mod device;
+mod error;
 pub mod expression;
 pub mod fnv;
 pub mod objective;
@@ -30,6 +31,7 @@ use std::time::Duration;
 pub use chain::{cost, workloads};
 pub use decide::{compare, drift, statistics, verdict};
 pub use device::process;
+pub use error::{Error, ErrorKind};
 #[cfg(feature = "store")]
 pub use search::{
     budget, racing, session,
@@ -37,7 +39,7 @@ pub use search::{
 };
 pub use space::builder::SpaceBuilder;
 pub use space::file::{parse_toml, read_space, space_of_table};
-pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};
+pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceReport};
 #[cfg(feature = "store")]
 pub use tuned::{Operation, Source, Tuned, forced, stub, tuned};
 
@@ -45,6 +47,7 @@ pub use tuned::{Operation, Source, Tuned, forced, stub, tuned};
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
 pub enum Value {
     Bool(bool),
     Int(i64),
@@ -113,6 +116,7 @@ pub struct Config(pub Vec<Value>);
 /// Kind of a failed measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FailureKind {
     /// A constraint of the space or of the device forbids it.
     Constraint,

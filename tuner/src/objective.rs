@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
+
 /// Largest cost. The square of a larger one, which decisions need, is infinite.
 const MOST_COST: f64 = 1e150;
 
@@ -19,6 +21,7 @@ pub(crate) fn is_cost(number: f64) -> bool {
 /// Measured quantity, and its better direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Objective {
     /// Time in ms; less is better. The cost is the time.
     #[default]
@@ -55,21 +58,22 @@ impl Objective {
     /// # Errors
     /// If the value is not positive, because decisions rest on ratios, a time is below a nanosecond, the resolution of a
     /// clock, or value or cost is not within 1e-150 to 1e150.
-    pub fn cost(self, value: f64) -> Result<f64, String> {
+    pub fn cost(self, value: f64) -> Result<f64, Error> {
         let cost = match self {
             Self::Time | Self::Smaller => value,
             Self::Rate => 1e3 / value,
             Self::Larger => 1.0 / value,
         };
         if is_cost(value) && is_cost(cost) && (self != Self::Time || value >= RESOLUTION) {
-            Ok(cost)
-        } else if self == Self::Time && value > 0.0 && value < RESOLUTION {
-            Err(format!("{value:e} ms is no time: a clock does not resolve less than a nanosecond"))
-        } else if value > 0.0 && value.is_finite() {
-            Err(format!("{value:e} is too large or too small to compare"))
-        } else {
-            Err(format!("{value} is not a positive number"))
+            return Ok(cost);
         }
+        Err(Error::request(if self == Self::Time && value > 0.0 && value < RESOLUTION {
+            format!("{value:e} ms is no time: a clock does not resolve less than a nanosecond")
+        } else if value > 0.0 && value.is_finite() {
+            format!("{value:e} is too large or too small to compare")
+        } else {
+            format!("{value} is not a positive number")
+        }))
     }
 
     /// Returns the value of a cost.
@@ -125,11 +129,11 @@ impl Objective {
 }
 
 impl std::str::FromStr for Objective {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let named = Self::ALL.into_iter().find(|objective| objective.name() == text);
-        named.ok_or_else(|| format!("{text:?} is none of time, rate, smaller, larger"))
+        named.ok_or_else(|| Error::request(format!("{text:?} is none of time, rate, smaller, larger")))
     }
 }
 

@@ -100,6 +100,7 @@ impl<'a> Operation<'a> {
 
 /// Origin of a configuration.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Source {
     /// The user gave it.
     Given,

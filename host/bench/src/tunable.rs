@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use super::Machine;
 use super::varied::{self, Varied, runs};
 use tuner::fnv::Fnv;
-use tuner::space::{Space, SpaceError};
+use tuner::space::Space;
 use tuner::store::{DeviceIdentity, Locations, StoreError, Task, TunableIdentity, Workload};
-use tuner::{Config, SpaceBuilder, Value};
+use tuner::{Config, Error, SpaceBuilder, Value};
 use ut_data::detector::DetectorTables;
 use ut_decoders::cpu::Simd;
 use ut_decoders::cuda::{StartError, identify};
@@ -77,7 +77,7 @@ pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, Paramet
 ///
 /// For kernels: all parameters of the pipeline, with all candidates, or, if these are too many, the powers of two from
 /// half the default to four times as much; on a GPU also batch and streams. The reference has one configuration.
-pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError> {
+pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, Error> {
     let what @ Subject { backend, pipeline } = what.into();
     if backend == Backend::Reference {
         return SpaceBuilder::new().build();
@@ -203,7 +203,7 @@ pub fn look_up(
     let backend = what.backend;
     let Ok(device) = device(backend) else { return Ok(None) };
     let tunable = tunable(what);
-    let bad = |error: SpaceError| StoreError::Wrong(format!("{backend}'s space: {error}"));
+    let bad = |error: Error| StoreError::Wrong(format!("{backend}'s space: {error}"));
     let space = space(what, device.sm_count as usize).map_err(bad)?;
     let task = Task { device: &device, tunable: &tunable, workload, space: &space };
     let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };

@@ -60,11 +60,11 @@ impl Watcher {
         if step.phase != self.phase {
             let before = std::mem::replace(&mut self.phase, step.phase);
             match step.phase {
-                Phase::Searching => {}
                 Phase::Racing => self.bar.say("racing the best ones"),
                 Phase::Deciding if before == Phase::Waiting => {}
                 Phase::Deciding => self.bar.say("deciding: the best ones again, beside the default"),
                 Phase::Waiting => self.bar.say("waiting: others use this machine"),
+                _ => {}
             }
         }
         if let Some(left) = step.left_ms {

@@ -1,7 +1,7 @@
 //! A recorded space as a device, so that tuning can be tested without the GPU that was recorded.
 
 use tuner::strategy::draw::mix;
-use tuner::{Config, ConfigIndex, Device, Failure, FailureKind, Outcome, Space, SpaceError, Value};
+use tuner::{Config, ConfigIndex, Device, Error, Failure, FailureKind, Outcome, Space, Value};
 
 /// Search space that was measured, whole or in part.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ impl Recording {
         names: &[String],
         rows: &[Vec<Value>],
         outcomes: Vec<Outcome>,
-    ) -> Result<Self, SpaceError> {
+    ) -> Result<Self, Error> {
         let (space, indices) = Space::recorded(names, rows)?;
         let mut placed: Vec<Option<Outcome>> = vec![None; outcomes.len()];
         for (outcome, index) in outcomes.into_iter().zip(indices) {
@@ -49,6 +49,7 @@ pub fn mean_ms(outcome: &Outcome) -> Option<f64> {
 
 /// Time of a replayed launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Noise {
     /// Recorded mean.
     Mean,

@@ -4,7 +4,9 @@
 //! order: `status` (`ok`, `compile`, `runtime` or `invalid`), `mean_ms`, and the names of the parameters. The columns
 //! `median_ms,min_ms,sd_ms,n,compile_ms` are not read; `n` stands behind `status`.
 
-use tuner::{Failure, FailureKind, Outcome, SpaceError, Value};
+use std::collections::HashMap;
+
+use tuner::{Failure, FailureKind, Outcome, Value};
 
 use crate::replay::Recording;
 
@@ -69,12 +71,13 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
     // Every cell parses: the column's kind was chosen for that.
     let values = |row: &Vec<&str>| row.iter().zip(&kinds).filter_map(|(cell, kind)| kind(cell)).collect();
     let rows: Vec<Vec<Value>> = cells.iter().map(values).collect();
-    recording.with_rows(&names, &rows, outcomes).map_err(|error| match error {
-        SpaceError::DuplicateRow { first, second } => {
-            format!("lines {} and {} hold the same configuration", at_line[first], at_line[second])
+    let mut lines = HashMap::new();
+    for (row, at) in rows.iter().zip(&at_line) {
+        if let Some(first) = lines.insert(row.iter().map(Value::key).collect::<Vec<_>>(), at) {
+            return Err(format!("lines {first} and {at} hold the same configuration"));
         }
-        error => error.to_string(),
-    })
+    }
+    recording.with_rows(&names, &rows, outcomes).map_err(|error| error.to_string())
 }
 
 /// Returns the parser of the narrowest kind that all cells of a column have.

@@ -4,7 +4,7 @@ use super::workloads::Matrix;
 use crate::compare::turns;
 use crate::statistics::{median, robust_spread};
 use crate::watch::Watch;
-use crate::{Config, Device, Failure, Outcome};
+use crate::{Config, Device, Error, ErrorKind, Failure, Outcome};
 use chacha20::ChaCha8Rng;
 use rand::SeedableRng as _;
 
@@ -54,7 +54,7 @@ pub fn measure(
     seed: u64,
     watch: &mut dyn Watch,
     mut tick: impl FnMut(usize),
-) -> Result<Costs, String> {
+) -> Result<Costs, Error> {
     let limits = watch.limits();
     let mut lot = ChaCha8Rng::seed_from_u64(seed);
     let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> = vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
@@ -86,7 +86,8 @@ pub fn measure(
         }
     }
     if round < 2 && rounds > 0 && times.iter().flatten().any(Result::is_ok) {
-        return Err(format!("cannot tell what the sets cost: {}", watch.look().trouble(&limits)));
+        let what = format!("cannot tell what the sets cost: {}", watch.look().trouble(&limits));
+        return Err(Error::new(ErrorKind::Busy, what));
     }
     let mut failures = Vec::new();
     let mut errors = Vec::new();

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::Value;
 use crate::space::file::read_limited;
+use crate::{Error, Value};
 
 /// Contents of a file of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -108,42 +108,47 @@ impl ChainFile {
     ///
     /// # Errors
     /// If the file cannot be read, or contradicts itself.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    pub fn read(path: &Path) -> Result<Self, Error> {
         let parsed = read_limited(path).and_then(|text| Self::parse(&text));
-        parsed.map_err(|what| format!("{}: {what}", path.display()))
+        parsed.map_err(|error| error.of(path.display()))
     }
 
     /// Parses the text of a file.
     ///
     /// # Errors
     /// If the text is no such file, or contradicts itself.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let file: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let file: Self = toml::from_str(text).map_err(|error| Error::format(error.to_string()))?;
+        file.check().map_err(Error::format)?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), String> {
         let twice = |mut names: Vec<&str>| {
             names.sort_unstable();
             names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].to_owned())
         };
-        if let Some(name) = twice(file.kernels.iter().map(|kernel| kernel.name.as_str()).collect()) {
+        if let Some(name) = twice(self.kernels.iter().map(|kernel| kernel.name.as_str()).collect()) {
             return Err(format!("there are two kernels called {name:?}"));
         }
-        if let Some(name) = twice(file.workloads.iter().map(|workload| workload.name.as_str()).collect()) {
+        if let Some(name) = twice(self.workloads.iter().map(|workload| workload.name.as_str()).collect()) {
             return Err(format!("there are two workloads called {name:?}"));
         }
-        for KernelEntry { name, program, replay, .. } in &file.kernels {
+        for KernelEntry { name, program, replay, .. } in &self.kernels {
             if name.is_empty() || program.is_some() == replay.is_some() {
                 return Err(format!("kernel {name:?} needs a name, and either a program or a recording to replay"));
             }
         }
         let bad = |weight: f64| !(weight.is_finite() && weight >= 0.0);
-        if let Some(workload) = file.workloads.iter().find(|workload| bad(workload.weight)) {
+        if let Some(workload) = self.workloads.iter().find(|workload| bad(workload.weight)) {
             return Err(format!(
                 "workload {}: the weight {} is no number of at least 0",
                 workload.name, workload.weight
             ));
         }
-        if !file.workloads.is_empty() && file.workloads.iter().all(|workload| workload.weight == 0.0) {
+        if !self.workloads.is_empty() && self.workloads.iter().all(|workload| workload.weight == 0.0) {
             return Err("all workloads have the weight 0".to_owned());
         }
-        Ok(file)
+        Ok(())
     }
 }

@@ -15,7 +15,7 @@ pub mod workloads;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::expression::{Computed, Expr, Number};
-use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
+use crate::{Config, Device, Error, Failure, FailureKind, Outcome, Space, Value};
 use file::ChainFile;
 
 /// Most configurations of a group: more cannot be listed in reasonable time.
@@ -115,7 +115,11 @@ impl<'d> Chain<'d> {
     ///
     /// # Errors
     /// If a name is unknown, defaults of shared parameters differ, or a constraint is wrong or not met by the default.
-    pub fn new(members: Vec<Member<'d>>, file: &ChainFile, values: &BTreeMap<String, Value>) -> Result<Self, String> {
+    pub fn new(members: Vec<Member<'d>>, file: &ChainFile, values: &BTreeMap<String, Value>) -> Result<Self, Error> {
+        Self::join(members, file, values).map_err(Error::request)
+    }
+
+    fn join(members: Vec<Member<'d>>, file: &ChainFile, values: &BTreeMap<String, Value>) -> Result<Self, String> {
         let full = |member: &Member<'_>, name: &str| match member.prefix.as_str() {
             "" => name.to_owned(),
             prefix => format!("{prefix}.{name}"),
@@ -302,7 +306,7 @@ impl<'d> Chain<'d> {
     ///
     /// # Errors
     /// If there are too many.
-    pub fn space_of(&self, group: &Group) -> Result<Space, String> {
+    pub fn space_of(&self, group: &Group) -> Result<Space, Error> {
         let place_in = |place: &usize| group.parameters.iter().position(|other| other == place);
         let mut rows: Vec<Vec<Option<Value>>> = vec![vec![None; group.parameters.len()]];
         let mut checked = vec![false; self.constraints.len()];
@@ -336,7 +340,8 @@ impl<'d> Chain<'d> {
                     longer.push(row);
                     if longer.len() > MOST {
                         let how = "restrict its spaces, or make groups of fewer kernels";
-                        return Err(format!("group {} has more than {MOST} configurations: {how}", group.name));
+                        let what = format!("group {} has more than {MOST} configurations: {how}", group.name);
+                        return Err(Error::request(what));
                     }
                 }
             }
@@ -352,7 +357,9 @@ impl<'d> Chain<'d> {
         }
         let names: Vec<String> = group.parameters.iter().map(|&place| self.names[place].clone()).collect();
         let rows: Vec<Vec<Value>> = rows.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
-        Space::recorded(&names, &rows).map(|(space, _)| space).map_err(|error| format!("group {}: {error}", group.name))
+        Space::recorded(&names, &rows)
+            .map(|(space, _)| space)
+            .map_err(|error| error.of(format!("group {}", group.name)))
     }
 
     /// Returns the default with some values of a group.

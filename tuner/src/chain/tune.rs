@@ -13,7 +13,7 @@ use crate::strategy::StrategyKind;
 use crate::tune_watched;
 use crate::verdict::{Side, Verdict};
 use crate::watch::Watch;
-use crate::{Config, Device, Failure, Outcome, Space};
+use crate::{Config, Device, Error, Failure, Outcome, Space};
 
 /// Launches of the defaults where nothing is compared with them, for their times.
 const LAUNCHES: usize = 5;
@@ -34,6 +34,7 @@ pub struct Settings<'a> {
 
 /// Rule by which one set is chosen for all workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ForAll {
     /// Smallest weighted mean of the costs beyond each workload's best.
     Mean,
@@ -111,7 +112,7 @@ fn tune_group(
     store: &mut Store,
     settings: &Settings<'_>,
     tell: &mut dyn FnMut(&Progress<'_>, &Space) -> bool,
-) -> Result<(GroupTuning, bool), String> {
+) -> Result<(GroupTuning, bool), Error> {
     let all = subject.chain.default().clone();
     let part = TunableIdentity { name: format!("{}: {}", subject.tunable.name, group.name), ..subject.tunable.clone() };
     let task = Task { device: &subject.device, tunable: &part, workload: &subject.workload, space };
@@ -125,7 +126,7 @@ fn tune_group(
     let mut device = subject.chain.part(group, all);
     let mut tell = |step: &Progress<'_>| tell(step, space);
     let tuning = tune_watched(&session, &mut device, store, &mut *(settings.watch)(), &mut tell);
-    let tuning = tuning.map_err(|error| format!("{}: {error}", group.name))?;
+    let tuning = tuning.map_err(|error| Error::from(error).of(&group.name))?;
     let found = GroupTuning {
         group: group.name.clone(),
         configurations: space.len(),
@@ -134,6 +135,10 @@ fn tune_group(
         decision: tuning.evidence,
     };
     Ok((found, tuning.decided))
+}
+
+fn defaults_fail(failure: &Failure) -> Error {
+    Error::device(format!("the chain fails with its defaults: {}", failure.message))
 }
 
 /// Tunes the groups of a chain, judges the whole, and keeps the result. `tell` hears the name and the space of a group
@@ -146,7 +151,7 @@ pub fn tune_chain(
     store: &mut Store,
     settings: &Settings<'_>,
     tell: &mut dyn FnMut(&str, Option<&Progress<'_>>, &Space) -> bool,
-) -> Result<ChainTuning, String> {
+) -> Result<ChainTuning, Error> {
     let default = subject.chain.default().clone();
     let mut spaces = Vec::new();
     for group in subject.chain.groups().to_vec() {
@@ -160,16 +165,15 @@ pub fn tune_chain(
         let (found, decided) = tune_group(subject, group, space, store, settings, &mut hear)?;
         all_decided &= decided;
         let put = subject.chain.put(&proposed, group, &found.decision.chosen.config);
-        proposed = put.ok_or_else(|| format!("group {}: another space was tuned before", group.name))?;
+        proposed =
+            put.ok_or_else(|| Error::request(format!("group {}: another space was tuned before", group.name)))?;
         groups.push(found);
     }
     let (mut comparison, mut failure, mut chosen, mut samples) = (None, None, default.clone(), Vec::new());
     if proposed == default {
         match subject.chain.whole().measure(&default, LAUNCHES) {
             Outcome::Times(times) => samples.push((default.clone(), times)),
-            Outcome::Failed(failure) => {
-                return Err(format!("the chain fails with its defaults: {}", failure.message));
-            }
+            Outcome::Failed(failure) => return Err(defaults_fail(&failure)),
         }
     } else {
         let watch = &mut *(settings.watch)();
@@ -180,9 +184,7 @@ pub fn tune_chain(
                 }
                 comparison = Some(found);
             }
-            Err(dropped) if dropped.side == 0 => {
-                return Err(format!("the chain fails with its defaults: {}", dropped.failure.message));
-            }
+            Err(dropped) if dropped.side == 0 => return Err(defaults_fail(&dropped.failure)),
             // The chain fails as proposed: the defaults stay.
             Err(dropped) => failure = Some(dropped.failure),
         }
@@ -230,17 +232,17 @@ fn keep(
     store: &mut Store,
     workload: &Workload,
     finding: &Finding,
-) -> Result<Option<Kept>, String> {
+) -> Result<Option<Kept>, Error> {
     let names = subject.chain.names();
     // Without the product of all spaces, the space has the two configurations that were compared.
     let mut rows = vec![finding.default.0.clone(), finding.proposed.0.clone()];
     rows.dedup();
     let space = match &subject.space {
         Some(space) => space.clone(),
-        None => Space::recorded(names, &rows).map_err(|error| error.to_string())?.0,
+        None => Space::recorded(names, &rows)?.0,
     };
     let task = Task { device: &subject.device, tunable: &subject.tunable, workload, space: &space };
-    store.keep(&task, finding).map_err(|error| error.to_string())
+    Ok(store.keep(&task, finding)?)
 }
 
 /// Costs of the sets on all workloads, and what follows from them. Times that cannot be told from the default's count
@@ -277,10 +279,12 @@ pub fn tune_for_all(
     store: &mut Store,
     settings: &Settings<'_>,
     tick: impl FnMut(usize),
-) -> Result<AllTuning, String> {
-    let default = tunings.first().map(|tuning| tuning.default.clone()).ok_or("there is no workload")?;
+) -> Result<AllTuning, Error> {
+    let default =
+        tunings.first().map(|tuning| tuning.default.clone()).ok_or_else(|| Error::request("there is no workload"))?;
     if tunings.iter().any(|tuning| tuning.default != default) {
-        return Err("the defaults differ by workload: one set for all cannot be compared with one default".to_owned());
+        let why = "the defaults differ by workload: one set for all cannot be compared with one default";
+        return Err(Error::request(why));
     }
     let mut sets = vec![default.clone()];
     for set in tunings.iter().flat_map(|tuning| [&tuning.chosen, &tuning.proposed]) {
@@ -309,7 +313,7 @@ pub fn tune_for_all(
             None
         } else {
             let found = compare(&mut mix, &default, &sets[set], &settings.plan, &mut *(settings.watch)());
-            Some(found.map_err(|dropped| dropped.failure.message)?)
+            Some(found.map_err(|dropped| Error::device(dropped.failure.message))?)
         };
         drop(parts);
         drop(wholes);
@@ -331,7 +335,7 @@ fn keep_for_all(
     default: &Config,
     set: &Config,
     comparison: Comparison,
-) -> Result<String, String> {
+) -> Result<String, Error> {
     let finding = Finding {
         plan: Plan {
             strategy: "one for all workloads".to_owned(),

@@ -3,7 +3,7 @@
 //! A trigger sees pp at low and high rate and PbPb; the best set for one costs time on another. A [`Matrix`] has the time
 //! of each set on each workload, as [`super::cost`] measures them.
 
-use crate::Config;
+use crate::{Config, Error};
 use serde::{Deserialize, Serialize};
 
 /// Times of parameter sets on workloads.
@@ -22,15 +22,18 @@ impl Matrix {
     ///
     /// # Errors
     /// If the shape does not fit, a time is not positive, or no set runs on a workload.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Error> {
         let (sets, workloads) = (self.sets.len(), self.workloads.len());
         if self.times.len() != sets || self.times.iter().any(|row| row.len() != workloads) {
-            return Err(format!("expected {sets} rows of {workloads} times"));
+            return Err(Error::request(format!("expected {sets} rows of {workloads} times")));
         }
         for (set, row) in self.times.iter().enumerate() {
             let wrong = row.iter().position(|time| time.is_some_and(|time| !(time.is_finite() && time > 0.0)));
             if let Some(workload) = wrong {
-                return Err(format!("set {set} takes no positive time on {}", self.workloads[workload]));
+                return Err(Error::request(format!(
+                    "set {set} takes no positive time on {}",
+                    self.workloads[workload]
+                )));
             }
         }
         (0..workloads).try_for_each(|workload| self.best(workload).map(|_| ()))
@@ -40,17 +43,17 @@ impl Matrix {
     ///
     /// # Errors
     /// If no set runs on the workload.
-    pub fn best(&self, workload: usize) -> Result<(usize, f64), String> {
+    pub fn best(&self, workload: usize) -> Result<(usize, f64), Error> {
         let times = self.times.iter().enumerate().filter_map(|(set, row)| Some((set, row[workload]?)));
         let best = times.min_by(|a, b| a.1.total_cmp(&b.1));
-        best.ok_or_else(|| format!("no set runs on {}", self.workloads[workload]))
+        best.ok_or_else(|| Error::request(format!("no set runs on {}", self.workloads[workload])))
     }
 
     /// Returns the regret of `set` on each workload: its time beyond the best one there, relative; infinite if it fails.
     ///
     /// # Errors
     /// If no set runs on a workload.
-    pub fn regrets(&self, set: usize) -> Result<Vec<f64>, String> {
+    pub fn regrets(&self, set: usize) -> Result<Vec<f64>, Error> {
         (0..self.workloads.len())
             .map(|workload| {
                 let (_, best) = self.best(workload)?;
@@ -63,12 +66,12 @@ impl Matrix {
     ///
     /// # Errors
     /// If the matrix or a weight is wrong, or no set runs on all workloads whose weight is not 0.
-    pub fn by_mean(&self, weights: &[f64]) -> Result<(usize, f64), String> {
+    pub fn by_mean(&self, weights: &[f64]) -> Result<(usize, f64), Error> {
         let sum: f64 = weights.iter().sum();
         let bad = weights.iter().any(|weight| !(weight.is_finite() && *weight >= 0.0));
         if weights.len() != self.workloads.len() || bad || sum <= 0.0 {
             let workloads = self.workloads.len();
-            return Err(format!("expected {workloads} weights, none negative and not all 0"));
+            return Err(Error::request(format!("expected {workloads} weights, none negative and not all 0")));
         }
         // A weight of 0 forgives a failure, which 0 times infinity would not.
         self.one(|regrets| {
@@ -81,11 +84,11 @@ impl Matrix {
     ///
     /// # Errors
     /// If the matrix is wrong, or no set runs on all workloads.
-    pub fn by_worst(&self) -> Result<(usize, f64), String> {
+    pub fn by_worst(&self) -> Result<(usize, f64), Error> {
         self.one(|regrets| regrets.iter().copied().fold(0.0, f64::max))
     }
 
-    fn one(&self, cost: impl Fn(&[f64]) -> f64) -> Result<(usize, f64), String> {
+    fn one(&self, cost: impl Fn(&[f64]) -> f64) -> Result<(usize, f64), Error> {
         self.check()?;
         let mut found: Option<(usize, f64)> = None;
         for set in 0..self.sets.len() {
@@ -94,14 +97,14 @@ impl Matrix {
                 found = Some((set, cost));
             }
         }
-        found.ok_or_else(|| "no set runs on all workloads".to_owned())
+        found.ok_or_else(|| Error::request("no set runs on all workloads"))
     }
 
     /// Returns the number of the best set for each workload.
     ///
     /// # Errors
     /// If no set runs on a workload.
-    pub fn of_workload(&self) -> Result<Vec<usize>, String> {
+    pub fn of_workload(&self) -> Result<Vec<usize>, Error> {
         (0..self.workloads.len()).map(|workload| Ok(self.best(workload)?.0)).collect()
     }
 }
@@ -135,7 +138,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let m = matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]);
-        assert_eq!(m.by_worst().unwrap_err(), "no set runs on all workloads");
+        assert_eq!(m.by_worst().unwrap_err().to_string(), "no set runs on all workloads");
         let m = matrix(&[&[Some(1.0), Some(1.0)]]);
         for weights in [&[1.0][..], &[0.0, 0.0], &[-1.0, 2.0], &[f64::NAN, 1.0]] {
             assert!(m.by_mean(weights).is_err(), "{weights:?}");

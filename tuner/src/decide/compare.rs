@@ -157,6 +157,7 @@ pub fn compare(
 /// Fate of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "fate")]
+#[non_exhaustive]
 pub enum Fate {
     /// The candidate (B) was measured against the default (A).
     Judged(Judgement),
@@ -176,6 +177,7 @@ pub struct Candidate {
 /// Ruling on the default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ruling", content = "because")]
+#[non_exhaustive]
 pub enum Ruling {
     /// A candidate was better, and again on fresh samples.
     Promoted,

@@ -31,6 +31,7 @@ pub enum Side {
 /// Reason why two configurations cannot be told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Reason {
     /// There are too few usable blocks to know the variance between them.
     TooFewBlocks,
@@ -71,6 +72,7 @@ impl fmt::Display for Verdict {
 /// Method of weighing the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Method {
     /// Variance between blocks; see the module's text.
     #[default]

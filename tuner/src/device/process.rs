@@ -18,7 +18,7 @@ pub use super::keeper::keep_if_asked;
 use super::group::Group;
 use super::keeper;
 use crate::objective::RESOLUTION;
-use crate::{Config, Device, Failure, FailureKind, Outcome};
+use crate::{Config, Device, Error, Failure, FailureKind, Outcome};
 
 /// Longest time until a child is ready: it may read input or start a driver.
 const READY: Duration = Duration::from_mins(5);
@@ -188,7 +188,11 @@ impl ProcessDevice {
     ///
     /// # Errors
     /// If the child refuses, or cannot be started.
-    pub fn start(&mut self) -> Result<(), String> {
+    pub fn start(&mut self) -> Result<(), Error> {
+        self.begin().map_err(Error::device)
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
         if self.child.is_some() {
             return Ok(());
         }
@@ -209,7 +213,7 @@ impl ProcessDevice {
 
     fn ask(&mut self, config: &Config, launches: usize) -> Result<Outcome, Failure> {
         let launch = |message: String| Failure { kind: FailureKind::Launch, message };
-        self.start().map_err(launch)?;
+        self.begin().map_err(launch)?;
         let running = self.child.as_mut().ok_or_else(|| launch("there is no measuring process".to_owned()))?;
         // A line left over would be taken for the answer to this request, and shift all later answers.
         match running.answers.try_recv() {
@@ -379,7 +383,7 @@ mod tests {
             ("echo hello", false, "answered \"hello\""),
         ] {
             let mut device = if begins { device(script, 20_000) } else { child(script, 20_000) };
-            assert_eq!(device.start().map_err(|error| error.contains(said)), if begins { Ok(()) } else { Err(true) });
+            assert_eq!(device.begin().map_err(|error| error.contains(said)), if begins { Ok(()) } else { Err(true) });
             for _ in 0..2 {
                 let failure = failure(measure(&mut device));
                 assert_eq!(failure.kind, FailureKind::Launch);

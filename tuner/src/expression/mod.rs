@@ -6,12 +6,13 @@
 mod number;
 mod parse;
 
-use crate::Value;
+use crate::{Error, Value};
 pub(crate) use number::{Computed, Fault, Number};
 use number::{binary, compare, unary};
 
 /// Parsed expression over numbered *slots*, which hold the values of names.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Expr {
     /// Number, string, True or False.
     Literal(Value),
@@ -32,6 +33,7 @@ pub enum Expr {
 /// Operators and functions of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is its Python operator or function")]
+#[non_exhaustive]
 pub enum Unary {
     Minus,
     Plus,
@@ -43,6 +45,7 @@ pub enum Unary {
 /// Operators of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is its Python operator")]
+#[non_exhaustive]
 pub enum Binary {
     Or,
     And,
@@ -63,6 +66,7 @@ pub enum Binary {
 /// Comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is its Python operator")]
+#[non_exhaustive]
 pub enum Comparison {
     Less,
     LessEqual,
@@ -77,17 +81,17 @@ impl Expr {
     ///
     /// # Errors
     /// If the text is no such expression, with the place in bytes counted from 0, or a name is unknown.
-    pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, String> {
-        parse::parse(text, named)
+    pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, Error> {
+        parse::parse(text, named).map_err(Error::format)
     }
 
     /// Computes the value for these values of the slots.
     ///
     /// # Errors
     /// If Python would raise an exception, or a whole number exceeds 64 bits.
-    pub fn evaluate(&self, slots: &[Value]) -> Result<Value, String> {
+    pub fn evaluate(&self, slots: &[Value]) -> Result<Value, Error> {
         let slots: Vec<Computed<'_>> = slots.iter().map(|value| Ok(value.into())).collect();
-        self.compute(&slots).map(Value::from).map_err(|fault| fault.to_string())
+        self.compute(&slots).map(Value::from).map_err(|fault| Error::request(fault.to_string()))
     }
 
     pub(crate) fn compute<'a>(&'a self, slots: &[Computed<'a>]) -> Computed<'a> {

@@ -14,7 +14,7 @@
 //!     worker.end(Elapsed(time));
 //! }
 //! assert_eq!(tuner.best(), Config(vec![Value::Int(128)]));
-//! # Ok::<(), tuner::online::OnlineError>(())
+//! # Ok::<(), tuner::Error>(())
 //! ```
 //!
 //! A launch waits neither for another worker's lock nor for an event: a worker that finds the tuner
@@ -26,7 +26,7 @@ mod worker;
 
 pub use worker::{Elapsed, Event, Progress, Worker};
 
-use super::{Config, Failure, Value};
+use super::{Config, Error, Failure, Value};
 use scan::Scan;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -45,6 +45,7 @@ enum Cause {
 
 /// Statistic that represents the samples of a configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Statistic {
     /// The median, which a slow launch now and then does not move.
     #[default]
@@ -58,6 +59,7 @@ pub enum Statistic {
 
 /// Time after which every configuration is sampled again, one sample of each replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Again {
     /// Five minutes; later if the launches since the last scan do not yet pay for the next: a scan
     /// loses at most 0.2 % of their time.
@@ -155,18 +157,13 @@ pub struct Report {
     pub counters: Counters,
 }
 
-/// Error of a request to an on-line tuner, in words.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct OnlineError(String);
-
-fn too_many(configs: usize) -> OnlineError {
+fn too_many(configs: usize) -> Error {
     let why = "are too many for an on-line tuner";
-    OnlineError(format!("{configs} or more configurations {why} (at most {MOST}); search off-line first"))
+    Error::request(format!("{configs} or more configurations {why} (at most {MOST}); search off-line first"))
 }
 
-fn none_valid() -> OnlineError {
-    OnlineError("no configuration is valid".to_owned())
+fn none_valid() -> Error {
+    Error::request("no configuration is valid")
 }
 
 /// Most configurations of a tuner: with five sweeps and 10 µs a launch, three seconds of real work.
@@ -176,7 +173,7 @@ pub const MOST: usize = 1 << 16;
 ///
 /// # Errors
 /// If none is valid, or there are more than [`MOST`] combinations, valid or not.
-pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) -> Result<Vec<Config>, OnlineError> {
+pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) -> Result<Vec<Config>, Error> {
     let all = dimensions.iter().try_fold(1_usize, |n, (_, values)| n.checked_mul(values.len())).unwrap_or(usize::MAX);
     if all > MOST {
         return Err(too_many(all));
@@ -229,12 +226,12 @@ impl Tuner {
     ///
     /// # Errors
     /// If the list is empty or too long, or the default is not in it.
-    pub fn new(configs: Vec<Config>, default: usize, options: Options) -> Result<Self, OnlineError> {
+    pub fn new(configs: Vec<Config>, default: usize, options: Options) -> Result<Self, Error> {
         match configs.len() {
             0 => return Err(none_valid()),
             n if n > MOST => return Err(too_many(n)),
             n if default >= n => {
-                return Err(OnlineError(format!("the default is number {default} of {n} configurations")));
+                return Err(Error::request(format!("the default is number {default} of {n} configurations")));
             }
             _ => {}
         }
@@ -295,7 +292,7 @@ impl Tuner {
     ///
     /// # Errors
     /// If the configuration is not one of this tuner, or failed before.
-    pub fn set(&self, config: &Config) -> Result<(), OnlineError> {
+    pub fn set(&self, config: &Config) -> Result<(), Error> {
         self.change(config, Scan::set)
     }
 
@@ -303,7 +300,7 @@ impl Tuner {
     ///
     /// # Errors
     /// If the configuration is not one of this tuner, or failed before.
-    pub fn prefer(&self, config: &Config) -> Result<(), OnlineError> {
+    pub fn prefer(&self, config: &Config) -> Result<(), Error> {
         self.change(config, Scan::prefer)
     }
 
@@ -326,12 +323,12 @@ impl Tuner {
         })
     }
 
-    fn change(&self, config: &Config, change: impl FnOnce(&mut Scan, usize)) -> Result<(), OnlineError> {
+    fn change(&self, config: &Config, change: impl FnOnce(&mut Scan, usize)) -> Result<(), Error> {
         let index = self.shared.configs.iter().position(|known| known == config);
-        let index = index.ok_or_else(|| OnlineError(format!("{config:?} is not a configuration of this tuner")))?;
+        let index = index.ok_or_else(|| Error::request(format!("{config:?} is not a configuration of this tuner")))?;
         let mut scan = self.shared.lock();
         if let Some(failure) = scan.failure(index) {
-            return Err(OnlineError(format!("{config:?} failed before: {}", failure.message)));
+            return Err(Error::device(format!("{config:?} failed before: {}", failure.message)));
         }
         change(&mut scan, index);
         self.shared.publish(&scan);

@@ -9,6 +9,7 @@ use std::sync::{Arc, MutexGuard, TryLockError};
 
 /// Progress of a launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Progress {
     /// Not finished.
     Running,

@@ -32,7 +32,7 @@ use crate::device::group::{Folder, Group};
 use crate::device::keeper;
 use crate::device::launch::{Launched, launch_here};
 use crate::objective::Objective;
-use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
+use crate::{Config, Device, Error, Failure, FailureKind, Outcome, Space, Value};
 
 /// Time limit of a build.
 const BUILD: Duration = Duration::from_mins(10);
@@ -116,20 +116,21 @@ impl ProgramDevice {
     /// # Errors
     /// If one is unknown, a parameter reaches no program, there is a `{build}` without a build, or a constant is named
     /// like a parameter.
-    pub fn validate(&self) -> Result<(), String> {
+    pub fn validate(&self) -> Result<(), Error> {
+        let wrong = |what: String| Err(Error::program(what));
         let commands = [Some(&self.command), self.build.as_ref(), self.check.as_ref()];
         let commands: Vec<&Template> = commands.into_iter().flatten().collect();
         if let Some(twice) = self.parameters.iter().find(|name| self.constants.contains_key(*name)) {
-            return Err(format!("{twice} is a parameter, and a value of the workload"));
+            return wrong(format!("{twice} is a parameter, and a value of the workload"));
         }
         if let Some(name) = self.reads.iter().find(|name| !self.parameters.contains(name)) {
-            return Err(format!("there is no parameter {name:?} that a program could read"));
+            return wrong(format!("there is no parameter {name:?} that a program could read"));
         }
         let mut known: Vec<&str> = self.parameters.iter().chain(self.constants.keys()).map(String::as_str).collect();
         if self.build.is_some() {
             if known.contains(&"build") {
-                return Err(
-                    "{build} is the folder of the build: give the parameter of this name another one".to_owned()
+                return wrong(
+                    "{build} is the folder of the build: give the parameter of this name another one".to_owned(),
                 );
             }
             known.push("build");
@@ -139,7 +140,7 @@ impl ProgramDevice {
         if let Some(name) = self.parameters.iter().find(|name| !reaches(name)) {
             let how =
                 format!("write {{{name}}} or $TUNE_{name}, or say --reads {name} if a program reads it by itself");
-            return Err(format!("no command names the parameter {name}: {how}"));
+            return wrong(format!("no command names the parameter {name}: {how}"));
         }
         Ok(())
     }
@@ -231,7 +232,7 @@ impl ProgramDevice {
             let values = self.reading.values(&ran.output, ran.took).map_err(launch)?;
             let unit = if matches!(self.reading, Reading::Clock) { 1.0 } else { self.unit_ms };
             for value in values.into_iter().take(launches - costs.len()) {
-                costs.push(self.objective.cost(value * unit).map_err(launch)?);
+                costs.push(self.objective.cost(value * unit).map_err(|error| launch(error.to_string()))?);
             }
         }
         Ok(costs)

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 
+use crate::Error;
+
 /// Source of the numbers of a launch.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Reading {
     /// Duration of the process in ms.
     Clock,
@@ -31,8 +34,8 @@ impl Reading {
     ///
     /// # Errors
     /// If the expression is wrong.
-    pub fn regex(pattern: &str) -> Result<Self, String> {
-        let regex = Regex::new(pattern).map_err(|error| format!("{pattern:?}: {error}"))?;
+    pub fn regex(pattern: &str) -> Result<Self, Error> {
+        let regex = Regex::new(pattern).map_err(|error| Error::program(format!("{pattern:?}: {error}")))?;
         Ok(Self::Pattern(regex))
     }
 
@@ -40,9 +43,9 @@ impl Reading {
     ///
     /// # Errors
     /// If the text is no pointer.
-    pub fn json(pointer: &str) -> Result<Self, String> {
+    pub fn json(pointer: &str) -> Result<Self, Error> {
         if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(format!("{pointer:?} is not a JSON pointer: it does not begin with /"));
+            return Err(Error::program(format!("{pointer:?} is not a JSON pointer: it does not begin with /")));
         }
         Ok(Self::Json(pointer.to_owned()))
     }

@@ -1,6 +1,7 @@
 //! Command line with places for values.
 
 use super::shell::{Around, Shell, written};
+use crate::Error;
 
 /// Text in which `{name}` stands for a value, and `{{` and `}}` for braces.
 ///
@@ -79,9 +80,9 @@ impl Template {
     ///
     /// # Errors
     /// If one is not, or a brace is not closed.
-    pub fn validate(&self, known: &[&str]) -> Result<(), String> {
+    pub fn validate(&self, known: &[&str]) -> Result<(), Error> {
         for (part, around) in self.read() {
-            let wrong = |what: String| Err(format!("{:?}: {what}", self.0));
+            let wrong = |what: String| Err(Error::program(format!("{:?}: {what}", self.0)));
             match (part, around) {
                 (Part::Place(name), _) if !known.contains(&name) => {
                     return wrong(format!("there is no {{{name}}}; there are {}", known.join(", ")));
@@ -168,7 +169,7 @@ mod tests {
             ("echo \"$(case a in a) echo {x};; esac)\"", "in a case inside $(...)"),
             ("echo $'{x}'", "in $'...'"),
         ] {
-            let refused = Template::new(text).validate(&["x"]).unwrap_err();
+            let refused = Template::new(text).validate(&["x"]).unwrap_err().to_string();
             assert!(refused.contains(place) && refused.contains("write $TUNE_x"), "{text}: {refused}");
         }
         for text in

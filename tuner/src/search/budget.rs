@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Error;
+
 /// Longest time in seconds: a year.
 pub const LONGEST: f64 = 365.0 * 86_400.0;
 
@@ -96,9 +98,10 @@ fn seconds(text: &str) -> Option<f64> {
 }
 
 impl FromStr for Budget {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = |what: String| Error::request(what);
         let mut budget = Self::default();
         for limit in text.split(',').map(str::trim) {
             let (name, value) = match limit.split_once('=') {
@@ -108,18 +111,20 @@ impl FromStr for Budget {
             };
             let whole = || match value.parse::<usize>() {
                 Ok(number) if number > 0 => Ok(Some(number)),
-                _ => Err(format!("{name}: {value:?} is not a whole number above 0 (a time has a unit, as 10min)")),
+                _ => {
+                    Err(wrong(format!("{name}: {value:?} is not a whole number above 0 (a time has a unit, as 10min)")))
+                }
             };
             match name {
                 "evaluations" => budget.evaluations = whole()?,
                 "launches" => budget.launches = whole()?,
                 "time" => match value.parse().ok().or_else(|| seconds(value)) {
                     Some(number) if number > 0.0 && number <= LONGEST => budget.seconds = Some(number),
-                    _ => return Err(format!("time: {value:?} is not a number above 0 and at most {LONGEST}")),
+                    _ => return Err(wrong(format!("time: {value:?} is not a number above 0 and at most {LONGEST}"))),
                 },
                 other => {
                     let known = "evaluations, launches, time; for instance 10min, 200, evaluations=200,time=60";
-                    return Err(format!("{other:?} is none of {known}"));
+                    return Err(wrong(format!("{other:?} is none of {known}")));
                 }
             }
         }

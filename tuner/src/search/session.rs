@@ -8,7 +8,7 @@ use crate::compare;
 use crate::store::{Evidence, Plan, StoreError, Task};
 use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
-use crate::{Config, Failure, SpaceReport};
+use crate::{Config, Error, ErrorKind, Failure, SpaceReport};
 
 /// Settings of a tuning.
 #[derive(Clone, Debug)]
@@ -85,6 +85,7 @@ impl<'a> Session<'a> {
 /// Phase of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
 pub enum Phase {
     Searching,
     Racing,
@@ -147,4 +148,22 @@ pub enum TuneError {
     /// The caller ended the tuning.
     #[error("interrupted; run {run} keeps what was measured and can be continued")]
     Interrupted { run: i64 },
+}
+
+impl TuneError {
+    /// Returns the kind.
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::AllFailed { .. } | Self::DefaultFailed(_) => ErrorKind::Device,
+            Self::EmptySpace(_) => ErrorKind::Request,
+            Self::Interrupted { .. } => ErrorKind::Interrupted,
+        }
+    }
+}
+
+impl From<TuneError> for Error {
+    fn from(error: TuneError) -> Self {
+        Self::new(error.kind(), error.to_string())
+    }
 }

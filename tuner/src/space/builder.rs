@@ -12,15 +12,15 @@
 //!     .constraint("4 * block * staged <= 49152")
 //!     .build()?;
 //! assert!(space.len() < 6 * 32 * 2);
-//! # Ok::<(), tuner::SpaceError>(())
+//! # Ok::<(), tuner::Error>(())
 //! ```
 
 use std::sync::Arc;
 
-use crate::Value;
 use crate::expression::Expr;
 use crate::space::enumerate::{MOST_STEPS, Predicate, Problem, Rule};
-use crate::space::{Parameter, Space, SpaceError, strides, unique};
+use crate::space::{Parameter, Space, strides, unique};
+use crate::{Error, Value};
 
 /// Most values of a range.
 const LONGEST: usize = 1 << 20;
@@ -141,7 +141,7 @@ impl SpaceBuilder {
     ///
     /// # Errors
     /// If a name or a value occurs twice, a name is unknown, an expression does not parse, or the space is too large.
-    pub fn build(&self) -> Result<Space, SpaceError> {
+    pub fn build(&self) -> Result<Space, Error> {
         let names: Vec<&String> = self.parameters.iter().map(|(name, _)| name).collect();
         let others = self.constants.iter().map(|(name, _)| name).chain(self.derived.iter().map(|(name, _)| name));
         unique(names.iter().copied().chain(others))?;
@@ -151,12 +151,12 @@ impl SpaceBuilder {
             ("constraints", self.constraints.len(), MOST_CONSTRAINTS),
         ] {
             if count > most {
-                return Err(SpaceError::Wrong(format!("more than {most} {what}")));
+                return Err(Error::request(format!("more than {most} {what}")));
             }
         }
         let mut parameters = Vec::new();
         for (name, values) in &self.parameters {
-            let bad = |message| SpaceError::Wrong(format!("parameter {name:?}: {message}"));
+            let bad = |message| Error::request(format!("parameter {name:?}: {message}"));
             parameters.push(Parameter::new(name.clone(), values.clone().map_err(bad)?)?);
         }
         let place = |wanted: &str| names.iter().position(|name| *name == wanted);
@@ -169,7 +169,7 @@ impl SpaceBuilder {
                 (_, Some(number), _) => Some(Expr::Slot(names.len() + number)),
                 (.., constant) => constant.map(|(_, value)| Expr::Literal(value.clone())),
             };
-            Expr::parse(text, &named).map_err(|error| SpaceError::Wrong(format!("{what}: {error}")))
+            Expr::parse(text, &named).map_err(|error| Error::request(format!("{what}: {error}")))
         };
         let mut derived = Vec::new();
         for (number, (name, text)) in self.derived.iter().enumerate() {
@@ -184,7 +184,7 @@ impl SpaceBuilder {
                 Constraint::Closure(wanted, predicate) => {
                     let known = |wanted: &String| {
                         let what = || format!("constraint {name:?} asks for {wanted:?}, which is not a parameter");
-                        place(wanted).ok_or_else(|| SpaceError::Wrong(what()))
+                        place(wanted).ok_or_else(|| Error::request(what()))
                     };
                     Rule::Closure(wanted.iter().map(known).collect::<Result<_, _>>()?, Arc::clone(predicate))
                 }

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::Value;
 use crate::expression::{Computed, Expr, Fault, Number};
-use crate::space::{ConstraintReport, Parameter, Space, SpaceError, SpaceReport, strides};
+use crate::space::{ConstraintReport, Parameter, Space, SpaceReport, strides};
+use crate::{Error, Value};
 
 /// Most values tried, each counted with the operations computed for it.
 pub(super) const MOST_STEPS: u64 = 2_000_000_000;
@@ -71,7 +71,7 @@ impl<'a> Problem<'a> {
     ///
     /// # Errors
     /// If there are more than 2^64 combinations, or more than `steps_most` steps are needed.
-    pub(super) fn enumerate(&self, steps_most: u64) -> Result<Space, SpaceError> {
+    pub(super) fn enumerate(&self, steps_most: u64) -> Result<Space, Error> {
         let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
         let count = self.constraints.len();
         let mut walk = Walk {
@@ -180,8 +180,8 @@ fn size_of(expr: &Expr) -> u64 {
     size
 }
 
-fn too_long(steps: u64) -> SpaceError {
-    SpaceError::Wrong(format!("the enumeration was given up after {steps} steps; constrain the space further"))
+fn too_long(steps: u64) -> Error {
+    Error::request(format!("the enumeration was given up after {steps} steps; constrain the space further"))
 }
 
 impl<'a> Walk<'a> {
@@ -210,7 +210,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Binds the parameter of the first of `levels` to each of its values; `key` is the sum of the levels above.
-    fn descend(&mut self, levels: &[Level<'a>], key: u64) -> Result<(), SpaceError> {
+    fn descend(&mut self, levels: &[Level<'a>], key: u64) -> Result<(), Error> {
         let Some((level, deeper)) = levels.split_first() else {
             if self.keys.len() == MOST_VALID {
                 return Err(too_long(self.steps_done));

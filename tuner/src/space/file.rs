@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+use crate::space::Space;
 use crate::space::builder::SpaceBuilder;
-use crate::space::{Space, SpaceError};
-use crate::{Config, Value};
+use crate::{Config, Error, ErrorKind, Value};
 
 /// Largest file: a declaration has some KB.
 const LARGEST: u64 = 1 << 24;
@@ -61,20 +61,17 @@ struct ConstraintEntry {
 ///
 /// # Errors
 /// If the file is wrong, or the default leaves out a parameter, names an unknown one, or is not valid.
-pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
-    let wrong = |what: String| SpaceError::Wrong(format!("{}: {what}", path.display()));
-    let (builder, default) = read_limited(path).and_then(|text| parse(&text)).map_err(wrong)?;
-    built(&builder, &default).map_err(|error| match error {
-        SpaceError::Wrong(what) if what.starts_with("default: ") => wrong(what),
-        error => error,
-    })
+pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), Error> {
+    let read =
+        read_limited(path).and_then(|text| parse(&text)).and_then(|(builder, default)| built(&builder, &default));
+    read.map_err(|error| error.of(path.display()))
 }
 
 /// Reads a space from the text of a TOML file.
 ///
 /// # Errors
 /// If the text is no such file.
-pub fn parse_toml(text: &str) -> Result<SpaceBuilder, String> {
+pub fn parse_toml(text: &str) -> Result<SpaceBuilder, Error> {
     Ok(parse(text)?.0)
 }
 
@@ -82,28 +79,28 @@ pub fn parse_toml(text: &str) -> Result<SpaceBuilder, String> {
 ///
 /// # Errors
 /// Same errors as [`read_space`].
-pub fn space_of_table(table: toml::Table) -> Result<(Space, Option<Config>), SpaceError> {
-    let document = table.try_into().map_err(|error: toml::de::Error| SpaceError::Wrong(error.to_string()))?;
-    let (builder, default) = declared(document).map_err(SpaceError::Wrong)?;
+pub fn space_of_table(table: toml::Table) -> Result<(Space, Option<Config>), Error> {
+    let document = table.try_into().map_err(|error: toml::de::Error| Error::format(error.to_string()))?;
+    let (builder, default) = declared(document)?;
     built(&builder, &default)
 }
 
 /// Builds a space, and looks its default up.
-fn built(builder: &SpaceBuilder, default: &BTreeMap<String, Value>) -> Result<(Space, Option<Config>), SpaceError> {
+fn built(builder: &SpaceBuilder, default: &BTreeMap<String, Value>) -> Result<(Space, Option<Config>), Error> {
     let space = builder.build()?;
     if default.is_empty() {
         return Ok((space, None));
     }
-    let config = space.config_of(default).map_err(|what| SpaceError::Wrong(format!("default: {what}")))?;
+    let config = space.config_of(default).map_err(|error| error.of("default"))?;
     Ok((space, Some(config)))
 }
 
 /// Parses a space and its default.
-fn parse(text: &str) -> Result<(SpaceBuilder, BTreeMap<String, Value>), String> {
-    declared(toml::from_str(text).map_err(|error| error.to_string())?)
+fn parse(text: &str) -> Result<(SpaceBuilder, BTreeMap<String, Value>), Error> {
+    declared(toml::from_str(text).map_err(|error| Error::format(error.to_string()))?)
 }
 
-fn declared(document: Document) -> Result<(SpaceBuilder, BTreeMap<String, Value>), String> {
+fn declared(document: Document) -> Result<(SpaceBuilder, BTreeMap<String, Value>), Error> {
     let mut builder = SpaceBuilder::new();
     for (name, value) in document.constants {
         builder = builder.constant(&name, value);
@@ -114,7 +111,9 @@ fn declared(document: Document) -> Result<(SpaceBuilder, BTreeMap<String, Value>
             (Some(values), None, None) => builder.parameter(name, values),
             (None, Some(range), None) => builder.range(name, range.from, range.to, range.step.unwrap_or(1)),
             (None, None, Some([first, last])) => builder.powers_of_two(name, first, last),
-            _ => return Err(format!("parameter {name:?} needs one of values, range and powers_of_two")),
+            _ => {
+                return Err(Error::format(format!("parameter {name:?} needs one of values, range and powers_of_two")));
+            }
         };
     }
     for derived in document.derived {
@@ -127,12 +126,13 @@ fn declared(document: Document) -> Result<(SpaceBuilder, BTreeMap<String, Value>
 }
 
 /// Reads a file of at most [`LARGEST`] bytes.
-pub(crate) fn read_limited(path: &Path) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+pub(crate) fn read_limited(path: &Path) -> Result<String, Error> {
+    let cannot = |error: std::io::Error| Error::new(ErrorKind::File, error.to_string());
+    let file = std::fs::File::open(path).map_err(cannot)?;
     let mut text = String::new();
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    file.take(LARGEST + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > LARGEST {
-        return Err("larger than 16 MiB".to_owned());
+        return Err(Error::format("larger than 16 MiB"));
     }
     Ok(text)
 }

@@ -8,23 +8,10 @@ pub(crate) mod builder;
 mod enumerate;
 pub(crate) mod file;
 
-use crate::{Config, Value};
+use crate::{Config, Error, Value};
 
 /// Place of a configuration in the list of valid ones: `0..space.len()`.
 pub type ConfigIndex = usize;
-
-/// Error of a space.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
-#[non_exhaustive]
-pub enum SpaceError {
-    /// A declaration or a file is wrong, or the space is too large.
-    #[error("{0}")]
-    Wrong(String),
-    /// A configuration is recorded twice.
-    #[error("rows {first} and {second} hold the same configuration")]
-    DuplicateRow { first: usize, second: usize },
-}
 
 /// Parameter with its values, in the order of the declaration.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +25,7 @@ impl Parameter {
     ///
     /// # Errors
     /// If a value occurs twice, or is not finite.
-    pub fn new(name: impl Into<String>, values: Vec<Value>) -> Result<Self, SpaceError> {
+    pub fn new(name: impl Into<String>, values: Vec<Value>) -> Result<Self, Error> {
         let name = name.into();
         let mut order: Vec<usize> = (0..values.len()).collect();
         for value in &values {
@@ -46,14 +33,14 @@ impl Parameter {
                 && !number.is_finite()
             {
                 let what = format!("parameter {name:?} has the value {number}, which is not finite");
-                return Err(SpaceError::Wrong(what));
+                return Err(Error::request(what));
             }
         }
         // All values are finite, so the order is total within a kind, and the derived order ranks the kinds.
         order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).unwrap_or(std::cmp::Ordering::Equal));
         if let Some(pair) = order.windows(2).find(|pair| values[pair[0]] == values[pair[1]]) {
             let what = format!("parameter {name:?} has the value {} twice", values[pair[0]]);
-            return Err(SpaceError::Wrong(what));
+            return Err(Error::request(what));
         }
         Ok(Self { name, values })
     }
@@ -125,7 +112,7 @@ impl std::fmt::Display for SpaceReport {
 }
 
 /// Returns the strides of the keys, and the number of combinations.
-pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> Result<(Vec<u64>, u64), SpaceError> {
+pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> Result<(Vec<u64>, u64), Error> {
     if sizes.clone().any(|size| size == 0) {
         return Ok((sizes.map(|_| 0).collect(), 0));
     }
@@ -135,7 +122,7 @@ pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> 
         strides.push(total);
         total = total
             .checked_mul(size as u64)
-            .ok_or_else(|| SpaceError::Wrong("the parameters have more than 2^64 combinations".to_owned()))?;
+            .ok_or_else(|| Error::request("the parameters have more than 2^64 combinations"))?;
     }
     strides.reverse();
     Ok((strides, total))
@@ -158,11 +145,11 @@ impl Space {
     ///
     /// # Errors
     /// If a row has another length or occurs twice, a value is not finite, or there are too many combinations.
-    pub fn recorded(names: &[String], rows: &[Vec<Value>]) -> Result<(Self, Vec<ConfigIndex>), SpaceError> {
+    pub fn recorded(names: &[String], rows: &[Vec<Value>]) -> Result<(Self, Vec<ConfigIndex>), Error> {
         if let Some(row) = rows.iter().position(|row| row.len() != names.len()) {
             let (found, expected) = (rows[row].len(), names.len());
             let what = format!("row {row} has {found} values, the space {expected} parameters");
-            return Err(SpaceError::Wrong(what));
+            return Err(Error::request(what));
         }
         unique(names.iter())?;
         let mut parameters = Vec::new();
@@ -193,7 +180,8 @@ impl Space {
             .collect();
         keyed.sort_unstable();
         if let Some(pair) = keyed.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(SpaceError::DuplicateRow { first: pair[0].1, second: pair[1].1 });
+            let what = format!("rows {} and {} hold the same configuration", pair[0].1, pair[1].1);
+            return Err(Error::request(what));
         }
         let mut indices = vec![0; rows.len()];
         for (index, &(_, row)) in keyed.iter().enumerate() {
@@ -208,16 +196,17 @@ impl Space {
     ///
     /// # Errors
     /// If a parameter has no value, a name is no parameter, or the configuration is not valid.
-    pub fn config_of(&self, values: &std::collections::BTreeMap<String, Value>) -> Result<Config, String> {
+    pub fn config_of(&self, values: &std::collections::BTreeMap<String, Value>) -> Result<Config, Error> {
         let names = self.names();
         if let Some(name) = values.keys().find(|name| !names.contains(name)) {
-            return Err(format!("there is no parameter {name:?}"));
+            return Err(Error::request(format!("there is no parameter {name:?}")));
         }
-        let value = |name: &String| values.get(name).cloned().ok_or_else(|| format!("parameter {name:?} has no value"));
-        let config = Config(names.iter().map(value).collect::<Result<_, String>>()?);
+        let missing = |name: &String| Error::request(format!("parameter {name:?} has no value"));
+        let value = |name: &String| values.get(name).cloned().ok_or_else(|| missing(name));
+        let config = Config(names.iter().map(value).collect::<Result<_, Error>>()?);
         match self.index_of(&config) {
             Some(_) => Ok(config),
-            None => Err("these values do not make a valid configuration of the space".to_owned()),
+            None => Err(Error::request("these values do not make a valid configuration of the space")),
         }
     }
 
@@ -293,11 +282,11 @@ impl Space {
 }
 
 /// Checks that no name occurs twice.
-pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SpaceError> {
+pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Error> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
         if !seen.insert(name) {
-            return Err(SpaceError::Wrong(format!("{name:?} is declared twice")));
+            return Err(Error::request(format!("{name:?} is declared twice")));
         }
     }
     Ok(())

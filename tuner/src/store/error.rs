@@ -2,14 +2,19 @@
 
 use std::path::PathBuf;
 
+use crate::{Error, ErrorKind};
+
 /// Error of opening, reading or writing a store. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The file is damaged, locked, of another program or version, or has a row that cannot be understood.
+    /// The file is damaged, of another program or version, or has a row that cannot be understood.
     #[error("{}: {what}", file.display())]
     Unusable { file: PathBuf, what: String },
+    /// Another process has locked the file for too long.
+    #[error("{}: locked by another process for more than {waited_ms} ms", file.display())]
+    Locked { file: PathBuf, waited_ms: u128 },
     /// The file cannot be opened or made.
     #[error("{}: {what}", file.display())]
     CannotOpen { file: PathBuf, what: String },
@@ -28,6 +33,24 @@ pub enum StoreError {
     /// Any other error of SQLite.
     #[error("{}: {source}", file.display())]
     Sqlite { file: PathBuf, source: rusqlite::Error },
+}
+
+impl StoreError {
+    /// Returns the kind.
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unusable { .. } => ErrorKind::Format,
+            Self::CannotOpen { .. } | Self::Sqlite { .. } => ErrorKind::File,
+            Self::Wrong(_) | Self::Missing { .. } => ErrorKind::Request,
+            Self::Locked { .. } | Self::RunTaken { .. } | Self::Measuring => ErrorKind::Busy,
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::new(error.kind(), error.to_string())
+    }
 }
 
 impl From<rusqlite::Error> for StoreError {

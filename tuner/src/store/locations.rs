@@ -20,6 +20,7 @@ fn named(program: &str, setting: &str) -> String {
 
 /// Match that a stored result must have with what was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Matching {
     /// Same device, platform and driver.
     #[default]

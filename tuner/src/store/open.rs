@@ -44,18 +44,18 @@ const SCHEMA: &str = "
 
 /// Turns an error of SQLite into a [`StoreError`].
 pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> StoreError {
-    let what = match error.sqlite_error_code() {
+    let to = file.to_owned();
+    match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            format!("locked by another process for more than {} ms", wait.as_millis())
+            StoreError::Locked { file: to, waited_ms: wait.as_millis() }
         }
-        Some(ErrorCode::DatabaseCorrupt) => return damaged(file, &error),
-        Some(ErrorCode::NotADatabase) => return foreign(file, "not an SQLite file"),
+        Some(ErrorCode::DatabaseCorrupt) => damaged(file, &error),
+        Some(ErrorCode::NotADatabase) => foreign(file, "not an SQLite file"),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            return StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() };
+            StoreError::CannotOpen { file: to, what: error.to_string() }
         }
-        _ => return StoreError::Sqlite { file: file.to_owned(), source: error },
-    };
-    StoreError::Unusable { file: file.to_owned(), what }
+        _ => StoreError::Sqlite { file: to, source: error },
+    }
 }
 
 fn foreign(file: &Path, what: &str) -> StoreError {

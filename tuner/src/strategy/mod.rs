@@ -13,9 +13,9 @@ mod shuffled;
 pub use bayesian::Bayesian;
 pub use shuffled::Shuffled;
 
-use super::Outcome;
 use super::objective::is_cost;
 use super::space::{ConfigIndex, Space};
+use super::{Error, Outcome};
 
 /// Chooses configurations.
 pub trait Strategy {
@@ -29,6 +29,7 @@ pub trait Strategy {
 /// Strategy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum StrategyKind {
     /// All configurations in a random order, for spaces that can be tried whole.
     Exhaustive,
@@ -73,11 +74,13 @@ impl std::fmt::Display for StrategyKind {
 }
 
 impl std::str::FromStr for StrategyKind {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, Error> {
         let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        known.ok_or_else(|| format!("{name:?} is not a strategy; there are exhaustive, random, bayesian"))
+        known.ok_or_else(|| {
+            Error::request(format!("{name:?} is not a strategy; there are exhaustive, random, bayesian"))
+        })
     }
 }
 

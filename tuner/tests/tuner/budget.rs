@@ -34,6 +34,6 @@ fn a_budget_reads_back_as_it_was_written_and_nonsense_is_named() {
         ("time=inf", "time"),
         ("patience=3", "patience"),
     ] {
-        assert!(text.parse::<Budget>().unwrap_err().contains(said));
+        assert!(text.parse::<Budget>().unwrap_err().to_string().contains(said));
     }
 }

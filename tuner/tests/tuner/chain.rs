@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tuner::chain::file::ChainFile;
 use tuner::chain::{Chain, Member};
-use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
+use tuner::{Config, Device, Error, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
 
 use crate::made;
 
@@ -30,7 +30,7 @@ pub fn kernel(name: &str, parameters: &[&str], most: i64) -> Member<'static> {
 }
 
 /// Makes the chain of a file.
-pub fn chain<'d>(members: Vec<Member<'d>>, file: &str) -> Result<Chain<'d>, String> {
+pub fn chain<'d>(members: Vec<Member<'d>>, file: &str) -> Result<Chain<'d>, Error> {
     let values = BTreeMap::from([("strips".to_owned(), Value::Int(3))]);
     Chain::new(members, &ChainFile::parse(file)?, &values)
 }
@@ -110,7 +110,7 @@ fn a_group_of_more_configurations_than_can_be_listed_is_refused() {
         let made = chain(kernels, "[[group]]\nname = \"g\"\ntogether = [\"a\", \"b\"]").unwrap();
         made.space_of(&made.groups()[0]).map(|space| space.len())
     };
-    assert!(two(512).unwrap_err().contains("group g has more than 200000"));
+    assert!(two(512).unwrap_err().to_string().contains("group g has more than 200000"));
     assert_eq!(two(20), Ok(400));
     // Shared, there are only 512.
     let kernels = ["a", "b"].map(|name| kernel(name, &["width"], 512)).into();
@@ -158,13 +158,13 @@ fn what_contradicts_itself_is_named() {
             "at once with others already",
         ),
     ] {
-        let refused = chain(two(), file).err().unwrap_or_default();
+        let refused = chain(two(), file).err().unwrap().to_string();
         assert!(refused.contains(part), "{file}: {refused}");
     }
     let mut differ: Vec<Member<'_>> = two();
     differ[1].default = Some(ints(&[2]));
     let file = "[[shared]]\nname = \"width\"\nparameters = [\"a.width\", \"b.width\"]";
-    let refused = chain(differ, file).err().unwrap();
+    let refused = chain(differ, file).err().unwrap().to_string();
     assert!(refused.contains("1 for a and 2 for b") && refused.contains("[default]"), "{refused}");
     // The file's default decides, for both.
     let mut differ: Vec<Member<'_>> = two();

@@ -2,7 +2,7 @@
 
 use tuner::store::RECORDED;
 use tuner::{Config, FailureKind, Outcome, Value};
-use tuner_score::interchange::{import, read_recording, t4};
+use tuner_score::interchange::{import, read_recording};
 use tuner_score::replay::Recording;
 
 use crate::store::Folder;
@@ -35,7 +35,7 @@ fn parsed(text: &str) -> Result<Recording, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recording.json");
     std::fs::write(&path, text).unwrap();
-    read_recording(&path)
+    read_recording(&path).map_err(|error| error.to_string())
 }
 
 fn at<'a>(recording: &'a Recording, b: i64, mode: &str) -> &'a Outcome {
@@ -71,7 +71,7 @@ fn results(unit: &str, all: &[(&str, &str)]) -> Vec<Outcome> {
     let entry = |(a, rest): &(&str, &str)| format!(r#"{{"configuration": {{"a": {a}}}, "correctness": 1, {rest}}}"#);
     let all: Vec<String> = all.iter().map(entry).collect();
     let text = format!(r#"{{"metadata": {{"timeunit": "{unit}"}}, "results": [{}]}}"#, all.join(","));
-    t4::parse(&text).unwrap().outcomes
+    parsed(&text).unwrap().outcomes
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_gzipped_file_that_unpacks_without_bound_is_refused() {
     let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&file).unwrap(), flate2::Compression::best());
     std::io::Write::write_all(&mut gzip, &vec![b' '; 64 << 20]).unwrap();
     gzip.finish().unwrap();
-    let error = read_recording(&file).unwrap_err();
+    let error = read_recording(&file).unwrap_err().to_string();
     assert!(error.contains("bomb.json.gz") && error.contains("unpacks to more than"), "{error}");
     // A file that unpacks to sixty times its size is nothing unusual.
     let text = CACHE.to_owned() + &" \n".repeat(20_000);

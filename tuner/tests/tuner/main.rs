@@ -6,6 +6,7 @@ mod cpu;
 mod decide;
 mod drift;
 mod ending;
+mod errors;
 mod interchange;
 mod objective;
 mod online;

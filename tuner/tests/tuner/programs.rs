@@ -184,18 +184,18 @@ fn a_configuration_does_not_hang_because_the_one_it_is_compared_with_does() {
 #[test]
 fn a_place_that_nothing_fits_is_known_before_anything_runs() {
     let program = ProgramDevice::new(&space(), "./mm {tile} {threads}");
-    assert!(program.validate().unwrap_err().contains("there is no {threads}"));
+    assert!(program.validate().unwrap_err().to_string().contains("there is no {threads}"));
     assert!(ProgramDevice::new(&space(), "{build}/mm").validate().is_err(), "there is no build");
     assert!(ProgramDevice::new(&space(), "./mm {tile} $TUNE_mode").validate().is_ok());
     let mut program = ProgramDevice::new(&space(), "./mm {tile} $TUNE_mode2");
-    assert!(program.validate().unwrap_err().contains("no command names the parameter mode"));
+    assert!(program.validate().unwrap_err().to_string().contains("no command names the parameter mode"));
     program.reads = vec!["mode".to_owned()];
     assert!(program.validate().is_ok());
     let named = parse_toml("[[parameter]]\nname = \"build\"\nvalues = [1, 2]\n").unwrap().build().unwrap();
     let mut program = ProgramDevice::new(&named, "./mm {build}");
     assert!(program.validate().is_ok());
     program.build = Some(Template::new("make {build}"));
-    assert!(program.validate().unwrap_err().contains("another one"));
+    assert!(program.validate().unwrap_err().to_string().contains("another one"));
 }
 
 /// Tunes the example in C as docs/tuning-programs.md does, with a budget of launches.

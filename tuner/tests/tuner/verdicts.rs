@@ -133,7 +133,7 @@ fn contest(candidates: &[&str], time: Time) -> Decision {
 fn judgement(candidate: &Candidate) -> &Judgement {
     match &candidate.fate {
         Fate::Judged(judgement) => judgement,
-        Fate::Failed(failure) => panic!("{failure:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

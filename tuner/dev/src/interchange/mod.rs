@@ -1,11 +1,10 @@
 //! Files of recorded spaces.
 //!
-//! [`read_recording`] tells the forms apart by their content: compact CSV, Kernel Tuner cache ([`kernel_tuner`]), T4
-//! file ([`t4`]). All may be gzipped. [`import()`] keeps a recording in a store.
+//! [`read_recording`] tells the forms apart by their content: compact CSV, Kernel Tuner cache, T4 file. All may be gzipped. [`import()`] keeps a recording in a store.
 
 mod import;
-pub mod kernel_tuner;
-pub mod t4;
+mod kernel_tuner;
+mod t4;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +15,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 pub use import::{fingerprint, import, workload_of};
 
-use tuner::{Failure, FailureKind, Outcome, Value};
+use tuner::{Error, ErrorKind, Failure, FailureKind, Outcome, Value};
 
 use crate::replay::Recording;
 use crate::replay_csv::parse_csv;
@@ -31,8 +30,10 @@ const MOST_PACKED: u64 = 200;
 ///
 /// # Errors
 /// If the file cannot be read, or a line, entry or field not be understood.
-pub fn read_recording(file: &Path) -> Result<Recording, String> {
-    read_text(file).and_then(|text| recording_of(&text)).map_err(|what| format!("{}: {what}", file.display()))
+pub fn read_recording(file: &Path) -> Result<Recording, Error> {
+    let wrong = |what: String| Error::new(ErrorKind::Format, what);
+    let read = read_text(file).and_then(|text| recording_of(&text).map_err(wrong));
+    read.map_err(|error| error.of(file.display()))
 }
 
 fn recording_of(text: &str) -> Result<Recording, String> {
@@ -52,8 +53,9 @@ fn recording_of(text: &str) -> Result<Recording, String> {
 }
 
 /// Reads a whole file as text, unpacked if it is gzipped.
-fn read_text(path: &Path) -> Result<String, String> {
-    let io = |error: std::io::Error| error.to_string();
+fn read_text(path: &Path) -> Result<String, Error> {
+    let io = |error: std::io::Error| Error::new(ErrorKind::File, error.to_string());
+    let wrong = |what: &str| Error::new(ErrorKind::Format, what);
     let mut bytes = Vec::new();
     std::fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(io)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -61,14 +63,14 @@ fn read_text(path: &Path) -> Result<String, String> {
         let mut plain = Vec::new();
         flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut plain).map_err(io)?;
         if plain.len() as u64 > most {
-            return Err("it unpacks to more than 200 times its size, or 256 MiB".to_owned());
+            return Err(wrong("it unpacks to more than 200 times its size, or 256 MiB"));
         }
         bytes = plain;
     }
     if bytes.len() as u64 > LARGEST {
-        return Err("larger than 256 MiB".to_owned());
+        return Err(wrong("larger than 256 MiB"));
     }
-    String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| wrong("not UTF-8"))
 }
 
 /// Members of a JSON object in the file's order, which is the order of the parameters.

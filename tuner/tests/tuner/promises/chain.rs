@@ -7,7 +7,7 @@ use tuner::compare::Plan;
 use tuner::store::{DeviceIdentity, Locations, Store, Task, TunableIdentity, Workload};
 use tuner::verdict::{Method, Rules, Side, Verdict};
 use tuner::watch::{NoWatch, Watch};
-use tuner::{Config, Failure, FailureKind, Outcome, SpaceBuilder, Value};
+use tuner::{Config, Error, Failure, FailureKind, Outcome, SpaceBuilder, Value};
 
 use crate::chain::{chain, ints, kernel};
 use crate::made;
@@ -61,7 +61,7 @@ impl Bench {
         }
     }
 
-    fn tune(&mut self, members: Vec<Member<'static>>, file: &str) -> Result<ChainTuning, String> {
+    fn tune(&mut self, members: Vec<Member<'static>>, file: &str) -> Result<ChainTuning, Error> {
         let mut subject = Self::subject(members, file, "");
         tune_chain(&mut subject, &mut self.store, &settings(None), &mut |_, _, _| true)
     }
@@ -190,7 +190,7 @@ fn l6_only_the_whole_chain_with_the_best_sets_put_in_decides() {
     assert_eq!((fails.failure.unwrap().message.as_str(), &fails.chosen), ("b: too wide", &fails.default));
     // A chain that fails with its defaults is an error.
     let fails = Bench::new().tune(vec![timed("a", &["width"], |_| f64::NAN)], "");
-    assert!(fails.unwrap_err().contains("too wide"));
+    assert!(fails.unwrap_err().to_string().contains("too wide"));
 }
 
 // "Parameters shared by kernels or programs of a chain, and constraints across them."
