@@ -13,6 +13,17 @@ use ut_data::job::{CHUNK_MEMORY, LARGE_BATCH_SIZE};
 use ut_data::{memory, named};
 
 /// Implementation of the decoding.
+///
+/// ```
+/// use ut_data::{BankVersion, DecodeOptions, DetectorTables, Grouping};
+/// use ut_decoders::{Backend, Decoder};
+///
+/// let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
+/// let backend: Backend = "cpu".parse()?;
+/// let decoder = backend.decoder(&tables, DecodeOptions::default())?;
+/// assert_eq!(decoder.name(), "cpu");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -22,7 +33,7 @@ pub enum Backend {
     /// The fast one for CPUs: the one to use.
     #[default]
     Cpu,
-    /// Kernels of the GPU, run on the CPU by an executor that checks every access: slow.
+    /// Kernels of the GPU, run on the CPU by an executor that checks every access; slow.
     Emulated,
     /// An NVIDIA GPU.
     Cuda,

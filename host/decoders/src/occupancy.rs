@@ -19,15 +19,24 @@ const SHARED_UNIT: u32 = 128;
 const SHARED_RESERVED: u32 = 1024;
 
 /// Resources of one multiprocessor of an architecture.
+///
+/// ```
+/// use ut_decoders::occupancy::Architecture;
+///
+/// let ampere = Architecture::named("sm_86").expect("it is in the list");
+/// assert_eq!((ampere.warps, ampere.shared), (48, 100 << 10));
+/// // Compute capability 8.7 is not in the list, and runs code for 8.6.
+/// assert_eq!(Architecture::newest_up_to(87), Some(ampere));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Architecture {
     /// Name as `ptxas -arch` takes it.
     pub name: &'static str,
-    /// Warps at once.
+    /// Maximum number of resident warps.
     pub warps: u32,
-    /// Blocks at once.
+    /// Maximum number of resident blocks.
     pub blocks: u32,
-    /// Bytes of shared memory.
+    /// Size of shared memory in bytes.
     pub shared: u32,
 }
 

@@ -220,7 +220,20 @@ pub enum CarveOut {
     Percent(u8),
 }
 
-/// A value for every parameter; a backend looks at its own.
+/// Values of all parameters. A backend reads only the parameters that it has.
+///
+/// ```
+/// use ut_decoders::cpu::Simd;
+/// use ut_decoders::{Backend, Parameters};
+///
+/// let parameters = Parameters::default().with(Backend::Cpu, "batch=512,cpu.simd=scalar")?;
+/// assert_eq!((parameters.batch(), parameters.simd()), (512, Simd::Scalar));
+/// assert_eq!(parameters.text(["batch", "cpu.simd"]), "batch=512,cpu.simd=scalar");
+///
+/// let error = parameters.with(Backend::Cpu, "batch=0").unwrap_err();
+/// assert!(error.to_string().contains("from 1 to"), "{error}");
+/// # Ok::<(), ut_decoders::ParameterError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
     values: [u32; ALL.len()],

@@ -1,4 +1,5 @@
-//! Banks of one event, found in a batch of either layout; each place is checked against the bytes that are there.
+//! Banks of one event, found in a batch of either layout. Each place is checked against the bytes
+//! that the batch has.
 
 use ut_data::input::{BatchView, Layout};
 
@@ -24,7 +25,7 @@ pub struct EventBanks<'a> {
 }
 
 impl<'a> EventBanks<'a> {
-    /// Finds the table of an event's banks; `None` if it is not there.
+    /// Finds the table of an event's banks; `None` if the batch ends before it.
     pub fn new(batch: BatchView<'a>, event: usize) -> Option<Self> {
         match batch.layout {
             Layout::Allen => {

@@ -192,8 +192,8 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         // - `size` is as the method wants it, by this function's third precondition;
         // - the pair of hit `first` is in the payload, and READ_AHEAD bytes more can be read, as in `start`;
         // - the direction of a source is 0 or `REVERSE`;
-        // - `start` has given the lane `n` words, by this function's second precondition; `size` of them begin at
-        //   `first`, or from the other end, at `n - first - size`.
+        // - `start` has given the lane `n` words, by this function's second precondition; the
+        //   block's `size` words begin at `first`, or from the other end, at `n - first - size`.
         unsafe {
             let (from, to) = (from.add(STRIDE / 2 * first), self.stream.add(start + place));
             self.s.copy_block::<STRIDE>(from, size, source.direction, self.mask, source.xor, to);

@@ -38,8 +38,8 @@ impl Fallback {
         }
     }
 
-    /// First step: fills in the event's report and the ends of its groups, counted from the event's first hit, and
-    /// returns the number of hits.
+    /// Does the first step: writes the event's report and the ends of its groups, counted from the
+    /// event's first hit, and returns the number of hits.
     ///
     /// # Errors
     /// The number of hits, if `u32` does not hold it.
@@ -73,7 +73,8 @@ impl Fallback {
         Ok(n_hits as usize)
     }
 
-    /// Second step: writes the hits of the event that was counted, whose groups end at `ends`.
+    /// Does the second step: writes the hits of the event that was counted, whose groups end at
+    /// `ends`.
     pub fn write(&mut self, batch: BatchView<'_>, event: usize, ends: &[u32], hits: &mut EventHits<'_>) {
         let mut next = std::mem::take(&mut self.next);
         next.clear();

@@ -106,8 +106,9 @@ impl Fast {
         self.setup.lanes.version
     }
 
-    /// Front half: finds an event's clusters in its raw banks. Returns the number of hits, and sets their ends by group,
-    /// counted from the event's first. The events up to `end` will be next.
+    /// Does the front half: finds an event's clusters in its raw banks. Returns the number of hits,
+    /// and sets their ends by group, counted from the event's first hit. The events up to `end`
+    /// will be next.
     pub fn front(
         &self,
         scratch: &mut Scratch,
@@ -135,7 +136,8 @@ impl Fast {
         Ok(ends.last().map_or(0, |&end| end as usize))
     }
 
-    /// Back half: makes the hits of the event, whose groups end at `ends`, of its clusters.
+    /// Does the back half: makes the hits of the event, whose groups end at `ends`, from its
+    /// clusters.
     ///
     /// # Errors
     /// As [`make_hits`](super::make_hits::make_hits); some of the hits are written then.

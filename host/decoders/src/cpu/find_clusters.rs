@@ -218,7 +218,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
             } else {
                 s.add(s.mul_small(adc, place), s.shl::<WEIGHT_SHIFT>(adc))
             };
-            // (The next vector waits for one addition, not for these sums.)
+            // The next vector waits for one addition only, not for these sums.
             let sums = s.prefix_sum(packed);
             let packed = s.add(sums, sum);
             sum = s.add(sum, s.spread_last(sums));
@@ -342,7 +342,7 @@ fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
     s.eq(s.shr::<31>(least_step), s.splat(0)) == 0
 }
 
-/// Counts the lanes whose strips do not ascend.
+/// Returns the number of lanes whose strips do not ascend.
 #[inline(always)]
 fn unsorted_lanes<S: Simd>(s: S, scratch: &Scratch, n_strips: usize) -> u32 {
     let stream = &scratch.stream;

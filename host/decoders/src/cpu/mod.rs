@@ -1,4 +1,5 @@
-//! The decoder for CPUs: a vectorised path for nearly all events, `fast`, which says how it works, and the `fallback`.
+//! The decoder for CPUs: `fast`, a vectorised path for nearly all events, which explains how it
+//! works, and `fallback` for the rest.
 #![allow(clippy::inline_always, reason = "what is not inlined has not the instructions of its level: see `simd`")]
 #![allow(clippy::needless_bitwise_bool, reason = "checks are collected without branches, and decided once")]
 
@@ -37,18 +38,35 @@ use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::hits::BatchCheck;
 use ut_data::input::BatchView;
 
-/// Estimates the bytes that this many threads, each with a [`CpuDecoder`], take at most, stacks included.
+/// Estimates the largest number of bytes that this many threads take, each with a [`CpuDecoder`]
+/// and a stack.
 pub const fn memory_of_threads(threads: usize) -> u64 {
     (threads as u64).saturating_mul(12 << 20)
 }
 
-/// Decodes on the CPU, in the calling thread: a program with several threads makes one decoder per thread.
+/// Decoder for CPUs. It works in the calling thread: a program with several threads makes one
+/// decoder per thread.
 ///
-/// Memory: at most 4 MB, whatever the batches hold, plus one bit per event when events are selected. Nothing is
-/// allocated after the largest batch and one with trouble.
+/// It takes at most 4 MB of memory, whatever the batches hold, plus one bit per event if events are
+/// selected. Once it has seen the largest batch and a batch with trouble, it allocates nothing
+/// more.
 ///
-/// A framework that owns its memory calls [`decode_into`](Self::decode_into). To allocate exactly as much as
-/// the hits need, it calls [`count`](Self::count) first.
+/// A framework that owns its memory calls [`decode_into`](Self::decode_into). To allocate exactly
+/// as much as the hits need, it calls [`count`](Self::count) first.
+///
+/// ```
+/// use ut_data::{BankVersion, BatchView, DecodeOptions, DetectorTables, Grouping};
+/// use ut_decoders::cpu::CpuDecoder;
+/// use ut_decoders::{BatchReport, Decoder, UtHits};
+///
+/// let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
+/// let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
+/// let (mut hits, mut report) = (UtHits::with_capacity(256, 72, 100_000), BatchReport::new());
+/// // `BatchView` describes the batch that a framework holds; this one has no events.
+/// decoder.decode(BatchView::default(), &mut hits, &mut report)?;
+/// assert!(hits.is_empty());
+/// # Ok::<(), ut_decoders::DecodeError>(())
+/// ```
 #[derive(Debug)]
 pub struct CpuDecoder {
     fast: Fast,
@@ -92,13 +110,27 @@ impl CpuDecoder {
         self.fast.version()
     }
 
-    /// Counts the hits of a batch, and fills in everything that [`decode_into`](Self::decode_into) does except
-    /// the hits. It takes about two thirds of the time of decoding, and comes first in programs that allocate
-    /// exactly as much memory as the hits need.
+    /// Counts the hits of a batch, and writes everything that [`decode_into`](Self::decode_into)
+    /// writes except the hits. It takes about two thirds of the time of decoding, and lets a
+    /// program allocate exactly as much memory as the hits need.
+    ///
+    /// ```
+    /// use ut_data::{BankVersion, BatchView, DecodeOptions, DetectorTables, EventReport, Grouping};
+    /// use ut_decoders::cpu::CpuDecoder;
+    ///
+    /// let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
+    /// let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
+    /// let batch = BatchView::default();
+    /// let mut offsets = vec![0; batch.n_events * tables.n_groups() + 1];
+    /// let mut reports = vec![EventReport::default(); batch.n_events];
+    /// assert_eq!(decoder.count(batch, &mut offsets, &mut reports)?, 0);
+    /// # Ok::<(), ut_decoders::DecodeError>(())
+    /// ```
     ///
     /// # Errors
-    /// If `offsets` or `reports` is too short, a selected event is not in the batch, all banks have another version than
-    /// the tables, there are bytes and no bank, or the batch has more hits than 32 bits can number.
+    /// If `offsets` or `reports` is too short, a selected event is not in the batch, all banks have
+    /// another version than the tables, there are bytes and no bank, or the batch has more hits
+    /// than 32 bits can number.
     pub fn count(
         &mut self,
         batch: BatchView<'_>,
@@ -108,15 +140,17 @@ impl CpuDecoder {
         self.run(batch, Output { hits: None, offsets, reports })
     }
 
-    /// Decodes every event of `batch`, or those selected, into the caller's memory, and returns the number of hits `n`.
-    /// Arrays may have any length: the first `n` places are written, as are `n_events * n_groups + 1` of `hits.offsets`
-    /// and `n_events` of `reports`; the rest stays as it was. So does `hits.clusters` for v4 banks, which do not tell
-    /// them.
+    /// Decodes all or the selected events of `batch` into the caller's memory, and returns the
+    /// number of hits, `n`.
+    ///
+    /// The arrays may have any length. The first `n` elements are written, and `n_events * n_groups
+    /// + 1` elements of `hits.offsets` and `n_events` of `reports`; the rest is unchanged, as is
+    /// `hits.clusters` for v4 banks, which have no clusters.
     ///
     /// # Errors
-    /// If the batch has more events or hits than there are places, or a selected event is not in it; if all of its banks
-    /// have another version than the tables, or it has bytes and no bank. The contents of the arrays are unspecified
-    /// then.
+    /// If the batch has more events or hits than the arrays have elements, a selected event is not
+    /// in the batch, all banks have another version than the tables, or there are bytes and no
+    /// bank. The contents of the arrays are then unspecified.
     pub fn decode_into(
         &mut self,
         batch: BatchView<'_>,
@@ -151,7 +185,7 @@ impl Decoder for CpuDecoder {
     }
 }
 
-/// Cuts offsets and reports to the batch's events.
+/// Cuts offsets and reports to the events of the batch.
 fn cut_to<'a>(batch: &BatchView<'_>, n_groups: usize, out: Output<'a>) -> Result<Output<'a>, DecodeError> {
     let Output { hits, offsets, reports } = out;
     let capacity = (offsets.len().saturating_sub(1) / n_groups).min(reports.len());

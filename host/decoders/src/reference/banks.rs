@@ -29,7 +29,8 @@ pub fn banks_of_event<'a>(batch: &BatchView<'a>, event: usize) -> (Vec<Bank<'a>>
     (banks, false)
 }
 
-/// Number of banks that the event claims; `None` if the table of banks is not there.
+/// Returns the number of banks that the event claims to have; `None` if the batch ends before the
+/// table of banks.
 fn n_banks(batch: &BatchView<'_>, event: usize) -> Option<u64> {
     match batch.layout {
         Layout::Allen => {

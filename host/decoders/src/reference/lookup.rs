@@ -35,7 +35,8 @@ impl Lookup {
         self.n_groups
     }
 
-    /// `docs/format.md`, "From sourceID to board"; `None` for boards that do not exist or are not in use.
+    /// Maps a sourceID to a board, as in `docs/format.md`, "From sourceID to board"; `None` for
+    /// boards that do not exist or are not in use.
     pub fn board(&self, source_id: u32) -> Option<usize> {
         let board = if source_id >> 11 != 0 {
             let tell40 = source_id & 0xFF;
@@ -56,7 +57,7 @@ impl Lookup {
         self.boards.strips_per_hybrid[board]
     }
 
-    /// `ChannelID` of the slot's first strip; 0 if the slot is not connected.
+    /// Returns the `ChannelID` of the slot's first strip; 0 if the slot is not connected.
     pub fn chan_id(&self, slot: usize) -> u32 {
         self.boards.lanes[slot].chan_id
     }
@@ -79,7 +80,8 @@ impl Lookup {
     }
 }
 
-/// `docs/format.md`, "Sector ids". Signed, as the terms of the formula may go below 0 before they are added up.
+/// Computes the sector id, as in `docs/format.md`, "Sector ids". The formula is computed with
+/// signed numbers, because its terms may be negative before they are added up.
 fn sector_id(lane: &Lane) -> usize {
     let [sector, module, face, stave, layer, side] =
         [lane.sector, lane.module, lane.face, lane.stave, lane.layer, lane.side].map(i64::from);

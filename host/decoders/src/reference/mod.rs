@@ -1,8 +1,9 @@
 //! The oracle: plain, slow decoding, written from `docs/format.md` and `docs/policy.md`.
 //!
-//! Every other backend is tested against this one, bit for bit. So it shares nothing with them but the types at both
-//! ends: its own walk over the batch (`banks`), sourceID map and lookup of sectors straight from the contents of the
-//! boards and geometry files (`lookup`), clustering (`clustering`) and one plain sort with the whole key. Nothing here
+//! Every other backend is tested against this one, bit for bit, so it shares only the types of
+//! input and output with them. It has its own walk over the batch (`banks`), its own map of
+//! sourceIDs and lookup of sectors, straight from the contents of the boards and geometry files
+//! (`lookup`), its own clustering (`clustering`), and one plain sort by the whole key. Nothing here
 //! is clever; each step names the section of the page that it follows.
 
 mod banks;
@@ -25,6 +26,19 @@ const UT: u8 = 66;
 const UT_ERROR: u8 = 68;
 
 /// The plain decoder.
+///
+/// ```
+/// use ut_data::{BankVersion, BatchView, DecodeOptions, DetectorTables, Grouping};
+/// use ut_decoders::reference::ReferenceDecoder;
+/// use ut_decoders::{BatchReport, Decoder, UtHits};
+///
+/// let tables = DetectorTables::synthetic(BankVersion::V4, Grouping::UniqueX);
+/// let mut decoder = ReferenceDecoder::new(&tables, DecodeOptions::default());
+/// let mut hits = UtHits::with_capacity(256, tables.n_groups(), 100_000);
+/// decoder.decode(BatchView::default(), &mut hits, &mut BatchReport::new())?;
+/// assert!(hits.is_empty());
+/// # Ok::<(), ut_decoders::DecodeError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReferenceDecoder {
     lookup: Lookup,
@@ -101,7 +115,7 @@ impl ReferenceDecoder {
         (hits, report)
     }
 
-    /// `docs/format.md`, "v4 banks", and the v4 rows of `docs/policy.md`.
+    /// Decodes a v4 bank, as in `docs/format.md`, "v4 banks", and the v4 rows of `docs/policy.md`.
     fn v4_bank(&self, board: usize, bank: &Bank<'_>, hits: &mut Vec<Hit>, report: &mut EventReport) {
         let payload = bank.payload;
         if payload.len() < 4 {
@@ -134,7 +148,7 @@ impl ReferenceDecoder {
         }
     }
 
-    /// `docs/format.md`, "v5 banks", and the v5 rows of `docs/policy.md`.
+    /// Decodes a v5 bank, as in `docs/format.md`, "v5 banks", and the v5 rows of `docs/policy.md`.
     fn v5_bank(&self, board: usize, bank: &Bank<'_>, hits: &mut Vec<Hit>, report: &mut EventReport) {
         const COUNT_BYTES: [usize; 6] = [4, 5, 6, 7, 0, 1];
         let payload = bank.payload;
@@ -177,7 +191,7 @@ impl ReferenceDecoder {
         }
     }
 
-    /// `docs/format.md`, "Clustering": emitting a cluster.
+    /// Emits a cluster, as in `docs/format.md`, "Clustering".
     #[expect(clippy::manual_midpoint, reason = "as docs/format.md writes it")]
     fn v5_hit(&self, slot: usize, cluster: clustering::Cluster) -> Hit {
         let clustering::Cluster { sum_position, weight, sum_adc, n: n_strips, first } = cluster;
@@ -188,7 +202,8 @@ impl ReferenceDecoder {
         self.hit(slot, n, id, Cluster::new(sum_adc, n_strips, first))
     }
 
-    /// `docs/format.md`, "From a cluster to a hit", in its order of operations.
+    /// Computes a hit, as in `docs/format.md`, "From a cluster to a hit", in the same order of
+    /// operations.
     fn hit(&self, slot: usize, n: f32, id: u32, cluster: Cluster) -> Hit {
         let sector = self.lookup.sector(slot);
         let y_begin = sector.p0_y + n * sector.dp0di_y;
@@ -208,7 +223,7 @@ impl ReferenceDecoder {
     }
 }
 
-/// `docs/format.md`, "The order of hits": the bits of a float as an integer that is ordered as the float is.
+/// Returns an integer that is ordered as the float is, as in `docs/format.md`, "The order of hits".
 fn order(value: f32) -> u32 {
     let bits = value.to_bits();
     if bits & 0x8000_0000 != 0 { !bits } else { bits | 0x8000_0000 }

@@ -38,7 +38,7 @@ static COMPRESS: [[u8; 8]; 256] = {
 #[expect(clippy::inline_always, reason = "see the trait")]
 // SAFETY of every block below:
 // - the CPU has the instructions: there is an `Avx2` only where `new`'s precondition says so;
-// - what is read and written through a pointer that a method is given, its precondition in the trait allows;
+// - a method's precondition in the trait allows its reads and writes through a pointer;
 // - other loads are from a `counts` of 64 bytes and from `COMPRESS`, which has an entry for each 8 bits.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Avx2 {

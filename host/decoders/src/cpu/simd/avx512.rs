@@ -20,7 +20,7 @@ impl Avx512 {
 #[expect(clippy::inline_always, reason = "see the trait")]
 // SAFETY of every block below:
 // - the CPU has the instructions: there is an `Avx512` only where `new`'s precondition says so;
-// - what is read and written through a pointer that a method is given, its precondition in the trait allows;
+// - a method's precondition in the trait allows its reads and writes through a pointer;
 // - the one other load is from a `counts` of 64 bytes, as long as a vector.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Avx512 {

@@ -71,7 +71,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     fn le(self, a: Self::U, b: Self::U) -> u32;
     /// Returns the bits of the elements with not `a < b`: also of those that are no numbers.
     fn not_less(self, a: Self::F, b: Self::F) -> u32;
-    /// Returns the bits of those of 64 counts that are not 0, and of those above `few`.
+    /// Returns one bit per count: set in the first word if the count is not 0, and in the second if
+    /// it is above `few`.
     fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64);
 
     // Elements that depend on others of the vector.
@@ -188,9 +189,9 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         }
     }
 
-    /// Counts the lanes that `n <= 254` v4 words name: byte i, up to 5, is the number that name one of the lanes 0 to
-    /// i; the others are anything. Also returns true if the words are in the order of the lanes; if not, all bytes are
-    /// anything.
+    /// Counts the lanes that `n <= 254` v4 words name. Byte i of the result, up to 5, is the number
+    /// of words that name one of the lanes 0 to i; the other bytes have any value. Also returns
+    /// true if the words are in the order of the lanes; if not, all bytes have any value.
     ///
     /// # Safety
     /// The words can be read, and 66 bytes more.
@@ -210,7 +211,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         (counts.wrapping_mul(EACH_BYTE), sorted)
     }
 
-    /// Most hits that [`copy_start`](Self::copy_start) copies of pairs `STRIDE` bytes apart: 4 or 8.
+    /// Returns the number of hits that [`copy_start`](Self::copy_start) copies of pairs `STRIDE`
+    /// bytes apart: 4 or 8.
     #[inline(always)]
     fn start<const STRIDE: usize>() -> u8 {
         4

@@ -102,7 +102,7 @@ fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
     }
 }
 
-/// Words whose lanes fall once, at any place in a vector or between two.
+/// Tests words whose lanes fall once, at any place in a vector or between two vectors.
 fn lanes_with_one_fall<S: Simd>(s: S) {
     for fall in 1..=64 {
         let words: [u16; 80 + 33] = std::array::from_fn(|i| if i < fall { 3 << 11 } else { 1 << 11 });
@@ -115,7 +115,7 @@ fn lanes_with_one_fall<S: Simd>(s: S) {
     }
 }
 
-/// A lane's hits in pairs of 16 bits, `STRIDE` bytes apart, copied in both directions.
+/// Copies the hits of a lane, in pairs of 16 bits `STRIDE` bytes apart, in both directions.
 fn lanes_of_hits<S: Simd, const STRIDE: usize>(s: S, random: &mut ChaCha8Rng) {
     let bytes: [u8; 2048] = std::array::from_fn(|_| random.random());
     let (mask, xor) = (random.next_u32(), random.next_u32());
