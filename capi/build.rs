@@ -1,4 +1,5 @@
-//! The name under which programs look for the shared library: it has the version of the interface. And the commit.
+//! Sets the name under which programs look for the shared library, which has the version of the
+//! interface, and passes on the commit.
 
 #[path = "../host/bench/commit.rs"]
 mod commit;

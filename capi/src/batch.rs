@@ -5,7 +5,7 @@ use ut_decoding::{BankVersion, BatchView, DecodeError, Layout};
 use crate::memory::{Array, Place, SizedStruct, flag, read_struct};
 use crate::status::Failure;
 
-/// Event by event: the block of event `e` is at `raw + offsets[e]`.
+/// Event by event: the block of event `e` begins at `raw + offsets[e]`.
 pub const UT_LAYOUT_ALLEN: u32 = 0;
 /// Bank by bank, as the event builder delivers: the payload of bank `b` of event `e` is at
 /// `raw + offsets[2 + n_banks * (1 + e) + b]`.
@@ -18,13 +18,14 @@ pub const UT_VERSION_V5: u32 = 4;
 
 const _: () = assert!(UT_VERSION_V4 == BankVersion::V4.byte() as u32 && UT_VERSION_V5 == BankVersion::V5.byte() as u32);
 
-/// Raw banks where they lie, not trusted: each number is checked against the lengths given here before it is followed;
-/// a contradiction costs only its bank or event, and is counted. Set everything to 0, then `size`.
+/// Raw banks in memory of the caller. The contents are not trusted: each number is checked against
+/// the lengths given here before it is used; a contradiction costs only its bank or event, and is
+/// counted. Set everything to 0, then `size`.
 ///
-/// All numbers are little endian. Allen layout: at `raw + offsets[e]` begin `u32 n_banks; u32 rel[n_banks + 1];` and
-/// behind them the banks, each at its `rel`, counted from there: a `u32` sourceID, then the payload, padded to 4 bytes.
-/// MEP layout: `offsets` are n_banks, 0, n_banks sourceIDs, then n_banks offsets of payloads in `raw` an event.
-/// docs/format.md has the rest.
+/// All numbers are little endian. Allen layout: at `raw + offsets[e]` begin `u32 n_banks; u32
+/// rel[n_banks + 1];`, and after them the banks, each at its `rel`, counted from there: a `u32`
+/// sourceID, then the payload, padded to 4 bytes. MEP layout: `offsets` are n_banks, 0, n_banks
+/// sourceIDs, then per event n_banks offsets of payloads in `raw`. docs/format.md has the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtBatch {
@@ -34,39 +35,45 @@ pub struct UtBatch {
     pub layout: u32,
     /// Number of events from `first_event` on, selected or not. Results have a place for each.
     pub n_events: u32,
-    /// First event to decode, as the arrays count events: not 0 for an interval of them.
+    /// Index of the first event to decode. Other than 0 to decode an interval of the events in the
+    /// arrays.
     pub first_event: u32,
-    /// 1: decodes only the events in `selected`; the others have no hits and no counts. 0: decodes all.
+    /// 1: decodes only the events in `selected`; the others have no hits and no counts. 0: decodes
+    /// all.
     pub only_selected: u32,
-    /// Events to decode, counted from `first_event`, each below `n_events`, in any order; repetitions do no harm.
+    /// Events to decode, counted from `first_event`, each below `n_events`, in any order;
+    /// repetitions do no harm.
     pub selected: *const u32,
-    /// Words of `selected`; may be 0.
+    /// Number of words of `selected`; may be 0.
     pub n_selected: usize,
     /// Bytes that `offsets` point into, at any address.
     pub raw: *const u8,
-    /// Bytes of `raw`; on a GPU less than 4 GiB.
+    /// Number of bytes of `raw`; on a GPU less than 4 GiB.
     pub raw_bytes: usize,
     /// Positions of events or payloads, as above.
     pub offsets: *const u32,
-    /// Words of `offsets`, at least one for each event up to the last (Allen), or
+    /// Number of words of `offsets`, at least one for each event up to the last (Allen), or
     /// 2 + n_banks * (1 + first_event + n_events) (MEP).
     pub n_offsets: usize,
-    /// Sizes of payloads in bytes, without sourceID word and padding, as u16. First comes a word for each event (Allen)
-    /// or bank (MEP): the place of its sizes, counted in u16 from the start of this array. Then come the sizes.
+    /// Sizes of payloads in bytes, without sourceID word and padding, as u16. First comes a word
+    /// for each event (Allen) or bank (MEP): the place of its sizes, counted in u16 from the start
+    /// of this array. Then come the sizes.
     pub sizes: *const u32,
-    /// Words of `sizes`.
+    /// Number of words of `sizes`.
     pub n_sizes: usize,
-    /// Bank types, u8, behind such words, which count bytes. Types 66 and 68 have hits.
+    /// Bank types as u8, after words as in `sizes`, which count bytes here. Banks of types 66 and
+    /// 68 have hits.
     pub types: *const u32,
-    /// Words of `types`.
+    /// Number of words of `types`.
     pub n_types: usize,
-    /// Versions of banks, u8, like `types`; NULL: all banks have that of `version`.
+    /// Versions of banks as u8, laid out like `types`; NULL: all banks have the version `version`.
     pub versions: *const u32,
-    /// Words of `versions`.
+    /// Number of words of `versions`.
     pub n_versions: usize,
-    /// Version of all banks if `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0, the tables'. Banks of another
-    /// version than the tables' have no hits, and are counted; if all are, the call returns UT_WRONG_VERSION. So it
-    /// does on the CPU if `versions` is NULL and the sizes of the banks are those of the other format.
+    /// Version of all banks if `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0 for the
+    /// version of the tables. Banks of another version than the tables have no hits, and are
+    /// counted. If all banks have another version, the call returns UT_WRONG_VERSION. On the CPU it
+    /// also does if `versions` is NULL and the banks have sizes that only the other format has.
     pub version: u32,
     /// Reserved: 0.
     pub reserved: u32,
@@ -141,7 +148,7 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
         let least = match layout {
             _ if batch.n_events == 0 => 0,
             Layout::Allen => u64::from(batch.first_event) + u64::from(batch.n_events),
-            // (Without banks there are no rows of sizes and types.)
+            // Without banks, there are no rows of sizes and types.
             Layout::Mep => {
                 if name == "offsets" {
                     2
@@ -177,8 +184,8 @@ fn lengths(batch: &UtBatch) -> impl Iterator<Item = (&'static str, usize)> {
 /// Reads a batch, and the places of its arrays.
 ///
 /// # Safety
-/// - `batch` is null, or a struct as [`read_struct`] reads it. Its pointers are each null or can be read for the length
-///   beside them, and nothing writes there, as long as the result is used.
+/// - `batch` is null, or a struct as [`read_struct`] reads it. Each of its pointers is null, or can
+///   be read for the length in the struct, and nothing writes there, as long as the result is used.
 pub(crate) unsafe fn read_batch<'a>(batch: *const UtBatch) -> Result<(BatchView<'a>, [Place; 6]), Failure> {
     // SAFETY: as the caller says.
     let batch = unsafe { read_struct(batch) }?;
@@ -200,7 +207,7 @@ pub(crate) unsafe fn read_batch<'a>(batch: *const UtBatch) -> Result<(BatchView<
             ..BatchView::default()
         }
     };
-    // Without their rows, banks would silently have no types.
+    // If the rows were missing, the banks would silently have no types.
     let has_banks = layout == Layout::Mep && view.n_events > 0 && view.offsets[0] > 0;
     if has_banks && (view.sizes.is_empty() || view.types.is_empty()) {
         return Err(Failure::argument("UtBatch has banks, but no sizes or no types"));

@@ -17,23 +17,28 @@ use crate::memory::{SizedStruct, check_place, read_struct, reference};
 use crate::status::{Failure, UT_CAPACITY, UT_NO_DEVICE, UtStatus, guarded};
 use crate::tables::UtTables;
 
-/// In `UtCudaResult.trouble` of ut_cuda_count: fragments of the batch overlap, as no reader makes them, so that it has more
-/// strips than the work space has room for. Some events have no hits: do not write them, and decode the batch on the CPU.
+/// In `UtCudaResult.trouble` of ut_cuda_count: fragments of the batch overlap, which no reader
+/// produces, so that it has more strips than the work space has room for. Some events have no hits:
+/// do not write them, and decode the batch on the CPU.
 pub const UT_CUDA_TOO_MANY_STRIPS: u32 = 1;
-/// In `UtCudaResult.trouble` of ut_cuda_write: `n_hits` exceeds `max_hits`. Events that did not fit are not written.
+/// In `UtCudaResult.trouble` of ut_cuda_write: `n_hits` exceeds `max_hits`. Events that did not fit
+/// are not written.
 pub const UT_CUDA_NO_ROOM: u32 = 2;
-/// In `UtCudaResult.trouble` of ut_cuda_count: `selected` lists events that the batch does not have. They are left out.
+/// In `UtCudaResult.trouble` of ut_cuda_count: `selected` lists events that the batch does not
+/// have. They are left out.
 pub const UT_CUDA_NO_SUCH_EVENT: u32 = 4;
 
-/// In `UtCudaResult.trouble` of ut_cuda_write: banks have another version than the tables, and no hits, by `versions`.
+/// In `UtCudaResult.trouble` of ut_cuda_write: by `versions`, some banks have another version than
+/// the tables. They have no hits.
 pub const UT_CUDA_WRONG_VERSION: u32 = 8;
 
 const _: () = assert!(UT_CUDA_TOO_MANY_STRIPS == STRIPS_OVERFLOW);
 const _: () = assert!(UT_CUDA_NO_ROOM == HITS_OVERFLOW && UT_CUDA_NO_SUCH_EVENT == NO_SUCH_EVENT);
 const _: () = assert!(UT_CUDA_WRONG_VERSION == WRONG_VERSION);
 
-/// A decoder on a GPU: tables and compiled kernels. It keeps nothing of a batch: any number of batches can be in
-/// flight, on any streams and from any threads, each with a work space of its own.
+/// A decoder on a GPU: tables and compiled kernels. It keeps nothing of a batch: any number of
+/// batches can be in flight, on any streams and from any threads, if each has a separate work
+/// space.
 pub struct UtCuda {
     sequence: Mutex<CudaSequence>,
 }
@@ -44,8 +49,8 @@ pub struct UtCuda {
 pub struct UtCudaResult {
     /// Number of hits of the batch.
     pub n_hits: u32,
-    /// 0, or the sum of UT_CUDA_TOO_MANY_STRIPS, UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, for this
-    /// call.
+    /// 0, or the sum of UT_CUDA_TOO_MANY_STRIPS, UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and
+    /// UT_CUDA_WRONG_VERSION, for this call.
     pub trouble: u32,
 }
 
@@ -55,11 +60,12 @@ pub struct UtCudaResult {
 pub struct UtCudaWork {
     /// sizeof(UtCudaWork).
     pub size: usize,
-    /// Stream, a CUstream or cudaStream_t of the context; NULL: its default stream.
+    /// Stream of the context, a CUstream or cudaStream_t; NULL: the default stream.
     pub stream: *mut c_void,
-    /// Device memory at any address, which nothing else uses from ut_cuda_count until ut_cuda_write is done.
+    /// Device memory at any address, which nothing else uses from ut_cuda_count until ut_cuda_write
+    /// is done.
     pub scratch: *mut c_void,
-    /// Bytes of `scratch`, at least those of ut_cuda_scratch_bytes.
+    /// Number of bytes of `scratch`, at least the number from ut_cuda_scratch_bytes.
     pub scratch_bytes: usize,
     /// Pinned memory of the host, or NULL: not wanted.
     pub result: *mut UtCudaResult,
@@ -70,14 +76,16 @@ unsafe impl SizedStruct for UtCudaWork {
     const NAME: &'static str = "UtCudaWork";
 }
 
-/// Makes a decoder in `context`, a CUcontext; NULL: in the calling thread's current one, such as the CUDA runtime's.
-/// Waits while it compiles the kernels, which the driver keeps for the next time, and copies the tables, which may be
-/// freed then. `options` may be NULL. Leaves the context current.
+/// Makes a decoder in `context`, a CUcontext; NULL: in the calling thread's current one, such as
+/// the CUDA runtime's. Waits while it compiles the kernels, which the driver keeps for the next
+/// time, and copies the tables, which may be freed then. `options` may be NULL. Leaves the context
+/// current.
 ///
 /// # Safety
 /// - `tables` is NULL, or was made by this library and is not freed.
 /// - `options` is NULL, or points to a UtOptions whose `size` is set.
-/// - `context` is NULL or a context of this process; it is not destroyed before the decoder is freed.
+/// - `context` is NULL or a context of this process; it is not destroyed before the decoder is
+///   freed.
 /// - `cuda` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_cuda_new(
@@ -92,7 +100,7 @@ pub unsafe extern "C" fn ut_cuda_new(
         let tables = unsafe { reference("tables", tables) }?;
         // SAFETY: the same.
         let options = unsafe { read_options(options) }?;
-        // SAFETY: the context lives as long as what is made in it, as the caller says.
+        // SAFETY: the context outlives the decoder, as the caller says.
         let device = unsafe {
             if context.is_null() { CudaDevice::in_current_context(0) } else { CudaDevice::in_context(context, 0) }
         };
@@ -113,11 +121,12 @@ pub unsafe extern "C" fn ut_cuda_new(
 unsafe fn sequence<'a>(cuda: *const UtCuda) -> Result<MutexGuard<'a, CudaSequence>, Failure> {
     // SAFETY: as the caller says.
     let cuda = unsafe { reference("cuda", cuda) }?;
-    // (A panic leaves nothing half done: a call only puts work on a stream.)
+    // A panic leaves nothing half done, since a call only queues work on a stream.
     Ok(cuda.sequence.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Maps a batch that 32 bits cannot count to UT_CAPACITY: smaller ones can be decoded.
+/// Reports a batch that is too large for 32-bit counts as UT_CAPACITY: smaller batches can be
+/// decoded.
 fn too_large(error: DecodeError) -> Failure {
     match error {
         DecodeError::Device { .. } => Failure::new(UT_CAPACITY, error.to_string()),
@@ -150,9 +159,10 @@ unsafe fn device_batch(batch: *const UtBatch, table: BankVersion) -> Result<(UtB
     Ok((batch, there))
 }
 
-/// Writes how many bytes of work space the batch takes, for any contents: only the arrays' lengths matter, and the
-/// pointers may be NULL or of the device. It is three times the raw bytes (v4: four times), some 1100 per event, and in
-/// MEP layout 4 per bank: between the calls it holds all clusters, so that nothing is read twice.
+/// Writes the number of bytes of work space that the batch takes, whatever its contents: only the
+/// lengths of the arrays matter, and the pointers may be NULL or of the device. It is three times
+/// the raw bytes (v4: four times), some 1100 bytes per event, and in MEP layout 4 bytes per bank.
+/// Between the calls, the work space holds all clusters, so that the banks are read only once.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
@@ -177,17 +187,21 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
     })
 }
 
-/// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated.
-/// Once the stream has reached it, `work->result` has the number of hits. Arrays are read on the device; `version`,
-/// `first_event` and all lengths are numbers of the struct. Selected events that the batch does not have are ignored,
-/// and flagged in the result. If this or ut_cuda_write returns UT_DEVICE_FAILED, it has waited for the stream: nothing
-/// of the call is still in flight, unless the waiting failed as well.
+/// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device
+/// memory is allocated. Once the stream has reached it, `work->result` has the number of hits.
+/// Arrays are read on the device; `version`, `first_event` and all lengths are numbers of the
+/// struct. Selected events that the batch does not have are ignored, and flagged in the result. If
+/// this or ut_cuda_write returns UT_DEVICE_FAILED, it has waited for the stream: nothing of the
+/// call is still in flight, unless the waiting failed as well.
 ///
 /// # Safety
-/// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.
-/// - `batch` and `work` are NULL, or point to a struct whose `size` is set. The structs may change after the call.
-/// - Until the stream has done this, every pointer in them is memory of the device (that of `work->result`: pinned memory of
-///   the host) for the length beside it, and nothing else writes there, nor reads what is written.
+/// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream
+///   has done this.
+/// - `batch` and `work` are NULL, or point to a struct whose `size` is set. The structs may change
+///   after the call.
+/// - Until the stream has done this, every pointer in the structs is memory of the device
+///   (`work->result`: pinned memory of the host) of the length in the struct, nothing else writes
+///   there, and nothing else reads what is written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_cuda_count(
     cuda: *const UtCuda,
@@ -197,25 +211,27 @@ pub unsafe extern "C" fn ut_cuda_count(
     guarded(|| {
         // SAFETY: as the caller says.
         let (mut sequence, batch, work) = unsafe { read(cuda, batch, work) }?;
-        // SAFETY: a stream of the decoder's context, which lives until it has done this, as the caller says.
+        // SAFETY: a stream of the decoder's context, which lives until it has done this, as the
+        // caller says.
         let stream = unsafe { sequence.device().borrow_stream(work.stream) };
-        // SAFETY: what the caller promises is what this asks for; pointers are not null where something is there, and
-        // aligned, checked by `read`.
+        // SAFETY: the caller's promises are the preconditions of `count`. `read` has checked that
+        // pointers are aligned, and not null unless their length is 0.
         unsafe { sequence.count(&stream, &batch, work_space(&work)) }?;
         Ok(())
     })
 }
 
-/// Queues writing hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and `work`,
-/// and returns: nothing waits, and no device memory is allocated. All pointers of `hits` are of the device, with room
-/// for at least the counted hits; ut_hits_in with exactly as many lays them out back to back. `work->result`, which may
-/// be NULL, is written again once the stream has reached it.
+/// Queues writing hits, offsets and report of a batch that ut_cuda_count has counted with the same
+/// `batch` and `work`, and returns: nothing waits, and no device memory is allocated. All pointers
+/// of `hits` are of the device, with room for at least the counted hits; ut_hits_in with exactly as
+/// many lays them out back to back. `work->result`, which may be NULL, is written again once the
+/// stream has reached it.
 ///
 /// # Safety
-/// - As ut_cuda_count; and the same batch was counted with this work space, on this stream or one that it waits for, and
-///   nothing was written there since.
-/// - `hits` is NULL, or points to a struct whose `size` is set, and whose pointers are each NULL or memory of the device for
-///   the length beside it, apart from each other and from everything else.
+/// - As ut_cuda_count; and the same batch was counted with this work space, on this stream or one
+///   that it waits for, and nothing was written there since.
+/// - `hits` is NULL, or points to a struct whose `size` is set. Each of its pointers is NULL, or
+///   memory of the device of the length in the struct, which overlaps nothing else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_cuda_write(
     cuda: *const UtCuda,
@@ -242,10 +258,11 @@ pub unsafe extern "C" fn ut_cuda_write(
             offsets: (hits.offsets.addr() as u64, hits.n_offsets),
             report: (!hits.report.is_null()).then(|| (hits.report.addr() as u64, hits.n_report)),
         };
-        // SAFETY: a stream of the decoder's context, which lives until it has done this, as the caller says.
+        // SAFETY: a stream of the decoder's context, which lives until it has done this, as the
+        // caller says.
         let stream = unsafe { sequence.device().borrow_stream(work.stream) };
-        // SAFETY: what the caller promises is what this asks for; pointers are not null where something is there, and
-        // aligned, checked above and by `read`.
+        // SAFETY: the caller's promises are the preconditions of `write`. Pointers are aligned, and
+        // not null unless their length is 0: checked above and by `read`.
         unsafe { sequence.write(&stream, &batch, work_space(&work), &to) }?;
         Ok(())
     })
@@ -254,7 +271,8 @@ pub unsafe extern "C" fn ut_cuda_write(
 /// Checks and reads the arguments of both calls.
 ///
 /// # Safety
-/// - `cuda` is as [`sequence`] asks for; `batch` and `work` are each null, or a struct as [`read_struct`] reads it.
+/// - `cuda` is as [`sequence`] asks for; `batch` and `work` are each null, or a struct as
+///   [`read_struct`] reads it.
 unsafe fn read<'a>(
     cuda: *const UtCuda,
     batch: *const UtBatch,
@@ -282,11 +300,13 @@ fn work_space(work: &UtCudaWork) -> SequenceWork {
 /// Frees a decoder.
 ///
 /// # Safety
-/// - `cuda` is NULL, or was made by ut_cuda_new, nothing of it is in flight, and it is not used any more.
+/// - `cuda` is NULL, or was made by ut_cuda_new, nothing of it is in flight, and it is not used any
+///   more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_cuda_free(cuda: *mut UtCuda) {
     if !cuda.is_null() {
-        // SAFETY: it came from `Box::into_raw` in `ut_cuda_new`, and is freed once, as the caller says.
+        // SAFETY: it came from `Box::into_raw` in `ut_cuda_new`, and is freed once, as the caller
+        // says.
         drop(unsafe { Box::from_raw(cuda) });
     }
 }

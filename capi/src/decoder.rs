@@ -14,8 +14,8 @@ use crate::memory::{SizedStruct, check_apart, check_place, flag, read_struct, re
 use crate::status::{Failure, UT_INTERNAL, UT_NO_MEMORY, UtStatus, guarded};
 use crate::tables::UtTables;
 
-/// Rules by which banks become hits. Set everything to 0, then `size`: these are the production values of 2026. Banks
-/// of format v4 come clustered: nothing here changes their hits.
+/// Rules by which banks become hits. Set everything to 0, then `size`: these are the production
+/// values of 2026. Banks of format v4 come clustered: nothing here changes their hits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtOptions {
@@ -25,11 +25,12 @@ pub struct UtOptions {
     pub no_clustering: u32,
     /// 1: a cluster's position is the plain mean of its strips; 0: the mean weighted by ADC counts.
     pub geometric: u32,
-    /// Most strips of a cluster; 0: 128.
+    /// Maximum number of strips of a cluster; 0: 128.
     pub max_cluster_size: u32,
     /// 1: clusters above the maximum are cut to their first strips; 0: they are dropped.
     pub save_above_max: u32,
-    /// Number from which strips of flipped sectors count: 511 (Allen since v7r9; also 0), or 512. v4 banks have none.
+    /// Number from which strips of flipped sectors count: 511 (Allen since v7r9; also 0), or 512.
+    /// v4 banks have none.
     pub flip_from: u32,
     /// Reserved: 0.
     pub reserved: u32,
@@ -70,9 +71,10 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOpt
         .with_flip(flip))
 }
 
-/// Decodes batches on the CPU, in the thread that calls. One thread at a time may use it: a second one gets
-/// UT_BAD_ARGUMENT. A program with several threads makes a decoder for each. It takes 4 MB, for any batch; and if the
-/// caller wants no report, 60 bytes for each event of the largest batch.
+/// A decoder for CPUs, which works in the calling thread. One thread at a time may use it: a second
+/// one gets UT_BAD_ARGUMENT. A program with several threads makes one decoder per thread. It takes
+/// 4 MB, for any batch; and if the caller wants no report, 60 bytes for each event of the largest
+/// batch.
 pub struct UtDecoder {
     state: Mutex<State>,
 }
@@ -112,7 +114,7 @@ unsafe fn state<'a>(decoder: *const UtDecoder) -> Result<MutexGuard<'a, State>, 
     let decoder = unsafe { reference("decoder", decoder) }?;
     match decoder.state.try_lock() {
         Ok(state) => Ok(state),
-        // (The next batch sets anew what a panic left.)
+        // The next batch overwrites everything that a panic may have left.
         Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
         Err(TryLockError::WouldBlock) => Err(Failure::argument("another thread is using the decoder")),
     }
@@ -146,8 +148,9 @@ pub unsafe extern "C" fn ut_decoder_new(
     })
 }
 
-/// Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, as
-/// ut_decoder_decode would. For programs that allocate exactly as much as they need.
+/// Writes the number of hits of a batch to `hits->n_hits`, and `hits->offsets` and, if wanted,
+/// `hits->report`, as ut_decoder_decode does. For programs that allocate exactly as much as they
+/// need.
 ///
 /// # Safety
 /// - As ut_decoder_decode, but that the arrays of hits are not used.
@@ -161,14 +164,14 @@ pub unsafe extern "C" fn ut_decoder_count(
     guarded(|| unsafe { work(decoder, batch, hits, false) })
 }
 
-/// Decodes a batch into the arrays of `hits`, and waits for all of it. It soon allocates nothing.
+/// Decodes a batch into the arrays of `hits`. After the first batches it allocates nothing more.
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths;
-///   nothing writes there during the call.
-/// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for
-///   their lengths; nothing else uses them during the call.
+/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for
+///   their lengths; nothing writes there during the call.
+/// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read
+///   and written for their lengths; nothing else uses them during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_decode(
     decoder: *mut UtDecoder,
@@ -187,7 +190,7 @@ unsafe fn work(
     hits: *mut UtHits,
     with_hits: bool,
 ) -> Result<(), Failure> {
-    // First: this sets `n_hits` to 0, which must hold after any error.
+    // This comes first, because it sets `n_hits` to 0, which must hold after any error.
     // SAFETY: as the caller says.
     let there = unsafe { read_hits(hits) }?;
     // SAFETY: the same.
@@ -196,7 +199,8 @@ unsafe fn work(
     let (batch, read) = unsafe { read_batch(batch) }?;
     check_apart(&arrays.places(), &read)?;
     check_room(&state.decoder, &batch, &arrays)?;
-    // SAFETY: the arrays are the caller's for this call, as he says, and apart from each other, checked above.
+    // SAFETY: nothing else uses the arrays during this call, as the caller says, and they do not
+    // overlap, as checked above.
     let (mut out, report) = unsafe { arrays.slices() };
     let (decoder, report) = state.report(report, batch.n_events)?;
     let n_hits = if with_hits {
@@ -213,7 +217,8 @@ unsafe fn work(
     Ok(())
 }
 
-/// Checks clusters against the banks' format, and room for the events before memory is allocated for them.
+/// Checks clusters against the banks' format, and room for the events before memory is allocated
+/// for them.
 fn check_room(decoder: &CpuDecoder, batch: &BatchView<'_>, arrays: &HitArrays) -> Result<(), Failure> {
     if arrays.has_clusters() && decoder.version() == BankVersion::V4 {
         return Err(Failure::argument("UtHits.clusters is wanted, but banks of format v4 do not tell clusters"));
@@ -232,7 +237,8 @@ fn check_room(decoder: &CpuDecoder, batch: &BatchView<'_>, arrays: &HitArrays) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_free(decoder: *mut UtDecoder) {
     if !decoder.is_null() {
-        // SAFETY: it came from `Box::into_raw` in `ut_decoder_new`, and is freed once, as the caller says.
+        // SAFETY: it came from `Box::into_raw` in `ut_decoder_new`, and is freed once, as the
+        // caller says.
         drop(unsafe { Box::from_raw(decoder) });
     }
 }

@@ -8,15 +8,16 @@ use crate::status::{Failure, UtStatus, guarded};
 
 /// Number of counters of an event in the report; `ut_count_name()` names them in their order.
 pub const UT_N_COUNTS: usize = 15;
-/// Bytes of a hit: seven numbers of four.
+/// Number of bytes per hit: seven numbers of four bytes.
 pub const UT_HIT_BYTES: usize = 28;
 
-/// Arrays of the caller for the results of a batch, each aligned to 4 bytes, none overlapping another. Set everything
-/// to 0, then `size`, and what is wanted.
+/// Arrays of the caller for the results of a batch, each aligned to 4 bytes, none overlapping
+/// another. Set everything to 0, then `size`, and the arrays that are wanted.
 ///
-/// Hits are ordered by event, group (see UT_GROUPS_Y_ROWS), x and id. An event has `ut_tables_n_groups()` groups. The
-/// seven arrays may lie anywhere, with room for `max_hits` each; `ut_hits_in()` lays them out back to back in one piece
-/// of memory, which with exactly as much room as hits is the shape that Allen's consumers take.
+/// Hits are ordered by event, group (see UT_GROUPS_Y_ROWS), x and id. An event has
+/// `ut_tables_n_groups()` groups. The seven arrays may lie anywhere, with room for `max_hits` each;
+/// `ut_hits_in()` lays them out back to back in one piece of memory, which with exactly as much
+/// room as hits is the shape that Allen's consumers take.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtHits {
@@ -36,21 +37,26 @@ pub struct UtHits {
     pub dx_dy: *mut f32,
     /// Inverse variance, 12 / pitch², 1/mm².
     pub weight: *mut f32,
-    /// LHCbID: 3 in the top four bits, then the channel: sector, and strip counted from 0 (docs/columns.md).
+    /// LHCbID: 3 in the top four bits, then the channel: sector, and strip counted from 0
+    /// (docs/columns.md).
     pub id: *mut u32,
-    /// Strips of each hit, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29 the
-    /// first of them. For format v5 on the CPU only; NULL: not wanted.
+    /// Strips of each hit, in one word: the sum of their ADC counts in bits 0 to 12, their number
+    /// in bits 13 to 20, the first strip in bits 21 to 29. For format v5 on the CPU only; NULL: not
+    /// wanted.
     pub clusters: *mut u32,
-    /// Offsets of groups: group `g` of event `e` has the hits from `offsets[e * n_groups + g]` to the next offset; the
-    /// last offset is the number of hits. Events that are not selected are empty.
+    /// Offsets of groups: group `g` of event `e` has the hits from `offsets[e * n_groups + g]` to
+    /// the next offset; the last offset is the number of hits. Events that are not selected are
+    /// empty.
     pub offsets: *mut u32,
-    /// Words of `offsets`, at least n_events * n_groups + 1.
+    /// Number of words of `offsets`, at least n_events * n_groups + 1.
     pub n_offsets: usize,
-    /// UT_N_COUNTS counters an event: banks and strips read, then what was wrong (docs/policy.md). NULL: not wanted.
+    /// UT_N_COUNTS counters per event: banks and strips, then statistics and troubles
+    /// (docs/policy.md). NULL: not wanted.
     pub report: *mut u32,
-    /// Words of `report`, at least n_events * UT_N_COUNTS if it is wanted.
+    /// Number of words of `report`, at least n_events * UT_N_COUNTS if it is wanted.
     pub n_report: usize,
-    /// Number of hits, written by ut_decoder_count and ut_decoder_decode; 0 after an error. A GPU's is in UtCudaResult.
+    /// Number of hits, written by ut_decoder_count and ut_decoder_decode; 0 after an error. On a
+    /// GPU, UtCudaResult has it.
     pub n_hits: usize,
 }
 
@@ -97,7 +103,7 @@ impl HitArrays {
         })
     }
 
-    /// Number of events that fit offsets and report.
+    /// Returns the number of events for which offsets and report have room.
     pub(crate) fn max_events(&self, n_groups: usize) -> usize {
         let of_offsets = self.offsets.len().saturating_sub(1) / n_groups;
         let of_report = if self.report.is_null() { usize::MAX } else { self.report.len() / UT_N_COUNTS };
@@ -117,11 +123,13 @@ impl HitArrays {
     /// Returns the arrays of hits, and the report if it is wanted.
     ///
     /// # Safety
-    /// - Each array is null, or can be read and written for its length, and nothing else uses it as long as this is used.
+    /// - Each array is null, or can be read and written for its length, and nothing else uses it as
+    ///   long as this is used.
     /// - They do not overlap.
     pub(crate) unsafe fn slices<'a>(&self) -> (UtHitsMut<'a>, Option<&'a mut [EventReport]>) {
         let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = self.floats;
-        // SAFETY: the arrays are null, or the caller's alone for their lengths, and apart, as he says.
+        // SAFETY: each array is null, or is used by nothing else for its length, and they do not
+        // overlap (preconditions).
         let (hits, report) = unsafe {
             let hits = UtHitsMut {
                 y_begin: y_begin.slice_mut(),
@@ -154,6 +162,8 @@ pub(crate) unsafe fn read_hits(hits: *mut UtHits) -> Result<UtHits, Failure> {
     Ok(value)
 }
 
+/// Writes the number of hits.
+///
 /// # Safety
 /// - `hits` is a struct as [`read_struct`] has read it, and can be written.
 pub(crate) unsafe fn write_n_hits(hits: *mut UtHits, n_hits: usize) {
@@ -161,8 +171,9 @@ pub(crate) unsafe fn write_n_hits(hits: *mut UtHits, n_hits: usize) {
     unsafe { (&raw mut (*hits).n_hits).write(n_hits) };
 }
 
-/// Lays out the seven arrays of `hits` back to back in `memory`, which has `bytes` bytes: y_begin, y_end, z_at_y_eq0,
-/// x_at_y_eq0, dx_dy, weight, id, each with room for `n_hits` hits, together n_hits * UT_HIT_BYTES bytes. Sets `max_hits`.
+/// Lays out the seven arrays of `hits` back to back in `memory`, which has `bytes` bytes: y_begin,
+/// y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, each with room for `n_hits` hits, together
+/// n_hits * UT_HIT_BYTES bytes. Sets `max_hits`.
 ///
 /// # Safety
 /// - `hits` is NULL or points to a UtHits whose `size` is set, and can be written.

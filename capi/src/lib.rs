@@ -1,6 +1,8 @@
-//! C interface of `ut-decoding`, version 1. cbindgen makes `include/ut_decoding.h` from these files, documentation
-//! included. Structs begin with their size, so that those of another version are refused; a caller's mistake is an error
-//! with a message (`status`), and nothing unwinds into the caller.
+//! C interface of `ut-decoding`, version 1.
+//!
+//! cbindgen makes `include/ut_decoding.h` from these files, documentation included. Each struct
+//! begins with its size, so that a struct of another version is refused. A caller's mistake is an
+//! error with a message (`status`), and nothing unwinds into the caller.
 
 mod batch;
 mod cuda;

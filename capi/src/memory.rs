@@ -1,5 +1,6 @@
-//! The caller's memory: structs whose first field says how large they are, and arrays of a pointer and a length.
-//! Pointers are checked as far as possible: not null, aligned, not of overlapping arrays.
+//! Memory of the caller: structs whose first field is their size, and arrays given by a pointer and
+//! a length. Pointers are checked as far as possible: they must be aligned and not null, and arrays
+//! must not overlap.
 
 use std::ops::Range;
 
@@ -17,7 +18,8 @@ pub unsafe trait SizedStruct: Copy {
 /// Reads the struct at `from`.
 ///
 /// # Safety
-/// - `from` is null, or its first field, and as many bytes as that says, can be read during the call.
+/// - `from` is null, or its first field, and as many bytes as that says, can be read during the
+///   call.
 pub unsafe fn read_struct<T: SizedStruct>(from: *const T) -> Result<T, Failure> {
     let (name, expected) = (T::NAME, size_of::<T>());
     if from.is_null() {
@@ -76,24 +78,31 @@ impl<T> Array<T> {
         Place { name: self.name, bytes: begin..begin + self.len * size_of::<T>() }
     }
 
+    /// Returns the array; empty if it is null.
+    ///
     /// # Safety
-    /// - The array, where it is not null, can be read for its length, and nothing writes there, as long as this is used.
+    /// - An array that is not null can be read for its length, and nothing writes there as long as
+    ///   this is used.
     pub const unsafe fn slice<'a>(self) -> &'a [T] {
         if self.at.is_null() {
             return &[];
         }
-        // SAFETY: not null; aligned and of a possible length, `new` checked; readable, as the caller says.
+        // SAFETY: not null; aligned and of a possible length, as `new` checked; readable
+        // (precondition).
         unsafe { std::slice::from_raw_parts(self.at, self.len) }
     }
 
+    /// Returns the array, for writing; empty if it is null.
+    ///
     /// # Safety
-    /// - The array, where it is not null, can be read and written for its length, and nothing else reads or writes there,
-    ///   as long as this is used.
+    /// - An array that is not null can be read and written for its length, and nothing else reads
+    ///   or writes there as long as this is used.
     pub const unsafe fn slice_mut<'a>(self) -> &'a mut [T] {
         if self.at.is_null() {
             return &mut [];
         }
-        // SAFETY: not null; aligned and of a possible length, `new` checked; the caller's alone, as he says.
+        // SAFETY: not null; aligned and of a possible length, as `new` checked; used by nothing
+        // else (precondition).
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
     }
 }
@@ -105,13 +114,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// Refuses arrays to be written that overlap each other or one that is read.
+/// Checks that no array to write overlaps another array to write, or one to read.
 pub fn check_apart(written: &[Place], read: &[Place]) -> Result<(), Failure> {
     for (i, this) in written.iter().enumerate() {
         for other in written[i + 1..].iter().chain(read) {
@@ -124,10 +133,11 @@ pub fn check_apart(written: &[Place], read: &[Place]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes a reference of a handle or an out pointer.
+/// Makes a reference from a handle or an out pointer.
 ///
 /// # Safety
-/// - `pointer` is null, or points to a `T` that nothing changes or frees while the reference is used.
+/// - `pointer` is null, or points to a `T` that nothing changes or frees while the reference is
+///   used.
 pub unsafe fn reference<'a, T>(name: &str, pointer: *const T) -> Result<&'a T, Failure> {
     // SAFETY: as the caller says.
     unsafe { pointer.as_ref() }.ok_or_else(|| Failure::argument(format!("{name} is NULL")))

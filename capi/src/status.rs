@@ -13,30 +13,33 @@ pub type UtStatus = i32;
 
 /// The call succeeded.
 pub const UT_OK: UtStatus = 0;
-/// An argument is wrong: NULL where a pointer is required, misaligned, a value that does not exist, a struct of a size
-/// that no version has, arrays that overlap, an event that the batch does not have. Nothing was written.
+/// An argument is wrong: NULL where a pointer is required, misaligned, a value that does not exist,
+/// a struct of a size that no version has, arrays that overlap, an event that the batch does not
+/// have. Nothing was written.
 pub const UT_BAD_ARGUMENT: UtStatus = 1;
-/// Boards or geometry cannot be read, or contradict each other or the UT. The message names file, field and byte.
+/// Boards or geometry cannot be read, or contradict each other or the UT. The message names file,
+/// field and byte.
 pub const UT_BAD_TABLES: UtStatus = 2;
 /// The system refused the memory.
 pub const UT_NO_MEMORY: UtStatus = 3;
 /// There is no GPU, or none that can run the kernels. The message says why, and what to do.
 pub const UT_NO_DEVICE: UtStatus = 4;
-/// The results do not fit into the caller's arrays. Ask for the size first, or decode half of the events at a time.
+/// The results do not fit into the caller's arrays. Ask for the size first, or decode half of the
+/// events at a time.
 pub const UT_CAPACITY: UtStatus = 5;
 /// The driver of the GPU reported a failure. The context may be lost.
 pub const UT_DEVICE_FAILED: UtStatus = 6;
 /// A bug of this library.
 pub const UT_INTERNAL: UtStatus = 7;
-/// All banks have another version than the tables, by the batch or, if it has none for each, clearly by their sizes. No
-/// hits.
+/// All banks have another version than the tables. Their versions say so or, if the batch has none,
+/// their sizes do. There are no hits.
 pub const UT_WRONG_VERSION: UtStatus = 8;
 
-/// Bytes of the longest message, with the 0 at its end.
+/// Maximum size of a message in bytes, with the terminating 0.
 const MESSAGE_BYTES: usize = 1024;
 
 thread_local! {
-    /// (Not a `String`: the message may be that memory has run out.)
+    /// The message. It is not a `String`, because it may say that memory has run out.
     static MESSAGE: RefCell<[u8; MESSAGE_BYTES]> = const { RefCell::new([0; MESSAGE_BYTES]) };
 }
 
@@ -82,7 +85,7 @@ impl From<DecodeError> for Failure {
 /// Runs `body` and returns the status of the call. Errors and panics of `body` become statuses.
 pub fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> UtStatus {
     static SILENCE: Once = Once::new();
-    // (The library has a Rust runtime of its own: no other code's panics are silenced.)
+    // The library has a separate Rust runtime, so that the panics of no other code are silenced.
     SILENCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(of_panic(panic.as_ref())));
     match result {
@@ -99,7 +102,7 @@ fn of_panic(panic: &(dyn Any + Send)) -> Failure {
     Failure::new(UT_INTERNAL, format!("internal error: {}", text.unwrap_or_default()))
 }
 
-/// Keeps a message for the thread, cut to fit.
+/// Keeps a message for the calling thread, cut to fit.
 fn keep(message: &str) {
     let _ = MESSAGE.try_with(|kept| {
         let mut kept = kept.borrow_mut();
@@ -109,8 +112,8 @@ fn keep(message: &str) {
     });
 }
 
-/// Returns the message of this thread's last call that failed: one line, ended by 0, "" before the first. Valid until
-/// the thread's next failure; do not free it.
+/// Returns the message of this thread's last call that failed: one line, ended by 0, "" before the
+/// first. Valid until the thread's next failure; do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_message() -> *const c_char {
     MESSAGE.try_with(|message| message.as_ptr().cast_const().cast()).unwrap_or(c"".as_ptr())

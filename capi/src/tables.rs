@@ -1,4 +1,4 @@
-//! Tables of a detector: made once, never changed, shared.
+//! Tables of a detector. They are made once, never change, and can be shared.
 
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
@@ -8,15 +8,17 @@ use ut_decoding::{Boards, DetectorTables, Geometry, Grouping};
 use crate::memory::{Array, check_place, reference};
 use crate::status::{Failure, UtStatus, guarded};
 
-/// Groups of rows in y, 72 an event: group 18 * layer + row.
+/// Groups of rows in y, 72 per event: group 18 * layer + row.
 pub const UT_GROUPS_Y_ROWS: u32 = 0;
 /// Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 pub const UT_GROUPS_UNIQUE_X: u32 = 1;
 
-/// Added to a grouping: boards and geometry need not fit each other, nor the batches' sizes their version.
+/// Added to a grouping: boards and geometry need not fit each other, and sizes of banks are not
+/// compared with the version.
 pub const UT_TRUST_TABLES: u32 = 256;
 
-/// Boards, geometry and grouping of a detector, checked. Immutable: any threads and decoders may share them.
+/// Boards, geometry and grouping of a detector, checked. Immutable: any threads and decoders may
+/// share them.
 pub struct UtTables {
     pub(crate) tables: Arc<DetectorTables>,
 }
@@ -31,6 +33,8 @@ fn grouping(grouping: u32) -> Result<(Grouping, bool), Failure> {
     Ok((of, grouping & UT_TRUST_TABLES != 0))
 }
 
+/// Makes tables, and writes their handle to `to`.
+///
 /// # Safety
 /// - `to` can be written.
 unsafe fn give(
@@ -46,7 +50,8 @@ unsafe fn give(
     Ok(())
 }
 
-/// Makes tables from boards and geometry files that fit each other. `grouping`: UT_GROUPS_Y_ROWS, UT_GROUPS_UNIQUE_X.
+/// Makes tables from boards and geometry files that fit each other. `grouping`: UT_GROUPS_Y_ROWS,
+/// UT_GROUPS_UNIQUE_X.
 ///
 /// # Safety
 /// - `boards` and `geometry` are NULL or strings ended by 0.
@@ -75,7 +80,8 @@ pub unsafe extern "C" fn ut_tables_from_files(
     })
 }
 
-/// Makes tables from the contents of boards and geometry files, such as Allen's blobs, which may be freed afterwards.
+/// Makes tables from the contents of boards and geometry files, such as Allen's blobs, which may be
+/// freed afterwards.
 ///
 /// # Safety
 /// - `boards` and `geometry` are each NULL or can be read for their bytes.
@@ -114,7 +120,7 @@ pub unsafe extern "C" fn ut_tables_free(tables: *mut UtTables) {
     }
 }
 
-/// Number of sector groups of an event; 0 if `tables` is NULL.
+/// Returns the number of sector groups of an event; 0 if `tables` is NULL.
 ///
 /// # Safety
 /// - `tables` is NULL, or was made by this library and is not freed.
@@ -124,7 +130,8 @@ pub unsafe extern "C" fn ut_tables_n_groups(tables: *const UtTables) -> usize {
     unsafe { reference("tables", tables) }.map_or(0, |this| this.tables.n_groups())
 }
 
-/// Version byte of the boards' banks: 3 (format v4) or 4 (format v5); 0 if `tables` is NULL.
+/// Returns the version byte of the boards' banks: 3 (format v4) or 4 (format v5); 0 if `tables` is
+/// NULL.
 ///
 /// # Safety
 /// - `tables` is NULL, or was made by this library and is not freed.

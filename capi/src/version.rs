@@ -11,11 +11,11 @@ use crate::cuda::UtCudaWork;
 use crate::decoder::UtOptions;
 use crate::hits::{UT_HIT_BYTES, UT_N_COUNTS, UtHits};
 
-/// Version of this interface. Programs compiled with a header of this version run with every library of this version,
-/// which is also in the shared library's name.
+/// Version of this interface. Programs compiled with a header of this version run with every
+/// library of this version, which is also in the shared library's name.
 pub const UT_ABI_VERSION: u32 = 1;
 
-// (Version 1; other sizes are another version.)
+// These sizes are part of version 1: other sizes need another version.
 const _: () = assert!(size_of::<UtBatch>() == 128 && size_of::<UtHits>() == 120);
 const _: () = assert!(size_of::<UtOptions>() == 32 && size_of::<UtCudaWork>() == 40);
 const _: () = assert!(UT_N_COUNTS == Count::ALL.len() && UT_HIT_BYTES == 7 * size_of::<u32>());
@@ -26,7 +26,8 @@ pub extern "C" fn ut_abi_version() -> u32 {
     UT_ABI_VERSION
 }
 
-/// Returns version and commit, as "0.1.0, commit 0123456789ab", or "unknown" if built without git. Do not free it.
+/// Returns version and commit, as "0.1.0, commit 0123456789ab", or "unknown" if built without git.
+/// Do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_version() -> *const c_char {
     static VERSION: OnceLock<CString> = OnceLock::new();
@@ -35,7 +36,8 @@ pub extern "C" fn ut_version() -> *const c_char {
     VERSION.get_or_init(make).as_ptr()
 }
 
-/// Returns the vector instructions of CPU decoders here: "avx512", "avx2" or "scalar". Do not free it.
+/// Returns the vector instructions of CPU decoders here: "avx512", "avx2" or "scalar". Do not free
+/// it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_vector_level() -> *const c_char {
     static NAME: OnceLock<CString> = OnceLock::new();
@@ -43,7 +45,8 @@ pub extern "C" fn ut_vector_level() -> *const c_char {
     NAME.get_or_init(name).as_ptr()
 }
 
-/// Returns the name of a counter of the report (docs/policy.md), or NULL if there is none. Do not free it.
+/// Returns the name of a counter of the report (docs/policy.md), or NULL if there is none. Do not
+/// free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_count_name(count: usize) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();

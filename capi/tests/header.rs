@@ -1,11 +1,12 @@
-//! The header is what cbindgen makes of the sources. After a change of the interface:
+//! The header must be the one that cbindgen makes from the sources. After a change of the
+//! interface:
 //! `UT_WRITE_HEADER=1 cargo test -p ut-decoding-c --test header`.
 
 use std::path::Path;
 
 use cbindgen::{Builder, Config};
 
-/// In the order in which the header has what they declare.
+/// Source files in the order in which the header has their declarations.
 const SOURCES: [&str; 7] = ["version", "status", "tables", "batch", "hits", "decoder", "cuda"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Banks of another version than the tables', and tables that do not fit: errors, not hits.
+//! Banks of another version than the tables, and tables that do not fit, are errors.
 
 use std::ffi::{CStr, CString};
 use std::path::Path;
@@ -21,7 +21,7 @@ fn message() -> String {
     unsafe { CStr::from_ptr(ut_message()) }.to_string_lossy().into_owned()
 }
 
-/// Tables of two files of the fixtures.
+/// Makes tables from two files of the fixtures.
 fn tables(boards: &str, geometry: &str, grouping: u32) -> Result<*mut UtTables, UtStatus> {
     let [boards, geometry] = [boards, geometry].map(|name| CString::new(fixture(name)).unwrap());
     let mut tables = null_mut();
@@ -30,7 +30,8 @@ fn tables(boards: &str, geometry: &str, grouping: u32) -> Result<*mut UtTables, 
     if status == UT_OK { Ok(tables) } else { Err(status) }
 }
 
-/// Counts a batch with `version` and with its versions or without; returns status and number of hits.
+/// Returns status and number of hits of a batch with `version`, and with or without versions of the
+/// banks.
 fn count(
     decoder: *mut UtDecoder,
     n_groups: usize,
@@ -53,7 +54,7 @@ fn count(
     }
     let mut offsets = vec![0; batch.n_events * n_groups + 1];
     (hits.size, hits.offsets, hits.n_offsets) = (size_of::<UtHits>(), offsets.as_mut_ptr(), offsets.len());
-    // SAFETY: a decoder of ours, and arrays of the lengths beside them.
+    // SAFETY: the decoder is ours, and the arrays have the lengths given.
     (unsafe { ut_decoder_count(decoder, &raw const there, &raw mut hits) }, hits.n_hits)
 }
 
