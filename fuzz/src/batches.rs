@@ -1,4 +1,4 @@
-//! Batches with any content in their arrays: what decodes them must agree.
+//! Batches with any content in their arrays: all decoders must agree on them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,15 +19,15 @@ use ut_decoding_c::{
 
 use crate::Bytes;
 
-/// Room for hits; an input whose fragments do not overlap has fewer.
+/// Capacity for hits. An input whose fragments do not overlap has fewer.
 const MAX_HITS: usize = 1 << 13;
 
 const MAX_EVENTS: usize = 4;
 
-/// Bits of an input's first word that choose tables, options and pipeline.
+/// Bits of an input's first word that select tables, options and pipeline.
 const CHOICES: u16 = 0x10ff;
 
-/// A decoder with the memory that it decodes into: the next batch finds what the last one left.
+/// Decoder with the memory that it decodes into, which keeps the results of the batch before.
 type Made = (Box<dyn Decoder>, UtHits, BatchReport);
 
 fn tables(choice: u16) -> DetectorTables {
@@ -51,7 +51,7 @@ fn decoders(choice: u16) -> Vec<Made> {
     for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512].into_iter().filter(|of| of.resolve().is_some()) {
         all.push(Box::new(CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has this level")));
     }
-    // Small blocks: the executor's time grows with the number of threads.
+    // Blocks are small, since the executor's time grows with the number of threads.
     let mut parameters = Parameters::default();
     for name in ["count.block_x", "scan.block_x", "compress.block_x", "sort.block_x", "decode.block_x"] {
         parameters.set(name, 32).expect("a warp");
@@ -64,7 +64,8 @@ fn decoders(choice: u16) -> Vec<Made> {
     all.into_iter().map(|decoder| (decoder, hits(), BatchReport::new())).collect()
 }
 
-/// Decodes a batch with the reference, the CPU at each vector level and, one in eight, the device's kernels.
+/// Decodes a batch with the reference, with the CPU at each vector level and, one time in eight,
+/// with the device's kernels.
 pub fn decode(data: &[u8]) {
     thread_local!(static MADE: RefCell<HashMap<u16, Vec<Made>>> = RefCell::default());
     let mut bytes = Bytes(data);
@@ -82,7 +83,7 @@ pub fn decode(data: &[u8]) {
         ..BatchView::default()
     };
     MADE.with_borrow_mut(|made| {
-        // Each set takes tens of megabytes.
+        // Each set of decoders takes tens of megabytes, so that only 16 are kept.
         if made.len() == 16 && !made.contains_key(&(choice & CHOICES)) {
             made.clear();
         }
@@ -101,7 +102,8 @@ pub fn decode(data: &[u8]) {
     });
 }
 
-/// A decoder of the C interface, never freed, and one of the library with the same tables.
+/// Makes a decoder of the C interface, which is never freed, and one of the library with the same
+/// tables.
 fn of_both(choice: u16) -> (*mut UtDecoder, CpuDecoder, UtHits) {
     let tables = tables(choice & 1);
     let (boards, geometry) = (tables.boards().to_bytes(), tables.geometry().to_bytes());
@@ -113,13 +115,14 @@ fn of_both(choice: u16) -> (*mut UtDecoder, CpuDecoder, UtHits) {
         assert_eq!(ut_tables_from_memory(b, boards.len(), g, geometry.len(), 0, &raw mut c_tables), UT_OK);
         assert_eq!(ut_decoder_new(c_tables, null(), &raw mut decoder), UT_OK);
     }
-    // The interface silences panics, which are what is looked for here.
+    // The interface silences panics, but a fuzzer must see them.
     std::panic::set_hook(hook);
     let cpu = CpuDecoder::new(&tables, DecodeOptions::default());
     (decoder, cpu, UtHits::with_capacity(MAX_EVENTS, tables.n_groups(), MAX_HITS))
 }
 
-/// Hands a batch over as a C program would: what the interface takes decodes as in the library.
+/// Decodes a batch as a C program does. If the interface accepts it, the result must be the
+/// library's.
 pub fn c_batch(data: &[u8]) {
     thread_local!(static MADE: RefCell<HashMap<u16, (*mut UtDecoder, CpuDecoder, UtHits)>> = RefCell::default());
     let mut bytes = Bytes(data);
@@ -163,7 +166,8 @@ pub fn c_batch(data: &[u8]) {
         (hits.offsets, hits.n_offsets) = (ends.as_mut_ptr(), ends.len());
         // SAFETY:
         // - the decoder was made by the interface and is never freed;
-        // - every pointer is null, or that of a vector with as many words as is said, which lives until the call returns.
+        // - every pointer is null, or points to a vector of the given length, which lives until the
+        //   call returns.
         let (counted, n_counted, status) = unsafe {
             let laid_out = ut_hits_in(memory.as_mut_ptr().cast(), 4 * memory.len(), MAX_HITS, &raw mut hits);
             assert_eq!(laid_out, UT_OK);

@@ -11,9 +11,10 @@ use ut_decoding::{
 
 use crate::{Bytes, file_of};
 
-/// Reads a file event by event and in pieces for several threads: both see the same events and the same end.
+/// Reads a file event by event, and in pieces for several threads: both must see the same events
+/// and the same end.
 pub fn file(data: &[u8]) {
-    // The extension decides where the content does not.
+    // The extension decides on the format if the content does not.
     let path = file_of(if data.first().is_some_and(|first| first & 1 == 1) { "x.bin" } else { "x.mdf" }, data);
     let (mut one_by_one, mut events) = (Events::new([path.clone()]), 0);
     let end = loop {
@@ -31,7 +32,7 @@ pub fn file(data: &[u8]) {
             let Some(chunk) = chunk else { return Ok(false) };
             parser.parse(chunk, &mut seen, None, |(batch, origins, _)| -> Result<(), InputError> {
                 assert_eq!(batch.n_events, origins.len());
-                // The other layout takes the same batch, or says why not.
+                // The batch can be converted to the other layout, or there is an error.
                 _ = to_mep(batch);
                 Ok(())
             })?;
@@ -46,7 +47,7 @@ pub fn file(data: &[u8]) {
     assert_eq!((events, end), (seen.events, end_in_pieces), "one by one, in pieces");
 }
 
-/// The files of the synthetic detector in one of its four versions.
+/// Returns boards and geometry files of the synthetic detector in one of its four versions.
 fn sound(which: u8) -> (Vec<u8>, Vec<u8>) {
     static FILES: [OnceLock<(Vec<u8>, Vec<u8>)>; 4] = [const { OnceLock::new() }; 4];
     let make = || {
@@ -57,7 +58,8 @@ fn sound(which: u8) -> (Vec<u8>, Vec<u8>) {
     FILES[usize::from(which)].get_or_init(make).clone()
 }
 
-/// Changes words of sound tables, or takes the bytes as tables: whatever passes the check is safe to decode with.
+/// Changes words of good tables, or takes the bytes as tables. Decoding must be safe with all
+/// tables that pass the checks.
 pub fn tables(data: &[u8]) {
     let mut bytes = Bytes(data);
     let choice = bytes.u8();

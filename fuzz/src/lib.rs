@@ -1,5 +1,5 @@
-//! Fuzzing targets: functions of bytes, one for each way in which bytes come from outside. A target panics if the code under
-//! it panics, or gives different results in two ways that must agree.
+//! Fuzzing targets: functions of bytes, one for each way in which bytes come from outside. A target
+//! panics if the tested code panics, or if two ways that must agree give different results.
 //!
 //! `fuzz/run.sh TARGET SECONDS` runs one under libFuzzer, on stable Rust; `tests/replay.rs` runs `fixtures/fuzz/TARGET`.
 
@@ -7,10 +7,10 @@ mod batches;
 mod files;
 mod tuning;
 
-/// A target.
+/// Fuzzing target: panics if the code mishandles the bytes.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name, which is also the name of its folder in `fixtures/fuzz`.
+/// Targets with their names, which are also the names of their folders in `fixtures/fuzz`.
 pub const TARGETS: [(&str, Target); 6] = [
     ("decode", batches::decode),
     ("c-batch", batches::c_batch),
@@ -20,7 +20,7 @@ pub const TARGETS: [(&str, Target); 6] = [
     ("text", tuning::text),
 ];
 
-/// Takes the bytes of an input from the front; zeros once there are none left.
+/// Reader of an input from the front. After the end it gives zeros.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -39,7 +39,7 @@ impl<'a> Bytes<'a> {
         taken
     }
 
-    /// Takes up to as many words as the next byte says.
+    /// Takes a byte, and then at most that number of words.
     fn words(&mut self) -> Vec<u32> {
         let n = usize::from(self.u8());
         self.take(4 * n).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()

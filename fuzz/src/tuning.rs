@@ -1,4 +1,4 @@
-//! Text that people and programs write for the tuner and the tool.
+//! Targets for text that people and programs write for the tuner and the tool.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use ut_decoding::{BankVersion, DetectorTables, Grouping, synth};
 
 use crate::{Bytes, file_of};
 
-/// Larger spaces are not built: that would take minutes.
+/// Maximum number of combinations of a space. Building a larger space would take minutes.
 const MOST_COMBINATIONS: u64 = 1 << 16;
 
-/// Writes a store's file, without the logs that another one left beside it.
+/// Writes the file of a store, and removes the logs that an earlier store left.
 fn store_of(bytes: &[u8]) -> PathBuf {
     let path = file_of("store.db", bytes);
     for log in ["-wal", "-shm", "-journal"] {
@@ -76,7 +76,7 @@ pub fn store(data: &[u8]) {
     let path = store_of(&file);
     let opened = if how & 4 == 0 { Store::open_existing(&path) } else { Store::open(&path) };
     let Ok(store) = opened else { return };
-    // One way of reading an input: all of them would take several times as long.
+    // Each input is read in one way only: all ways would take several times as long.
     if how >> 3 & 1 == 0 {
         for run in store.runs().unwrap_or_default() {
             _ = (store.run_record(run.record.run), store.observations(run.record.run));
@@ -102,7 +102,7 @@ fn space() -> Space {
     tuner::parse_toml(text).expect("a sound space").build().expect("a sound space")
 }
 
-/// Reads a text as what its first byte says: mask, expression, space, chain, recording or settings.
+/// Reads a text as mask, expression, space, chain, recording or settings, as its first byte says.
 pub fn text(data: &[u8]) {
     let Some((&what, data)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -138,7 +138,7 @@ fn mask(text: &str) {
         DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound")
     });
     if let Ok(mask) = Mask::parse(text, &TABLES) {
-        // All channels would take long.
+        // Testing all channels would take long.
         let listed = (0..1 << 21).step_by(61).filter(|channel| mask.contains(3 << 28 | channel)).count();
         assert!(listed as u64 <= mask.n_strips(), "strips of the mask");
     }

@@ -1,4 +1,4 @@
-//! Replays the inputs that fuzzing kept: none panics, and what must agree agrees.
+//! Replays the inputs that were kept from fuzzing: no target may panic.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn kept_inputs_do_no_harm() {
         inputs.sort();
         assert!(!inputs.is_empty(), "{name} has no inputs");
         for input in inputs {
-            // The name of the input is what one needs when it panics.
+            // If the target panics, this line says on which input.
             println!("{}", input.display());
             target(&fs::read(&input).unwrap());
         }

@@ -1,12 +1,14 @@
-//! For build scripts: has the commit compiled into optimised programs, which may run far from the checkout.
+//! For build scripts: compiles the commit into optimised programs, which may run far from the
+//! checkout.
 //!
-//! Where `UT_DECODE_COMMIT` is set, that is taken. Programs of other profiles do not know it: the crates that do would be
-//! compiled again after each.
+//! The environment variable `UT_DECODE_COMMIT` takes precedence over git. Programs of other
+//! profiles do not know the commit, because crates that do are compiled again after each.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Has rustc set `UT_DECODE_COMMIT`, if cargo noted the commit in the package, or git knows the commit of `root`.
+/// Sets `UT_DECODE_COMMIT` for rustc, if cargo noted the commit in the package, or git knows the
+/// commit of `root`.
 pub fn commit(root: &Path) {
     println!("cargo::rerun-if-env-changed=UT_DECODE_COMMIT");
     if std::env::var_os("UT_DECODE_COMMIT").is_some() || std::env::var("PROFILE").as_deref() != Ok("release") {

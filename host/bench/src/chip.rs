@@ -1,4 +1,4 @@
-//! Resources of a multiprocessor, and how much of them the kernels use and fill, for an architecture.
+//! Resources of a multiprocessor of an architecture, and the part that the kernels use and fill.
 
 use ut_data::detector::DetectorTables;
 use ut_decoders::cuda::Facts;
@@ -11,7 +11,7 @@ use ut_decoders::ptx::{Kernel, KernelUse, Resources};
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Chip {
-    /// Name: `sm_86`, or that of a GPU and its architecture.
+    /// Name: `sm_86`, or the name of a GPU with its architecture.
     pub name: String,
     pub architecture: Architecture,
     kernels: Vec<KernelUse>,
@@ -24,7 +24,7 @@ pub struct Filled {
     pub kernel: Kernel,
     pub threads: u32,
     pub registers: u32,
-    /// Bytes of shared memory a block.
+    /// Bytes of shared memory per block.
     pub shared: u32,
     pub occupancy: Occupancy,
 }
@@ -37,8 +37,8 @@ impl Chip {
         Self { name: architecture.name.to_owned(), architecture, kernels }
     }
 
-    /// Takes the newest known architecture that is not newer than the GPU of this machine, if there are facts of it, else
-    /// that of the merge request's RTX A5000.
+    /// Takes the newest known architecture that is not newer than the GPU with these facts. Without
+    /// facts, takes the architecture of the merge request's RTX A5000.
     pub fn of_environment(facts: Option<&Facts>) -> Self {
         let Some(gpu) = facts.map(|facts| &facts.gpu) else {
             return Self::of(Architecture::named("sm_86").unwrap_or(Architecture::ALL[0]));
@@ -49,8 +49,8 @@ impl Chip {
         Self { name: format!("{}, as {}", gpu.name, chip.name), ..chip }
     }
 
-    /// Computes what the kernels of a variant fill at these launch parameters, in the order of launch; nothing for a
-    /// variant that was not compiled.
+    /// Computes the resources that the kernels of a variant fill at these launch parameters, in the
+    /// order of launch; none for a variant that was not compiled.
     pub fn filled(&self, variant: &str, launch: Parameters, tables: &DetectorTables) -> Vec<Filled> {
         let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
         let plan = Plan::new(&tables, launch, 1, Multiprocessors { number: 1, each: self.architecture });

@@ -33,23 +33,24 @@ use ut_decoders::cuda::CudaConfig;
 use ut_decoders::parameters::Parameters;
 use ut_decoders::{Backend, DecodeError, DecodeOptions};
 
-/// Least number of batches for each stream of a GPU in a timing: with one nothing overlaps, and the host's time to
-/// begin and end is measured.
+/// Minimum number of batches per stream of a GPU in a timing. With one batch, nothing overlaps, and
+/// the timing is of the host's beginning and end.
 const BATCHES_A_STREAM: usize = 4;
 
-/// Multiple of its sample's memory that each thread of a configuration may take: the batches, and room for all hits.
+/// Memory that each thread of a configuration may take, for batches and all hits, as a multiple of
+/// the sample's size.
 const OF_SAMPLE: usize = 20;
 
-/// Measures configurations of a backend's decoder on a sample. The first pass of each is compared with the reference
-/// decoder, bit by bit.
+/// Device of the tuner that measures configurations of a backend's decoder on a sample. The first
+/// pass of each configuration is compared with the reference decoder, bit by bit.
 pub struct DecodeDevice<'t> {
     tables: &'t DetectorTables,
     options: DecodeOptions,
     events: Vec<EventBatch>,
     varied: Varied,
-    /// Prepared variants by configuration, and the passes of one timing.
+    /// Prepared variants by configuration, with the number of passes of one timing.
     prepared: BTreeMap<String, (Variant, usize)>,
-    /// Keys of `prepared`, the last used last.
+    /// Keys of `prepared`, most recently used last.
     recent: Vec<String>,
     most: usize,
     expected: Vec<(Layout, Expected)>,
@@ -70,8 +71,8 @@ impl<'t> DecodeDevice<'t> {
         }
     }
 
-    /// Keeps the decoders and batches of at most `most` configurations, those used last. The default is as many as the
-    /// host has memory for; on a GPU each also has buffers there.
+    /// Keeps decoders and batches of at most `most` configurations, the most recently used ones.
+    /// The default is as many as the host has memory for. On a GPU, each also has buffers there.
     #[must_use]
     pub fn keeping(mut self, most: usize) -> Self {
         self.most = most.max(1);
@@ -103,7 +104,8 @@ impl<'t> DecodeDevice<'t> {
         let batch = parameters.batch() as usize;
         let n_events = self.n_events();
         self.expect(parameters.layout())?;
-        // A few events are repeated if a branch predictor would learn them, or to fill a batch.
+        // If there are so few events that a branch predictor would learn them, or that they do not
+        // fill a batch, they are repeated.
         let wanted = match backend {
             Backend::Emulated => n_events,
             Backend::Cuda => n_events.max(batch),
@@ -133,8 +135,8 @@ impl<'t> DecodeDevice<'t> {
         Ok((variant, passes))
     }
 
-    /// Forgets the least recently used configurations until one more has `bytes` of room: each takes some ten times as
-    /// much as the sample, and on-line tuning tries all in the end.
+    /// Drops the least recently used configurations until there are `bytes` for one more. Each
+    /// takes some ten times as much as the sample, and on-line tuning tries all in the end.
     fn make_room(&mut self, bytes: u64, mut available: Option<u64>) {
         while !self.recent.is_empty()
             && (self.prepared.len() >= self.most || available.is_some_and(|available| available < bytes))

@@ -1,4 +1,4 @@
-//! A number for everything that was decoded, so that two programs can be compared.
+//! A digest of all hits and reports, by which the results of two programs are compared.
 
 use ut_decoders::{BatchReport, Count, UtHits};
 
@@ -10,13 +10,14 @@ pub struct Digest(u64);
 
 impl Default for Digest {
     fn default() -> Self {
-        // FNV-1a's start.
+        // Initial value of FNV-1a.
         Self(0xCBF2_9CE4_8422_2325)
     }
 }
 
 impl Digest {
-    /// FNV-1a over 32-bit words, with a rotation: its multiplication never moves a bit downwards.
+    /// Adds a word by FNV-1a over 32-bit words, with a rotation, because a multiplication never
+    /// moves a bit downwards.
     fn word(&mut self, word: u32) {
         self.0 = (self.0 ^ u64::from(word)).wrapping_mul(0x100_0000_01B3).rotate_left(17);
     }

@@ -1,4 +1,5 @@
-//! The machine while it is measured: clocks, temperature, throttling, other programs; and its GPU.
+//! State of the machine while it is measured: clocks, temperature, throttling, other programs; and
+//! its GPU.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use tuner::watch::{Limits, NoWatch, State, Watch};
 use ut_decoders::Backend;
 use ut_decoders::cuda::{CudaDevice, Facts};
 
-/// Least time between two looks, which take a little of the measured time.
+/// Minimum time between two observations, which take a little of the measured time.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Observations during a measurement; `None` if they cannot be made.
@@ -21,9 +22,10 @@ pub struct Seen {
     pub clock_mhz: Option<[f64; 2]>,
     /// Lowest and highest temperature of the device, degrees Celsius.
     pub temperature: Option<[f64; 2]>,
-    /// Largest share of the machine's time that others took, 0…1; on a GPU 1 if another process was on it.
+    /// Largest share of the machine's time that other programs took, 0…1; on a GPU 1 if another
+    /// process used it.
     pub others: Option<f64>,
-    /// Reasons for a lower clock, in the words of their source.
+    /// Reasons for a lower clock, as their source words them.
     pub throttled: Vec<String>,
     /// Number of observations.
     pub looks: usize,
@@ -50,14 +52,14 @@ fn widen(range: &mut Option<[f64; 2]>, value: Option<f64>) {
     }
 }
 
-/// The measured GPU; `None` if neither driver nor NVML tells.
+/// Facts about the measured GPU; `None` if neither driver nor NVML reports them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct GpuReport {
     pub name: String,
     pub capability: String,
     pub multiprocessors: i32,
-    /// Bytes of memory.
+    /// Size of the memory in bytes.
     pub memory: usize,
     pub driver: Option<String>,
     /// Newest CUDA release that the driver knows.
@@ -66,16 +68,16 @@ pub struct GpuReport {
     pub max_clock_mhz: Option<f64>,
     /// Highest clock of the memory, MHz.
     pub max_memory_clock_mhz: Option<f64>,
-    /// Peak bandwidth of the memory, bytes a second.
+    /// Peak bandwidth of the memory, bytes per second.
     pub peak_bandwidth: Option<f64>,
     /// Fastest link to the host during the measurement: idle links slow down.
     pub link: Option<Link>,
-    /// Error of NVML, which tells clocks, temperature, throttling and link.
+    /// Error of NVML, which reports clocks, temperature, throttling and link.
     pub nvml: Option<String>,
 }
 
-/// Makes a watch over the machine of `backend`; for a GPU, once there is a decoder on it. Every state of a GPU that
-/// cannot be watched is good.
+/// Makes a watch over the machine of `backend`. For a GPU, call this once there is a decoder on it.
+/// A GPU that cannot be watched is taken to be in a good state.
 pub fn watch(backend: Backend, limits: Limits) -> Box<dyn Watch> {
     if backend != Backend::Cuda {
         return Box::new(CpuWatch::new(System, limits));
@@ -86,7 +88,7 @@ pub fn watch(backend: Backend, limits: Limits) -> Box<dyn Watch> {
     }
 }
 
-/// Looks at the machine while it is measured.
+/// Observer of the machine while it is measured.
 pub struct Environment {
     watch: Box<dyn Watch>,
     last: Option<Instant>,
@@ -118,7 +120,7 @@ impl Environment {
         environment
     }
 
-    /// Looks, unless the last time is too recent.
+    /// Observes the machine, unless the last observation is too recent.
     pub fn tick(&mut self) {
         if self.last.is_none_or(|last| last.elapsed() >= PAUSE) {
             self.look();
@@ -136,7 +138,7 @@ impl Environment {
         self.last = Some(Instant::now());
     }
 
-    /// Takes a last look; returns all observations, and the GPU.
+    /// Makes a last observation; returns all observations, and the GPU.
     pub fn seen(&mut self) -> (&Seen, Option<&GpuReport>) {
         self.look();
         (&self.seen, self.gpu.as_ref().map(|(report, _)| report))
@@ -154,7 +156,7 @@ impl Environment {
         in_words(seen, gpu)
     }
 
-    /// Facts of the GPU from the driver.
+    /// Returns the facts about the GPU that the driver reports.
     pub fn facts(&self) -> Option<&Facts> {
         self.gpu.as_ref().map(|(_, facts)| facts)
     }

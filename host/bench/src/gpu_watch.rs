@@ -1,5 +1,5 @@
-//! Looks at a GPU through NVML, nvidia-smi's library, opened at run time: without a driver or the feature `nvml`, only
-//! opening fails.
+//! Observes a GPU through NVML, the library of nvidia-smi. It is opened at run time, so that
+//! without a driver or the feature `nvml` only opening fails.
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
@@ -8,7 +8,7 @@ use tuner::watch::{Limits, State, Watch};
 
 use crate::link::Link;
 
-/// Watches one GPU: clock of the multiprocessors, temperature, throttling, other processes.
+/// Watch over one GPU: clock of the multiprocessors, temperature, throttling, other processes.
 #[derive(Debug)]
 pub struct GpuWatch {
     nvml: Nvml,
@@ -50,7 +50,8 @@ impl Watch for GpuWatch {
     }
 }
 
-/// Names the reasons that hold a clock down against the user's will, which idle and chosen clocks do not.
+/// Returns the reasons for a low clock that the user did not choose. Idle clocks and chosen clocks
+/// are none.
 fn words(reasons: ThrottleReasons) -> Vec<String> {
     let known = [
         (ThrottleReasons::SW_POWER_CAP, "power cap"),

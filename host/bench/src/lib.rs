@@ -1,4 +1,5 @@
-//! Measuring: how many events a second a decoder makes, what its optimisations are worth, which parameters are best.
+//! Measurements: events per second of a decoder, the gain of each of its optimisations, and the
+//! best parameters.
 
 pub mod ablation;
 pub mod chip;

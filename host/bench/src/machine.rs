@@ -1,4 +1,4 @@
-//! Machine and program of a measurement, without which its numbers are worth nothing.
+//! Machine and program of a measurement: its numbers mean nothing without them.
 
 use std::sync::LazyLock;
 
@@ -9,13 +9,13 @@ use ut_decoders::parameters::cores;
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Machine {
     pub cpu: Option<String>,
-    /// Hardware threads that this process may use.
+    /// Number of hardware threads that this process may use.
     pub cores: usize,
     pub version: String,
     /// Commit of the sources, with `-dirty` if files differ from it; `None` if unknown, as in programs that are not
     /// optimised.
     pub commit: Option<String>,
-    /// True if the compiler optimised it.
+    /// True if the compiler optimised the program.
     pub optimised: bool,
 }
 
@@ -23,7 +23,7 @@ impl Machine {
     /// Commit of the sources; only optimised programs know it.
     pub const COMMIT: Option<&'static str> = option_env!("UT_DECODE_COMMIT");
 
-    /// Describes this machine and this program, once a process: `/proc` is slow.
+    /// Describes this machine and this program. It is done once per process, since `/proc` is slow.
     pub fn this() -> Self {
         static THIS: LazyLock<Machine> = LazyLock::new(|| Machine {
             cpu: tuner::watch::cpu::model(),

@@ -1,4 +1,5 @@
-//! Modes of measuring a GPU: its kernels alone, as a stage of a sequence, with the copies in, with the copies in and out.
+//! Modes of a measurement on a GPU: kernels only, as a stage of a sequence, with copies to the
+//! device, and with copies to and from it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +17,15 @@ use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, CudaSequenceDecoder
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions, Decoder};
 
-/// Part of the way that is measured.
+/// Part of the way from raw banks to hits that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Raw banks and hits stay on the device: the kernels alone.
+    /// Only the kernels: raw banks and hits stay on the device.
     DeviceResident,
-    /// Same, as a stage of a trigger sequence, whatever the pipeline: the hits are counted, the host waits for their
-    /// number, and they are written to memory that it then gives.
+    /// As a stage of a trigger sequence, whatever the pipeline: raw banks and hits stay on the
+    /// device, but the host waits for the number of hits, and then gives the memory to which they
+    /// are written.
     Sequence,
     /// Raw banks come from pinned memory of the host, hits stay on the device.
     HitsOnDevice,
@@ -61,7 +63,7 @@ enum Way {
 /// A decoder with a batch in flight on each of its streams.
 struct Streaming {
     way: Way,
-    /// Hits of a pass. Only the number is compared of those that stay on the device.
+    /// Number of hits of a pass. Hits that stay on the device are compared by their number only.
     hits: usize,
 }
 
@@ -111,9 +113,9 @@ impl Job for Streaming {
 #[expect(missing_docs, reason = "the names say it")]
 pub struct KernelTime {
     pub kernel: String,
-    /// Nanoseconds an event, over all launches of a pass.
+    /// Nanoseconds per event, over all launches of a pass.
     pub ns_per_event: Spread,
-    /// Share of all kernels' time, 0…1, by the medians.
+    /// Share of the time of all kernels, 0…1, by the medians.
     pub share: f64,
 }
 
@@ -184,8 +186,8 @@ impl OnGpu<'_> {
         Ok(Variant::of(vec![Box::new(job)], contents))
     }
 
-    /// Times each kernel, by the device's own clock, over `passes` passes with one batch in flight, after one that does
-    /// not count.
+    /// Measures the time of each kernel by the device's clock, over `passes` passes with one batch
+    /// in flight. One pass before them does not count.
     pub fn kernel_times(&self, passes: usize) -> Result<Vec<KernelTime>, DecodeError> {
         let config = self.config.clone().with_streams(1);
         let mut decoder = CudaDecoder::new(self.tables, self.options, config)?;

@@ -6,12 +6,12 @@ use tuner::watch::{Limits, State, Watch};
 
 use crate::link::Link;
 
-/// A watch that does not exist.
+/// Watch over a GPU, which cannot exist without the feature `nvml`.
 #[derive(Debug)]
 pub struct GpuWatch(Infallible);
 
 impl GpuWatch {
-    /// Fails.
+    /// Returns the error that the feature is missing.
     pub fn open(_: &str, _: Limits) -> Result<Self, String> {
         Err("clocks and temperature are not watched: this program is built without NVML (cargo build --features full)"
             .to_owned())

@@ -1,4 +1,4 @@
-//! The events that are decoded over and over, and what must come out of them.
+//! The events that are decoded again and again, and the results that they must give.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,33 +13,33 @@ use ut_decoders::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 /// Number of events below which a branch predictor begins to learn them.
 pub const ENOUGH_DISTINCT: usize = 1000;
 
-/// A pass over events, which are decoded over and over.
+/// Events of one pass, in batches. They are decoded again and again.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Sample {
     pub batches: Vec<EventBatch>,
     pub events: usize,
     pub distinct_events: usize,
-    /// Bytes of a pass: raw banks with their sourceIDs, and the tables of banks.
+    /// Number of bytes in a pass: raw banks with their sourceIDs, and the tables of banks.
     pub bytes: usize,
 }
 
 impl Sample {
-    /// Batches of `batch` events (at least 1) from `batches`, which are repeated until a pass has [`ENOUGH_DISTINCT`]
-    /// events or one batch is full. Empty if there is no event.
+    /// Makes batches of `batch` events (at least 1) from `batches`, repeated until a pass has
+    /// [`ENOUGH_DISTINCT`] events and one batch is full. Without events, the sample is empty.
     pub fn new(batches: &[EventBatch], batch: usize) -> Self {
         let n_events = batches.iter().map(|batch| batch.n_events).sum();
         Self::of(batches, batch, Self::enough(n_events, batch))
     }
 
-    /// Number of events of a pass over `n_events` in batches of `batch`: all, at least [`ENOUGH_DISTINCT`], and a full
-    /// batch.
+    /// Returns the number of events in a pass over `n_events` in batches of `batch`: all of them,
+    /// but at least [`ENOUGH_DISTINCT`] and at least one batch.
     pub fn enough(n_events: usize, batch: usize) -> usize {
         n_events.max(ENOUGH_DISTINCT).max(batch)
     }
 
-    /// Batches of `batch` events (at least 1) from `batches`, `wanted` events in all, repeated if there are fewer.
-    /// Empty if there is no event.
+    /// Makes batches of `batch` events (at least 1) from `batches`, with `wanted` events in all,
+    /// repeated if there are fewer. Without events, the sample is empty.
     pub fn of(batches: &[EventBatch], batch: usize, wanted: usize) -> Self {
         let mut sample = Self::default();
         if batches.iter().all(|batch| batch.n_events == 0) {
@@ -61,7 +61,7 @@ impl Sample {
             let agrees = builder.agrees(banks.iter().copied());
             if builder.n_events() == batch || !agrees || builder.push(meta, banks.iter().copied()).is_err() {
                 sample.close(&mut builder);
-                // It fits, since it came from a batch.
+                // The event fits, since it came from a batch.
                 let _ = builder.push(meta, banks.iter().copied());
             }
         }
@@ -92,7 +92,7 @@ impl Sample {
     }
 }
 
-/// The reference's hits and reports of a sample, event by event, in any batches.
+/// Hits and reports of the reference for a sample, by event, whatever the batches.
 #[derive(Clone, Debug)]
 pub struct Expected {
     batches: Vec<(UtHits, BatchReport)>,
@@ -122,8 +122,8 @@ impl Expected {
         Ok(Self { batches, places })
     }
 
-    /// Compares a decoder's results of a batch, the events `events` of a pass, which may begin again after the sample's
-    /// last. The error describes the first difference.
+    /// Compares a decoder's results for a batch with the events `events` of a pass. After the
+    /// sample's last event, a pass may begin again. The error describes the first difference.
     pub fn check(&self, events: Range<usize>, hits: &UtHits, report: &BatchReport) -> Result<(), String> {
         let found = [hits.n_events(), report.events.len()];
         if found != [events.len(); 2] {

@@ -4,18 +4,31 @@ use tuner::statistics::{median, quantile};
 use tuner::verdict::{Block, Rules, Verdict, judge};
 
 /// Spread of repeated measurements.
+///
+/// ```
+/// use ut_bench::Spread;
+///
+/// let spread = Spread::of(&[3.0, 1.0, 2.0]);
+/// assert_eq!((spread.min, spread.median, spread.max), (1.0, 2.0, 3.0));
+/// assert_eq!(spread.times(10.0).median, 20.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Spread {
+    /// Median.
     pub median: f64,
+    /// First quartile.
     pub q1: f64,
+    /// Third quartile.
     pub q3: f64,
+    /// Smallest value.
     pub min: f64,
+    /// Largest value.
     pub max: f64,
 }
 
 impl Spread {
-    /// The spread of `values`, none of them NaN, with interpolated quantiles. All 0 without values.
+    /// Computes the spread of `values`, which must not be NaN, with interpolated quantiles. Without
+    /// values, all fields are 0.
     pub fn of(values: &[f64]) -> Self {
         let at = |p: f64| if values.is_empty() { 0.0 } else { quantile(values, p) };
         Self { median: at(0.5), q1: at(0.25), q3: at(0.75), min: at(0.0), max: at(1.0) }
@@ -36,8 +49,8 @@ impl Spread {
 pub struct Change {
     /// Change of the medians of all rounds, in %.
     pub percent: f64,
-    /// Interval of the mean change over the blocks, in %, at 95 % for the whole family of comparisons; `None` with too
-    /// few blocks.
+    /// Confidence interval of the mean change over the blocks, in %, at 95 % for the whole family
+    /// of comparisons; `None` with too few blocks.
     pub interval: Option<[f64; 2]>,
     /// Reason why the blocks do not show a difference; `None` if they do.
     pub doubt: Option<String>,
@@ -45,9 +58,10 @@ pub struct Change {
 }
 
 impl Change {
-    /// The change from `before` to `after`: positive values of the same rounds, in order; `block` rounds that were
-    /// ordered together are a block. `family`: comparisons made together, which share the error. `None` without values
-    /// on one side, or with one that is not positive.
+    /// Computes the change from `before` to `after`, positive values of the same rounds, in order.
+    /// A block is `block` rounds that were ordered together. `family` is the number of comparisons
+    /// made together, which share the error. Returns `None` if either side has no values, or one
+    /// that is not positive.
     pub fn between(before: &[f64], after: &[f64], block: usize, family: usize) -> Option<Self> {
         let good = |values: &[f64]| !values.is_empty() && values.iter().all(|value| value.is_finite() && *value > 0.0);
         if !(good(before) && good(after)) {
@@ -61,7 +75,8 @@ impl Change {
         Some(Self {
             percent: 100.0 * (median(after) / median(before) - 1.0),
             interval: ends.iter().all(|end| end.is_finite()).then_some(ends),
-            // The rules call the smaller side better, but here more can be better: take only whether they differ.
+            // The rules call the smaller side better, but here more can be better. So only the
+            // statement that the sides differ is taken.
             doubt: match judgement.verdict {
                 Verdict::Better(_) => None,
                 doubt => Some(doubt.to_string()),

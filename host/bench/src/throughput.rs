@@ -1,4 +1,4 @@
-//! Events per second: the main measurement, and how long a batch takes.
+//! The main measurement: events per second, and the latency of a batch.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ pub struct Measurement {
     pub backend: Backend,
     pub options: DecodeOptions,
     pub decoder: Parameters,
-    /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
+    /// Number of threads, each with a decoder; on a GPU, number of streams of one decoder, each
+    /// with a batch in flight.
     pub threads: usize,
     pub duration: Duration,
 }
@@ -49,53 +50,54 @@ impl Latency {
 pub struct ModeResult {
     pub mode: Mode,
     pub repetitions: usize,
-    /// Events a second, all streams together.
+    /// Events per second, all streams together.
     pub events_per_second: Spread,
     pub latency: Latency,
 }
 
-/// Result, in the names of the JSON output.
+/// Result of a measurement, with the names of the JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Throughput {
     pub backend: String,
-    /// Threads; on a GPU streams.
+    /// Number of threads; on a GPU, number of streams.
     pub threads: usize,
-    /// Events that each thread decodes in a pass.
+    /// Number of events that each thread decodes in a pass.
     pub events: usize,
     pub distinct_events: usize,
-    /// Events of the largest batch.
+    /// Number of events in the largest batch.
     pub batch: usize,
     pub repetitions: usize,
-    /// Events a second, all threads together; on a GPU end to end.
+    /// Events per second, all threads together; on a GPU end to end.
     pub events_per_second: Spread,
     pub events_per_second_per_thread: f64,
-    /// Strips (v4: cluster words) a second, all threads together.
+    /// Strips (v4: cluster words) per second, all threads together.
     pub strips_per_second: Spread,
-    /// 10⁹ bytes of raw banks a second, all threads together.
+    /// Raw banks in 10⁹ bytes per second, all threads together.
     pub gigabytes_per_second: Spread,
     pub latency: Latency,
     pub strips_per_event: f64,
-    /// Events of a pass with trouble: skipped banks take no time.
+    /// Number of events with trouble in a pass. Their skipped banks take no time.
     pub events_with_trouble: usize,
     pub hits_per_event: f64,
-    /// Mean bytes of raw banks an event.
+    /// Mean number of bytes of raw banks per event.
     pub bytes_per_event: f64,
-    /// Mean bytes an event that a decoder reads: raw banks, and the tables of their places.
+    /// Mean number of bytes per event that a decoder reads: raw banks, and the tables of their
+    /// places.
     pub bytes_in_per_event: f64,
-    /// Bytes an event that a decoder writes: hits, ends of groups, counters.
+    /// Mean number of bytes per event that a decoder writes: hits, ends of groups, counters.
     pub bytes_out_per_event: f64,
-    /// On a GPU, in the order of [`Mode::ALL`].
+    /// Results in the modes of a GPU, in the order of [`Mode::ALL`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<ModeResult>,
-    /// On a GPU, the kernels by name, by the device's own clock, on one stream.
+    /// Times of the kernels of a GPU, by the device's clock, on one stream.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelTime>,
     /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)).
     pub digest: String,
 }
 
-/// Variants measured of one sample: one, or those of [`Mode::ALL`].
+/// Variants that are measured on one sample: one variant, or one per mode in [`Mode::ALL`].
 struct Contestant<'a> {
     sample: &'a Sample,
     modes: &'static [Mode],
@@ -103,7 +105,8 @@ struct Contestant<'a> {
 }
 
 impl Contestant<'_> {
-    /// Combines the variants and their rates; the last variant is that of the whole way.
+    /// Combines the variants and their rates. The last variant is the one that measures the whole
+    /// way.
     fn result(
         self,
         backend: Backend,
@@ -152,15 +155,15 @@ impl Contestant<'_> {
     }
 }
 
-/// Bytes of a batch that are copied to a device.
+/// Returns the number of bytes of a batch that are copied to a device.
 fn bytes_in(batch: &EventBatch) -> usize {
     let view = batch.view();
     let words = view.offsets.len() + view.sizes.len() + view.types.len() + view.versions.map_or(0, <[u32]>::len);
     view.raw.len() + words * size_of::<u32>()
 }
 
-/// Measures one backend on samples, which take turns, such as the same events in batches of several sizes. The first
-/// pass over each is compared with `expected`.
+/// Measures one backend on several samples in turn, such as the same events in batches of several
+/// sizes. The first pass over each sample is compared with `expected`.
 pub fn run(
     samples: &[Sample],
     tables: &DetectorTables,

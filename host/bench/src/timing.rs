@@ -1,8 +1,9 @@
 //! Timing of decoders, the same for `throughput`, `ablation` and `sweep`.
 //!
-//! Each of T threads has its own decoder, hits and batches: threads share only the machine. A repetition sends every
-//! thread over its batches often enough to last [`REPETITION`], from a common start until the last is done. Repetitions
-//! of several variants are interleaved ([`measure`]), so that a machine that slows down slows all alike.
+//! Each thread has a decoder, hits and batches that no other thread uses: threads share only the
+//! machine. In a repetition, every thread decodes its batches often enough to last [`REPETITION`],
+//! from a common start until the last thread is done. Repetitions of several variants are
+//! interleaved ([`measure`]), so that a machine that slows down slows all of them alike.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -18,37 +19,37 @@ use ut_data::input::EventBatch;
 use ut_data::memory;
 use ut_decoders::{BatchReport, Count, DecodeError, Decoder, UtHits};
 
-/// Least duration of a repetition: shorter ones measure the clock and the scheduler.
+/// Minimum duration of a repetition. Shorter ones measure the clock and the scheduler.
 pub const REPETITION: Duration = Duration::from_millis(100);
 
-/// Least number of rounds, however short the duration. A measurement without any duration has one block.
+/// Minimum number of rounds, however short the duration. A measurement of duration 0 has one block.
 pub const MIN_ROUNDS: usize = 8;
 
 /// Number of rounds that are ordered together.
 pub const BLOCK: usize = 2;
 
-/// Returns the least duration of a repetition in a measurement of `duration`. One without any duration shows only that
-/// it works: a repetition is one pass.
+/// Returns the minimum duration of a repetition in a measurement of `duration`. A measurement of
+/// duration 0 only shows that it works: a repetition is one pass.
 pub fn repetition(duration: Duration) -> Duration {
     if duration.is_zero() { Duration::ZERO } else { REPETITION }
 }
 
 /// Work that a thread repeats.
 pub trait Job: Send {
-    /// Number of batches of a pass.
+    /// Returns the number of batches in a pass.
     fn batches(&self) -> usize;
 
-    /// Does batch `i`; batches are done in order.
+    /// Decodes batch `i`. Batches come in order.
     fn batch(&mut self, i: usize) -> Result<(), DecodeError>;
 
-    /// Does `n` passes.
+    /// Decodes `n` passes.
     fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
         let batches = self.batches();
         (0..n).flat_map(|_| 0..batches).try_for_each(|i| self.batch(i))
     }
 }
 
-/// A thread's own decoder, batches and room for hits.
+/// Decoder, batches and room for hits of one thread.
 struct Worker {
     decoder: Box<dyn Decoder>,
     hits: UtHits,
@@ -66,41 +67,43 @@ impl Job for Worker {
     }
 }
 
-/// Events that a thread decodes in a pass.
+/// Contents of the pass of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Contents {
     pub events: usize,
     pub hits: u64,
-    /// Strips (v4: cluster words).
+    /// Number of strips (v4: cluster words).
     pub strips: u64,
     pub events_with_trouble: usize,
     pub digest: Digest,
 }
 
-/// Jobs to measure, each on a thread of its own.
+/// Jobs that are measured together, one thread per job.
 pub struct Variant {
     jobs: Vec<Box<dyn Job>>,
     passes: usize,
-    /// Least duration of a repetition.
+    /// Minimum duration of a repetition.
     least: Duration,
-    /// Events that each job decodes in a pass.
+    /// Contents of the pass of each job.
     pub contents: Contents,
 }
 
 impl Variant {
-    /// Takes one job for each thread, and the `contents` of its pass.
+    /// Takes one job per thread, and the `contents` of its pass.
     pub fn of(jobs: Vec<Box<dyn Job>>, contents: Contents) -> Self {
         Self { jobs, passes: 1, least: REPETITION, contents }
     }
 
-    /// Finds the number of passes for a repetition of `least`, which warms up, too; none if `least` is no time.
+    /// Finds the number of passes for a repetition of duration `least`, which also warms up. With
+    /// duration 0, does nothing.
     pub fn warmed(mut self, least: Duration) -> Result<Self, DecodeError> {
         self.least = least;
         if least.is_zero() {
             return Ok(self);
         }
-        // The first time, as many passes reach another stream, whose buffers grow: the second time counts.
+        // The first time, more passes may reach another stream, whose buffers grow. So the second
+        // time counts.
         while self.time(self.passes)?.min(self.time(self.passes)?) < least && self.passes < 1 << 20 {
             self.passes *= 2;
         }
@@ -153,24 +156,24 @@ impl Variant {
         Ok(Ok(Self::of(workers.into_iter().map(job).collect(), contents)))
     }
 
-    /// Number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Events of a pass, all threads together.
+    /// Returns the number of events in a pass, all threads together.
     pub fn events(&self) -> usize {
         self.contents.events * self.jobs.len()
     }
 
-    /// Times one repetition: events a second of all threads together.
+    /// Measures one repetition: returns the events per second of all threads together.
     pub fn repetition(&mut self) -> Result<f64, DecodeError> {
         let taken = self.time(self.passes)?;
         Ok((self.events() * self.passes) as f64 / taken.as_secs_f64().max(1e-9))
     }
 
-    /// Times each batch of the first job while the others wait, from the batch in memory to the hits, µs, in passes for
-    /// the duration of a repetition.
+    /// Measures the latency of each batch of the first job in µs, from the batch in memory to the
+    /// hits, while the other jobs wait. There are as many passes as fit into a repetition.
     pub fn latencies(&mut self) -> Result<Vec<f64>, DecodeError> {
         let mut times = Vec::new();
         let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else { return Ok(times) };
@@ -185,7 +188,8 @@ impl Variant {
         Ok(times)
     }
 
-    /// Times `passes` passes, from the common start to the last thread's end.
+    /// Measures the duration of `passes` passes, from the common start to the end of the last
+    /// thread.
     pub fn time(&mut self, passes: usize) -> Result<Duration, DecodeError> {
         let barrier = Barrier::new(self.jobs.len());
         let timed = |job: &mut Box<dyn Job>| -> Result<(Instant, Instant), DecodeError> {
@@ -211,10 +215,13 @@ impl Variant {
     }
 }
 
-/// Measures variants for `duration` in all, and at least [`MIN_ROUNDS`] times each (without any duration [`BLOCK`]
-/// times), in rounds: one repetition of each in turn. Two rounds are a block of [`Change`](super::Change): the order of
-/// the first is random, that of the second its reverse. `tick` gets the time over. Returns events a second of each
-/// repetition of each variant.
+/// Measures variants in rounds, for `duration` in all, but for at least [`MIN_ROUNDS`] rounds
+/// ([`BLOCK`] rounds if `duration` is 0). A round is one repetition of each variant. Returns the
+/// events per second of each repetition, by variant.
+///
+/// Two rounds are a block of [`Change`](super::Change): the first has a random order, the second
+/// the reverse order, so that a steady drift of the machine cancels. `tick` is called with the time
+/// that has passed.
 pub fn measure(
     variants: &mut [Variant],
     duration: Duration,

@@ -1,6 +1,7 @@
-//! The work of the device kernels, counted by the executor: exact, and the same on every machine. Counts say what a
-//! kernel asks of a GPU (sectors of memory, collectives, atomics, idle lanes), not how long it takes: other
-//! instructions do not count.
+//! The work of the device kernels, counted by the executor: exact, and the same on every machine.
+//!
+//! Counts are the demands of a kernel on a GPU (sectors of memory, collectives, atomics, idle
+//! lanes), not its time: other instructions are not counted.
 
 use ut_format::report::N_COUNTS;
 
@@ -9,10 +10,10 @@ use ut_data::detector::DetectorTables;
 use ut_decoders::emulated::{EmulatedConfig, EmulatedDecoder, LaunchStats};
 use ut_decoders::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 
-/// Bytes of a sector.
+/// Size of a sector of memory in bytes.
 const SECTOR: u64 = 32;
 
-/// Something that is counted.
+/// Quantity that is counted.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Metric {
@@ -80,14 +81,15 @@ pub struct Work {
     pub kernels: Vec<(&'static str, LaunchStats)>,
     pub total: LaunchStats,
     pub events: usize,
-    /// Bytes of the batches: raw banks, and the words with their places.
+    /// Number of bytes of the batches: raw banks, and the words with their places.
     pub bytes_in: u64,
-    /// Bytes of hits, offsets and report.
+    /// Number of bytes of hits, offsets and report.
     pub bytes_out: u64,
 }
 
 impl Work {
-    /// Counts the work on `sample`, whose hits are compared with `expected`; the inner error is the difference.
+    /// Decodes `sample` in the executor, and counts the work. The hits are compared with
+    /// `expected`; the inner error is the difference.
     pub fn count(
         sample: &Sample,
         tables: &DetectorTables,
@@ -123,25 +125,26 @@ impl Work {
         }
     }
 
-    /// Bytes between global memory and the multiprocessors, without the tables that all events share, over the bytes in
-    /// and out.
+    /// Returns the traffic between global memory and the multiprocessors, without the tables that
+    /// all events share, relative to the bytes in and out.
     pub fn traffic(&self) -> f64 {
         let moved = SECTOR * self.total.global_sectors.saturating_sub(self.total.table_sectors);
         moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
-    /// The [`traffic`](Self::traffic) with each sector counted once a launch, read or written: between the device's
-    /// memory and caches that keep a sector until its last use. It is a lower bound: caches reach only so far.
+    /// Returns the [`traffic`](Self::traffic) with each sector counted once per launch if it is
+    /// read, and once if it is written. This is the traffic of the device's memory if caches keep
+    /// each sector until its last use: a lower bound, since caches are small.
     pub fn distinct_traffic(&self) -> f64 {
         (SECTOR * self.total.distinct_sectors) as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
-    /// Mean count for an event.
+    /// Returns the mean count per event.
     pub fn per_event(&self, metric: &Metric) -> f64 {
         self.of_event((metric.of)(&self.total))
     }
 
-    /// Mean over the events of a sum over the sample.
+    /// Returns the mean per event of a sum over the sample.
     pub fn of_event(&self, sum: u64) -> f64 {
         sum as f64 / self.events.max(1) as f64
     }

@@ -1,4 +1,4 @@
-//! Axes: a parameter's values in a sweep.
+//! Axes of a sweep: a parameter and its values.
 //!
 //! ```text
 //! cluster.block_x=32,64,128      these values
@@ -11,10 +11,10 @@ use serde::Serialize;
 use ut_decoders::Backend;
 use ut_decoders::parameters::{Parameter, ParameterError};
 
-/// Most values of an axis.
+/// Maximum number of values of an axis.
 const MAX_VALUES: u32 = 10_000;
 
-/// An axis of a sweep.
+/// Axis of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Axis {
@@ -36,7 +36,7 @@ pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axi
     Ok(axes)
 }
 
-/// Reads an axis. Numbers that the parameter cannot have are no error: a sweep skips them.
+/// Reads an axis. Numbers that the parameter cannot have are not errors: a sweep skips them.
 fn parse(backend: Backend, text: &str) -> Result<(&'static Parameter, Vec<u32>), ParameterError> {
     let Some((name, list)) = text.split_once('=') else {
         let parameter = backend.parameter(text.trim())?;
@@ -57,7 +57,7 @@ fn parse(backend: Backend, text: &str) -> Result<(&'static Parameter, Vec<u32>),
     }
     let mut values = Vec::new();
     for value in list.split(',').map(str::trim) {
-        // Only the parameter knows a word such as avx2.
+        // Only the parameter can read a word such as avx2.
         let value = value.parse().or_else(|_| parameter.parse(value))?;
         if !values.contains(&value) {
             values.push(value);

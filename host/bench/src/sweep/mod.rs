@@ -1,9 +1,11 @@
-//! Measures every combination of some parameters' values in rounds. Each round visits every point in a random order of
-//! its own: slow changes of the machine affect a round's points alike, so that a round is a block of any comparison.
+//! Measures every combination of the values of some parameters, in rounds.
 //!
-//! A visit makes the decoder anew, warms it up and times one repetition. A point's first hits and reports are compared
-//! with the reference's; with other bits it is out, and named. The `emulated` backend counts the work, once, as counts
-//! do not spread.
+//! Each round visits every point, in an order that is drawn for that round. Slow changes of the
+//! machine affect all points of a round alike, so that a round is a block of any comparison.
+//!
+//! A visit makes a new decoder, warms it up, and times one repetition. The first hits and reports
+//! of a point are compared with the reference's; a point with other bits is excluded and named. The
+//! `emulated` backend counts the work in place of time, once, since counts do not vary.
 
 pub mod axis;
 mod page;
@@ -26,38 +28,42 @@ use ut_data::input::{EventBatch, Layout};
 use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::{Backend, DecodeError, DecodeOptions};
 
-/// Result of a visit: events a second, or on the emulated backend the counts of [`METRICS`]; else the reason.
+/// Result of a visit: events per second, or on the emulated backend the counts of [`METRICS`]. The
+/// error is the reason that there is none.
 pub type Outcome = Result<Vec<f64>, String>;
 
-/// A sweep.
+/// Sweep: the points to measure, and how.
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Sweep<'a> {
     pub backend: Backend,
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
     pub plan: &'a Plan,
-    /// Number of rounds; counted work needs one.
+    /// Number of rounds. Counted work needs one.
     pub rounds: usize,
     /// Seed of the orders.
     pub seed: u64,
-    /// Events that are decoded over and over.
+    /// Events that are decoded again and again.
     pub events: &'a [EventBatch],
-    /// Events of a pass, repeated if there are fewer; a full batch if that has more, but for counted work.
+    /// Number of events in a pass, repeated if there are fewer. If a full batch has more, it is the
+    /// pass, except for counted work.
     pub wanted: usize,
     pub mode: Mode,
 }
 
 impl Sweep<'_> {
-    /// Number of visits.
+    /// Returns the number of visits.
     pub fn visits(&self) -> usize {
         self.plan.points.len() * self.rounds
     }
 
-    /// Visits all points. `after` gets the number of [`visits`](Self::visits) over, and the outcomes so far of each
-    /// point, round by round; a point that fails is not visited again.
+    /// Visits all points. After each visit, calls `after` with the number of
+    /// [`visits`](Self::visits) that are done, and with the outcomes of each point so far, round by
+    /// round. A point that fails is not visited again.
     ///
     /// # Errors
-    /// If the reference or the default fails, with a message, or `after`. Another point that fails is an outcome.
+    /// If the reference, the default point or `after` fails. The failure of another point is an
+    /// outcome.
     pub fn run<E: From<String>>(
         &self,
         mut after: impl FnMut(usize, &[Vec<Outcome>]) -> Result<(), E>,
@@ -73,7 +79,8 @@ impl Sweep<'_> {
             let expected = references.iter().find(|(layout, _)| *layout == point.parameters.layout());
             self.visit(point, expected.map(|(_, expected)| expected), check)
         };
-        // Nothing can be compared with a default that fails. This visit does not count.
+        // Nothing can be compared with a default that fails. This visit is a test and does not
+        // count.
         visit(&points[self.plan.default], true).map_err(|error| format!("the default fails: {error}"))?;
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); points.len()];

@@ -5,13 +5,13 @@ use serde::Serialize;
 use super::axis::Axis;
 use ut_decoders::{Backend, Parameters};
 
-/// Most points of a sweep, including skipped ones.
+/// Maximum number of points of a sweep, including skipped ones.
 const MAX_POINTS: usize = 100_000;
 
-/// Memory that the batches of a point may take; each thread has one.
+/// Maximum size in bytes of the batches of a point; each thread has one.
 const MAX_BYTES: f64 = 4e9;
 
-/// A combination that is not run.
+/// Combination that is not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Skipped {
@@ -19,7 +19,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// A point that is run.
+/// Point that is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Point {

@@ -1,4 +1,4 @@
-//! Result of a sweep, as JSON (this very structure); `page` makes it a page.
+//! Result of a sweep. It is written as JSON with these names, and `page` makes a page from it.
 
 use serde::Serialize;
 
@@ -17,9 +17,9 @@ pub struct About {
     pub backend: String,
     /// Origin of the events.
     pub sample: String,
-    /// Events of a pass.
+    /// Number of events in a pass.
     pub events: usize,
-    /// Unit of the values: `events/s`, or the name of a metric, counted for an event.
+    /// Unit of the values: `events/s`, or the name of a metric, counted per event.
     pub unit: String,
     pub less_is_better: bool,
     pub rounds: usize,
@@ -29,7 +29,7 @@ pub struct About {
     pub environment: Vec<(String, String)>,
 }
 
-/// One point.
+/// Measurements of one point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct PointReport {
@@ -38,7 +38,7 @@ pub struct PointReport {
     pub measured: Option<Spread>,
     pub repetitions: usize,
     pub change: Option<Change>,
-    /// Counts for an event, in the order of `metrics`; empty if nothing is counted.
+    /// Counts per event, in the order of `metrics`; empty if nothing is counted.
     pub work: Vec<f64>,
     pub failure: Option<String>,
 }
@@ -55,7 +55,7 @@ pub struct Report {
     pub skipped: Vec<Skipped>,
     /// Index of the default among the points.
     pub default: usize,
-    /// Index of the best; `None` if all failed.
+    /// Index of the best point; `None` if all failed.
     pub best: Option<usize>,
 }
 
@@ -68,7 +68,8 @@ impl Report {
             of(place).flatten().filter_map(|values| values.get(metric.unwrap_or_default()).copied()).collect()
         };
         let mut of_default = values_of(plan.default);
-        // Values are paired by place: with a round missing, later ones would meet another round's.
+        // Values are paired by index: if a round were missing, all later values would be compared
+        // with another round.
         if of_default.len() < of(plan.default).count() {
             of_default.clear();
         }
@@ -105,7 +106,8 @@ impl Report {
         report
     }
 
-    /// Ranks the measured points, the best first; of equals the default, then the first.
+    /// Returns the measured points from best to worst. Among equals, the default comes first, then
+    /// the order of points decides.
     pub fn ranking(&self) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.points.len()).filter(|&i| self.points[i].measured.is_some()).collect();
         let key = |i: usize| {
@@ -124,7 +126,7 @@ impl Report {
         self.axes.iter().zip(values).map(one).collect::<Vec<_>>().join(" ")
     }
 
-    /// Names the best point, and what it gains on the default.
+    /// Describes the best point, and its gain over the default.
     pub fn verdict(&self) -> String {
         let Some(best) = self.best else { return "No point could be measured.".to_owned() };
         let PointReport { values, measured, change, .. } = &self.points[best];
@@ -140,7 +142,7 @@ impl Report {
         format!("Best: {}, {} {}{end}.", self.point_text(values), number(median), self.about.unit)
     }
 
-    /// Writes a row for each point, and for each that was skipped.
+    /// Writes one row per point, also for skipped points.
     pub fn csv(&self) -> String {
         let mut head: Vec<&str> = self.axes.iter().map(|axis| axis.name.as_str()).collect();
         head.extend(["status", "median", "q1", "q3", "min", "max", "repetitions", "change_percent", "mark", "reason"]);
@@ -202,7 +204,7 @@ impl Report {
         facts
     }
 
-    /// Points without a measurement, with the reasons: those that failed, and those that were skipped.
+    /// Returns the points that failed, and the points that were skipped, each with the reason.
     pub fn others(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
         let reason = |point: &PointReport| {
             point.failure.clone().or_else(|| point.measured.is_none().then(|| "not measured yet".to_owned()))
