@@ -1,10 +1,31 @@
-//! One stream with its batch in flight and its buffers, on the device and in pinned memory. Streams share only the
-//! tables, which are never written, so that none waits for another.
+//! One stream, with its batch in flight and its buffers on the device and in pinned memory. Streams
+//! share only the tables, which are never written, so that no stream waits for another.
 //!
-//! Copy in, kernels and copy out are put on the stream at once. The number of hits is not known then, and waiting for
-//! it would leave the stream idle. So the copy out takes as many hits as this batch's bytes and the last batch's hits
-//! make likely, and one in 32 more: nearly always everything is there when the stream is done, for a 32nd of the link's
-//! time. Missing hits are fetched afterwards, as are all hits of the first batch.
+//! # A batch's way
+//!
+//! 1. **Submit.** The copy to the device, the kernels and the copy back are queued in one go, and
+//!   `submit` returns. The host's only work is to copy the batch into pinned memory if it is not
+//!   there already: from there the device fetches it by itself.
+//! 2. **Reserve.** The number of strips is unknown before the kernels have run, but the number of
+//!   bytes limits it, so that the work buffers always suffice for a batch that a reader has made.
+//!   Buffers grow and never shrink: after the largest batch nothing is allocated, which matters
+//!   because an allocation on the device waits for all its streams.
+//! 3. **Guess.** The number of hits is unknown, too, when the copy back is queued, and to wait for
+//!   it would leave the stream idle. So the copy takes as many hits as the bytes of this batch and
+//!   the hits of the last one suggest, and one in 32 more. Nearly always this brings all hits, for
+//!   a 32nd of the link's time.
+//! 4. **Collect.** The host waits for the stream, and reads the status and the number of hits. Hits
+//!   that the guess left out are fetched now, as are all hits of the first batch, for which there
+//!   was no guess.
+//! 5. **Repeat.** Fragments that overlap can have more strips than bytes suggest. Then the status
+//!   says that a buffer was too small, the kernels have counted the strips without writing them,
+//!   and the batch runs again with enough room.
+//!
+//! # Who owns the memory
+//!
+//! Work in flight uses the batch and the buffers, whatever happens on the host. So the job keeps
+//! the batch's memory alive, and after an error the stream first settles: it waits for everything
+//! in flight. If even this fails, the memory is kept, and the stream refuses all further work.
 
 use std::sync::Arc;
 
@@ -237,6 +258,9 @@ impl<D: Device> BatchStream<D> {
             &batch,
             most_records(setup.tables.host.version, batch.raw.1, plan.events as usize),
         )?;
+        // The guess: hits per byte hardly differ between batches of one run, so that a 32nd more
+        // suffices. The first batch finds 0 here, and its hits are copied when their number is
+        // known.
         let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
         let copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
         self.reserve_host(device, &plan, copied)?;
@@ -250,7 +274,8 @@ impl<D: Device> BatchStream<D> {
     fn reserve_host(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
         self.results.reserve(device, Results::of(plan).words() * WORD)?;
         if hits > self.stride {
-            // Batches differ: room for somewhat larger ones, too.
+            // Batches differ a little: room for larger ones saves pinning memory again, which is
+            // slow.
             let stride = (hits + hits / 8).next_multiple_of(32);
             self.stride = 0;
             self.hits.reserve(device, N_ARRAYS * stride * WORD)?;
@@ -278,7 +303,9 @@ impl<D: Device> BatchStream<D> {
         let bytes = (results.words() - first) * WORD;
         assert!(results.words() * WORD <= self.results.bytes());
         self.read += bytes as u64;
-        // SAFETY: a word of the results, which are reserved for the plan and live until the stream was waited for.
+        // The kernels only set bits of the status, so that it begins at 0. What the host needs of
+        // the results lies in one piece, which a single copy brings. SAFETY: a word of the results,
+        // which are reserved for the plan and live until the stream was waited for.
         unsafe { device.zero(&self.queue, self.output.result(results.status()), 1) }?;
         // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0
         // by then, in the stream's order.
@@ -343,7 +370,9 @@ impl<D: Device> BatchStream<D> {
         let (readback, batch, mut copied) = (request.readback, *batch, *copied);
         let results = Results::of(&plan);
         let n = loop {
-            // SAFETY: the stream was waited for.
+            // Whatever the device reports is checked before it is used: a number of hits beyond the
+            // room, or an unknown status, must not become an access out of bounds. SAFETY: the
+            // stream was waited for.
             let words = unsafe { self.results.slice::<u32>(0, results.words()) };
             let (hits, found) = (words[results.total()], words[results.status()]);
             if found & self.work.overflow() == 0 {
@@ -351,11 +380,12 @@ impl<D: Device> BatchStream<D> {
                     return failure(NOT_THERE.to_owned());
                 }
                 if found & !WRONG_VERSION != 0 || hits as usize > self.output.stride() {
-                    return failure(format!("the device reports status {found} with {hits} hits, which cannot be"));
+                    return failure(format!("inconsistent result from the device: status {found} with {hits} hits"));
                 }
                 break hits as usize;
             }
-            // The fused kernel has no room for strips, only for hits.
+            // A buffer was too small. Find out how much room the batch needs: the number of strips,
+            // or for the fused kernel, which keeps no strips, the number of hits.
             let (strips, room) = match self.work.strips_found(&plan, &batch) {
                 // SAFETY: a word of the work buffers, reserved for this plan.
                 Some((place, room)) => (unsafe { self.read_word(device, place) }?, room),
@@ -366,13 +396,17 @@ impl<D: Device> BatchStream<D> {
                 return failure("the batch has more strips than 32 bits can count".to_owned());
             }
             if strips as usize <= room {
-                return failure(format!("the device has no room for {strips} strips where there is some for more"));
+                return failure(format!(
+                    "inconsistent result from the device: no room for {strips} strips, though there is room for {room}"
+                ));
             }
             self.reserve(device, &plan, &batch, strips as usize)?;
             // SAFETY: the job keeps the batch; the buffers were reserved for it, and for its strips just now.
             unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
             device.synchronize(&self.queue)?;
         };
+        // Fetch the hits that the guess left out, or all of them if the host's arrays are too small
+        // and grow.
         if readback == Readback::Hits && n > copied {
             if n > self.stride {
                 self.reserve_host(device, &plan, n)?;
