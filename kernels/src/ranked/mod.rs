@@ -64,6 +64,16 @@ pub struct Record {
 unsafe impl Plain for Record {}
 
 impl Record {
+    #[inline(always)]
+    const fn of_bits(bits: u64) -> Self {
+        Self { place: bits as u32, sums: (bits >> 32) as u32 }
+    }
+
+    #[inline(always)]
+    const fn to_bits(self) -> u64 {
+        self.place as u64 | (self.sums as u64) << 32
+    }
+
     /// Position of the rank in [`place`](Self::place).
     const RANK: u32 = 20;
 
@@ -199,7 +209,7 @@ pub struct Work<'a> {
     pub n_hits: GlobalMut<'a, u32>,
     /// Deferred events, in any order: room for all.
     pub unusual: GlobalMut<'a, u32>,
-    /// Groups to be sorted, in any order: room for all.
+    /// Groups to be sorted, small ones from the beginning, large ones from the end, in any order: room for all.
     pub flagged: GlobalMut<'a, FlaggedGroup>,
     /// One word, see [`status`](crate::status).
     pub status: GlobalMut<'a, u32>,
@@ -209,7 +219,7 @@ pub struct Work<'a> {
 unsafe impl simt::Argument for Work<'_> {}
 
 /// Number of words in [`Work::counters`].
-pub const COUNTERS: usize = 4;
+pub const COUNTERS: usize = 5;
 
 /// Counter of the records that were taken from the pool. (It cannot wrap unnoticed: an event takes fewer than 2²⁰, so that
 /// some event finds the pool exhausted before.)
@@ -218,8 +228,11 @@ pub const TAKEN: u32 = 0;
 /// Counter of the deferred events.
 const UNUSUAL: u32 = 1;
 
-/// Counter of the groups that are to be sorted.
+/// Counter of the groups that are to be sorted by a warp, which lie at the beginning of [`Work::flagged`].
 const FLAGGED: u32 = 2;
+
+/// Counter of the groups that are to be sorted by a block, which lie at the end, backwards.
+const FLAGGED_LARGE: u32 = 4;
 
 /// Not 0: the pool is exhausted, so that some events have no records.
 const EXHAUSTED: u32 = 3;
@@ -252,7 +265,9 @@ impl Work<'_> {
     /// Appends a group to those that are to be sorted. One thread calls.
     #[inline(always)]
     fn flag<B: Block>(&self, block: &B, first: u32, len: u32) {
-        let place = block.atomic_add(self.counters, FLAGGED, 1);
+        let is_large = len > sort_groups::ROOM;
+        let i = block.atomic_add(self.counters, if is_large { FLAGGED_LARGE } else { FLAGGED }, 1);
+        let place = if is_large { self.flagged.len() - 1 - i } else { i };
         block.store(self.flagged, place, FlaggedGroup { first, len });
     }
 }

@@ -7,34 +7,39 @@
 //! place       2  0  3  1  1  0        hits of the group that come before
 //! ```
 //!
-//! Groups have some 16 hits, so a warp takes several at a time: each lane counts the hits of its group that come before its
-//! own, by x alone; only where two have the same x are `LHCbID` and strip compared. A warp has shared memory for a group of
-//! `ROOM` hits, counted in the same way; larger groups are sorted in place, by bitonic merges.
+//! Groups have some 16 hits, so a warp takes several at a time in registers: each lane counts the hits of its group that come
+//! before its own, by x alone; only where two have the same x are `LHCbID` and strip compared. A group of up to [`ROOM`] hits
+//! is merged by a warp in shared memory, one of up to [`MAX_WARPS`] times as many by the block; for them [`Work::flag`] has a
+//! list of its own. Still larger ones do not occur in the UT, and are sorted in place.
 //!
-//! Launch: any number of blocks of up to [`MAX_WARPS`] warps, which share the list; [`sort_groups_shared_bytes`] of shared
+//! A group that is flagged is often in order all the same, or nearly: every stage looks first, and does nothing then.
+//!
+//! Launch: any number of blocks of up to [`MAX_WARPS`] warps, which share the lists; [`sort_groups_shared_bytes`] of shared
 //! memory.
 
 use super::tables::{Formulas, RankedTables};
-use super::{EXHAUSTED, FLAGGED, FlaggedGroup, Record, Work};
+use super::{EXHAUSTED, FLAGGED, FLAGGED_LARGE, FlaggedGroup, Record, Work};
 use crate::hit::ordered;
 use crate::switches::Switches;
+use simt::primitives::warp_sort::{merge_sort, warp_places_by};
 use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
 /// Groups that a warp takes at a time: in both groupings in use, two or three small ones fit in 32 lanes.
 const PACK: u32 = 4;
 
 /// Most hits of a group that a warp sorts in shared memory.
-const ROOM: u32 = 256;
+pub(super) const ROOM: u32 = 256;
 
 /// Most warps of a block.
 pub const MAX_WARPS: u32 = 8;
 
-/// For each warp, x of the hits of a group, and the sorted records.
+/// Of [`ROOM`] hits for each warp: x and `LHCbID`, or the sorted records; and two orders of them.
 #[derive(Clone, Copy)]
 struct SortShared {
-    x: Shared<u32>,
-    places: Shared<u32>,
-    sums: Shared<u32>,
+    keys: Shared<u64>,
+    order: Shared<u16>,
+    other_order: Shared<u16>,
+    is_any: Shared<u32>,
 }
 
 impl SortShared {
@@ -42,9 +47,10 @@ impl SortShared {
     const fn layout() -> (Self, u32) {
         let mut layout = SharedLayout::new();
         let shared = Self {
-            x: layout.array(MAX_WARPS * ROOM),
-            places: layout.array(MAX_WARPS * ROOM),
-            sums: layout.array(MAX_WARPS * ROOM),
+            keys: layout.array(MAX_WARPS * ROOM),
+            order: layout.array(MAX_WARPS * ROOM),
+            other_order: layout.array(MAX_WARPS * ROOM),
+            is_any: layout.array(1),
         };
         (shared, layout.bytes())
     }
@@ -69,10 +75,22 @@ impl Kernel for SortGroups {
     #[inline(always)]
     fn run<B: Block>(self, block: &B, &(flip_origin, ref tables, ref work): &Self::Arguments<'_>) {
         let Some(formulas) = tables.formulas(self.switches.version, flip_origin) else { return };
-        let n_groups = block.load_mut(work.counters, FLAGGED).min(work.flagged.len());
-        let n_groups = if block.load_mut(work.counters, EXHAUSTED) == 0 { n_groups } else { 0 };
-        let shared = SortShared::layout().0;
-        let sorter = Sorter { block, formulas: &formulas, records: work.records, shared };
+        // (The records of an exhausted pool are of no use.)
+        let room = if block.load_mut(work.counters, EXHAUSTED) == 0 { work.flagged.len() } else { 0 };
+        let n_groups = block.load_mut(work.counters, FLAGGED).min(room);
+        let n_large = block.load_mut(work.counters, FLAGGED_LARGE).min(room);
+        let sorter = Sorter { block, formulas: &formulas, records: work.records, shared: SortShared::layout().0 };
+        let mut i = block.block_idx_x();
+        // Uniform in the block.
+        while i < n_large {
+            let group = block.load_mut(work.flagged, work.flagged.len() - 1 - i);
+            if group.len <= block.warps() * ROOM {
+                sorter.in_shared_memory::<true>(group);
+            } else {
+                sorter.in_place::<true>(group);
+            }
+            i += block.grid_dim_x();
+        }
         let mut first = (block.block_idx_x() * block.warps() + block.warp_id()) * PACK;
         // Uniform in the warp.
         while first < n_groups {
@@ -99,6 +117,13 @@ struct SortKey {
     strip: u32,
 }
 
+impl SortKey {
+    #[inline(always)]
+    fn x_and_id(self) -> u64 {
+        u64::from(self.x) << 32 | u64::from(self.id)
+    }
+}
+
 impl<B: Block> Sorter<'_, B> {
     /// Sorts the groups of the first [`PACK`] lanes. All threads of the warp call.
     #[inline(always)]
@@ -113,11 +138,7 @@ impl<B: Block> Sorter<'_, B> {
         while i < PACK {
             let mut group = group_of(i);
             if group.len > WARP_SIZE {
-                if group.len <= ROOM {
-                    self.in_shared_memory(group);
-                } else {
-                    self.in_place(group);
-                }
+                self.in_shared_memory::<false>(group);
                 i += 1;
                 continue;
             }
@@ -145,21 +166,16 @@ impl<B: Block> Sorter<'_, B> {
         let record =
             if is_there { block.load_mut(self.records, group.first + lane - first) } else { Record::default() };
         let key = self.key(record);
-        let mut place = 0;
-        let mut is_tied = false;
-        let mut i = 0;
-        // Uniform in the warp.
-        while i < most {
-            let other = (first + i) % WARP_SIZE;
-            let x = block.shuffle_idx_sync(FULL_MASK, key.x, other);
-            let is_other = i < group.len && other != lane;
-            place += u32::from(is_other && x < key.x);
-            is_tied |= is_other && x == key.x;
-            i += 1;
+        let x_below = block.shuffle_up_sync(FULL_MASK, key.x, 1);
+        if block.ballot_sync(FULL_MASK, is_there && lane > first && key.x <= x_below) == 0 {
+            return;
         }
-        if block.ballot_sync(FULL_MASK, is_there && is_tied) != 0 {
-            place = self.place_of_tied(group, first, most, key);
-        }
+        let n = if is_there { group.len } else { 0 };
+        let place = warp_places_by(block, key.x, first, n, most, |peer| {
+            let id = block.shuffle_idx_sync(FULL_MASK, key.id, peer);
+            let strip = block.shuffle_idx_sync(FULL_MASK, key.strip, peer);
+            (id, strip, peer) < (key.id, key.strip, lane)
+        });
         // All records are read before any is overwritten.
         block.sync_warp(FULL_MASK);
         if is_there {
@@ -167,67 +183,97 @@ impl<B: Block> Sorter<'_, B> {
         }
     }
 
-    /// Number of hits of the group that come before the caller's; of equal ones, those of lower lanes.
+    /// Sorts a group of up to [`ROOM`] hits with a warp, or with `BLOCK` as many times `ROOM` as the block has warps. All
+    /// threads of the warp or block call.
     #[inline(always)]
-    fn place_of_tied(&self, group: FlaggedGroup, first: u32, most: u32, key: SortKey) -> u32 {
-        let (block, lane) = (self.block, self.block.lane_id());
-        let mut place = 0;
-        let mut i = 0;
-        // Uniform in the warp.
-        while i < most {
-            let other = (first + i) % WARP_SIZE;
-            let of_other = SortKey {
-                x: block.shuffle_idx_sync(FULL_MASK, key.x, other),
-                id: block.shuffle_idx_sync(FULL_MASK, key.id, other),
-                strip: block.shuffle_idx_sync(FULL_MASK, key.strip, other),
-            };
-            place += u32::from(i < group.len && (of_other, other) < (key, lane));
-            i += 1;
+    fn in_shared_memory<const BLOCK: bool>(&self, group: FlaggedGroup) {
+        let Self { block, records, shared: SortShared { keys, order, other_order, .. }, .. } = *self;
+        let FlaggedGroup { first, len } = group;
+        let (thread, threads) = self.threads::<BLOCK>();
+        let mine = if BLOCK { 0 } else { block.warp_id() % MAX_WARPS * ROOM };
+        let mut i = thread;
+        while i < len {
+            block.shared_store(keys, mine + i, self.key(block.load_mut(records, first + i)).x_and_id());
+            i += threads;
         }
-        place
+        // All keys are there.
+        self.sync::<BLOCK>();
+        let mut is_unsorted = false;
+        let mut i = thread + 1;
+        while i < len {
+            is_unsorted |= block.shared_load(keys, mine + i - 1) >= block.shared_load(keys, mine + i);
+            i += threads;
+        }
+        if !self.any::<BLOCK>(is_unsorted) {
+            return;
+        }
+        let key = |i| block.shared_load(keys, mine + i);
+        let order = merge_sort::<BLOCK, B, _>(block, len, key, mine, order, other_order);
+        let from = |i| u32::from(block.shared_load(order, mine + i));
+        let mut is_tied = false;
+        let mut i = thread + 1;
+        while i < len {
+            is_tied |= key(from(i - 1)) == key(from(i));
+            i += threads;
+        }
+        // (All threads are done with the keys.)
+        let is_tied = self.any::<BLOCK>(is_tied);
+        let mut i = thread;
+        while i < len {
+            block.shared_store(keys, mine + i, block.load_mut(records, first + from(i)).to_bits());
+            i += threads;
+        }
+        // All records are read before any is overwritten.
+        self.sync::<BLOCK>();
+        let mut i = thread;
+        while i < len {
+            block.store(records, first + i, Record::of_bits(block.shared_load(keys, mine + i)));
+            i += threads;
+        }
+        // The sorted records are stored, and read before the next group's keys are.
+        self.sync::<BLOCK>();
+        // Strips of equal x and `LHCbID`: from lanes that see the same sector.
+        if is_tied {
+            core::hint::cold_path();
+            self.in_place::<BLOCK>(group);
+        }
     }
 
-    /// Sorts a group of up to [`ROOM`] hits. All threads of the warp call.
+    /// Number of the caller among the threads that sort a group, and how many they are.
     #[inline(always)]
-    fn in_shared_memory(&self, FlaggedGroup { first, len }: FlaggedGroup) {
-        let Self { block, records, shared, .. } = self;
-        let mine = block.warp_id() % MAX_WARPS * ROOM;
-        let mut i = block.lane_id();
-        while i < len {
-            block.shared_store(shared.x, mine + i, self.key(block.load_mut(*records, first + i)).x);
-            i += WARP_SIZE;
+    fn threads<const BLOCK: bool>(&self) -> (u32, u32) {
+        let block = self.block;
+        if BLOCK { (block.thread(), block.threads()) } else { (block.lane_id(), WARP_SIZE) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn sync<const BLOCK: bool>(&self) {
+        if BLOCK { self.block.sync_threads() } else { self.block.sync_warp(FULL_MASK) }
+    }
+
+    /// Returns true for all threads if the argument is for any. All threads wait for each other.
+    #[inline(always)]
+    fn any<const BLOCK: bool>(&self, is_so: bool) -> bool {
+        let Self { block, shared, .. } = self;
+        if !BLOCK {
+            block.sync_warp(FULL_MASK);
+            return block.ballot_sync(FULL_MASK, is_so) != 0;
         }
-        // All x are there.
-        block.sync_warp(FULL_MASK);
-        let mut i = block.lane_id();
-        while i < len {
-            let record = block.load_mut(*records, first + i);
-            let x = block.shared_load(shared.x, mine + i);
-            let mut place = 0;
-            let mut other = 0;
-            while other < len {
-                let x_of_other = block.shared_load(shared.x, mine + other);
-                place += u32::from(x_of_other < x);
-                if x_of_other == x && other != i {
-                    let of_other = self.key(block.load_mut(*records, first + other));
-                    place += u32::from((of_other, other) < (self.key(record), i));
-                }
-                other += 1;
-            }
-            block.shared_store(shared.places, mine + place, record.place);
-            block.shared_store(shared.sums, mine + place, record.sums);
-            i += WARP_SIZE;
+        if block.thread() == 0 {
+            block.shared_store(shared.is_any, 0, 0);
         }
-        // All records are read before any is overwritten, and are in order.
-        block.sync_warp(FULL_MASK);
-        let mut i = block.lane_id();
-        while i < len {
-            let (place, sums) = (block.shared_load(shared.places, mine + i), block.shared_load(shared.sums, mine + i));
-            block.store(*records, first + i, Record { place, sums });
-            i += WARP_SIZE;
+        // No thread sets the word before it is cleared.
+        block.sync_threads();
+        if is_so {
+            block.shared_atomic_or(shared.is_any, 0, 1);
         }
-        // The sorted records are read before the next group's are stored.
-        block.sync_warp(FULL_MASK);
+        // All have set it.
+        block.sync_threads();
+        let is_any = block.shared_load(shared.is_any, 0) != 0;
+        // All have read it before it is cleared again.
+        block.sync_threads();
+        is_any
     }
 
     #[inline(always)]
@@ -236,10 +282,12 @@ impl<B: Block> Sorter<'_, B> {
         SortKey { x: ordered(place.x()), id: place.id, strip: ordered(place.n) }
     }
 
-    /// Sorts a group by bitonic merges that all point upwards, so that any number works. All threads of the warp call.
+    /// Sorts a group of any size by bitonic merges that all point upwards, so that any number works. All threads of the
+    /// warp, or with `BLOCK` of the block, call.
     #[inline(always)]
-    fn in_place(&self, FlaggedGroup { first, len }: FlaggedGroup) {
+    fn in_place<const BLOCK: bool>(&self, FlaggedGroup { first, len }: FlaggedGroup) {
         let Self { block, records, .. } = self;
+        let (thread, threads) = self.threads::<BLOCK>();
         // Pairs of a pass: half of the next power of two. Places beyond the end count as larger than everything.
         let pairs = if len < 2 { 0 } else { 1 << (len - 1).ilog2() };
         let mut half = 1;
@@ -247,7 +295,7 @@ impl<B: Block> Sorter<'_, B> {
             // First mirrored in the middle of each run, then at falling distances.
             let mut distance = half;
             while distance > 0 {
-                let mut pair = block.lane_id();
+                let mut pair = thread;
                 while pair < pairs {
                     let (run, place) = (pair / distance * (2 * distance), pair % distance);
                     let i = run + place;
@@ -259,10 +307,10 @@ impl<B: Block> Sorter<'_, B> {
                             block.store(*records, first + j, a);
                         }
                     }
-                    pair += WARP_SIZE;
+                    pair += threads;
                 }
                 // Every pair is in order before the next are looked at.
-                block.sync_warp(FULL_MASK);
+                self.sync::<BLOCK>();
                 distance /= 2;
             }
             half *= 2;

@@ -99,8 +99,45 @@ impl<B: Block, T: Scalar> Indices<B> for GlobalMut<'_, T> {
 /// constants 0 and 32), a match; a ballot and a shuffle for each further key with the same high word.
 #[inline(always)]
 pub fn warp_places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32) -> u32 {
+    let is_there = block.lane_id().wrapping_sub(first) < n;
+    places(block, key, first, n, most, is_there)
+}
+
+#[inline(always)]
+fn places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32, is_there: bool) -> u32 {
+    let (high, low, lane) = ((key >> 32) as u32, key as u32, block.lane_id());
+    places_by(block, high, first, n, most, is_there, |peer| {
+        (block.shuffle_idx_sync(FULL_MASK, low, peer), peer) < (low, lane)
+    })
+}
+
+/// Returns the lane's place as [`warp_places`] does, by `high` and, where two of a group are equal, by `is_before`: true
+/// if the key of the lane that it is given comes before the caller's own. The whole warp calls it, in converged code.
+#[inline(always)]
+pub fn warp_places_by<B: Block>(
+    block: &B,
+    high: u32,
+    first: u32,
+    n: u32,
+    most: u32,
+    is_before: impl Fn(u32) -> bool,
+) -> u32 {
+    let is_there = block.lane_id().wrapping_sub(first) < n;
+    places_by(block, high, first, n, most, is_there, is_before)
+}
+
+/// Of lanes that are not there, only the high word counts.
+#[inline(always)]
+fn places_by<B: Block>(
+    block: &B,
+    high: u32,
+    first: u32,
+    n: u32,
+    most: u32,
+    is_there: bool,
+    is_before: impl Fn(u32) -> bool,
+) -> u32 {
     let lane = block.lane_id();
-    let (high, low) = ((key >> 32) as u32, key as u32);
     let mut place = 0;
     let mut i = 0;
     while i < most {
@@ -110,13 +147,12 @@ pub fn warp_places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32)
         i += 1;
     }
     // Lanes with the same place have the same high word.
-    let is_there = lane.wrapping_sub(first) < n;
     let same = block.match_any_sync(FULL_MASK, if is_there { first + place } else { WARP_SIZE + lane });
     let mut ties = same & !(1 << lane);
     while block.ballot_sync(FULL_MASK, ties != 0) != 0 {
         let peer = if ties == 0 { lane } else { ties.trailing_zeros() };
-        let other = block.shuffle_idx_sync(FULL_MASK, low, peer);
-        place += u32::from(other < low || (other == low && peer < lane));
+        let comes_before = is_before(peer);
+        place += u32::from(comes_before && peer != lane);
         ties &= ties.wrapping_sub(1);
     }
     place
@@ -126,8 +162,8 @@ pub fn warp_places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32)
 /// scratch; returns the one in which they then are, from `start` on. The whole warp calls, with equal arguments, and may
 /// read the result at once.
 ///
-/// Cost for each 32 keys: [`warp_places`]; then for each doubling of the run's length its logarithm times an index and a
-/// key, a write and a warp barrier.
+/// Cost for each 32 keys: [`warp_places`] unless they are in order; then for each doubling of the run's length its
+/// logarithm times an index and a key (once, where its halves are in order), a write and a warp barrier.
 #[inline(always)]
 pub fn warp_merge_sort<B: Block, A: Indices<B>>(
     block: &B,
@@ -140,9 +176,9 @@ pub fn warp_merge_sort<B: Block, A: Indices<B>>(
     merge_sort::<false, B, A>(block, len, key, start, a, b)
 }
 
-/// Sorts by a warp, or with `BLOCK` by all threads of the block.
+/// Sorts by a warp as [`warp_merge_sort`] does, or with `BLOCK` by all threads of the block.
 #[inline(always)]
-pub(super) fn merge_sort<const BLOCK: bool, B: Block, A: Indices<B>>(
+pub fn merge_sort<const BLOCK: bool, B: Block, A: Indices<B>>(
     block: &B,
     len: u32,
     key: impl Fn(u32) -> u64,
@@ -157,8 +193,12 @@ pub(super) fn merge_sort<const BLOCK: bool, B: Block, A: Indices<B>>(
         let i = first + block.lane_id();
         // (The last run's missing keys are larger than all others, and behind them.)
         let own = if i < len { key(i) } else { u64::MAX };
-        let n = (len - first).min(WARP_SIZE);
-        let place = warp_places(block, own, 0, n, n);
+        let below = block.shuffle_up_sync(FULL_MASK, own, 1);
+        let mut place = block.lane_id();
+        // (Often the keys are in order already.)
+        if block.ballot_sync(FULL_MASK, own < below) != 0 {
+            place = places(block, own, 0, WARP_SIZE, WARP_SIZE, i < len);
+        }
         if i < len {
             a.set(block, start + first + place, i);
         }
@@ -226,14 +266,16 @@ fn merge_runs<const BLOCK: bool, B: Block, A: Indices<B>>(
             let mut low = other.min(len);
             let mut high = low.saturating_add(width).min(len);
             let other = low;
+            // (The runs are often in order already: the first step compares with the end that is nearer.)
+            let mut middle = if is_left { low } else { high.wrapping_sub(1) };
             while low < high {
-                let middle = low + (high - low) / 2;
                 let candidate = from.get(block, start + middle);
                 if is_before(key(candidate), candidate, own, index) {
                     low = middle + 1;
                 } else {
                     high = middle;
                 }
+                middle = low + (high - low) / 2;
             }
             to.set(block, start + merged + (place - first) + (low - other), index);
             place = place.saturating_add(threads.all);

@@ -87,6 +87,15 @@ fn samples() -> Vec<Sample> {
         }
     }
     samples.extend(Profile::ALL.map(generated));
+    for version in [BankVersion::V5, BankVersion::V4] {
+        for grouping in [Grouping::YRows, Grouping::UniqueX] {
+            if (version, grouping) != (BankVersion::V5, Grouping::YRows) {
+                let (profile, tables) = (Profile::PbpbHigh, tables_in(version, grouping));
+                let name = if version == BankVersion::V4 { format!("{profile} v4") } else { profile.to_string() };
+                samples.push(Sample { name, grouping, tables, events: generated_as(profile, version, 1, 1) });
+            }
+        }
+    }
     samples
 }
 
