@@ -56,7 +56,7 @@ def main():
         tables = ["--boards", "boards.bin", "--geometry", "geometry.bin", "--threads", str(options.threads), "--quiet"]
 
         def decode(name, *more):
-            return [tool, "decode", f"@{name}.list", *tables, *more]
+            return [tool, "decode", f"@{name}.list", "--allow-repeated", *tables, *more]
 
         few = [tool, "decode", "events.mdf", *tables]
         zstd = shutil.which("zstd")

@@ -25,7 +25,7 @@ for file in plain/events.mdf blocks/events.mdf packets/events.mep zstd/events.md
             [[ $file != *.mep ]] || head -c $(((4096 - size % 4096) % 4096)) /dev/zero
         done
     } | {
-        "$tool" -q decode --threads "$threads" --boards plain/boards.bin --geometry plain/geometry.bin --json summary.json - \
+        "$tool" -q decode --allow-repeated --threads "$threads" --boards plain/boards.bin --geometry plain/geometry.bin --json summary.json - \
             </dev/stdin >/dev/null &
         decoder=$! most=0
         while kill -0 "$decoder" 2>/dev/null; do

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use ut_decoding::input::{Bank, EventHeader, Events, GENERATED_MASK, MdfWriter};
+use ut_decoding::synth::encode::encode_v5;
 
 use crate::support::{
     ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, says, unchecked, write,
@@ -250,7 +251,7 @@ fn of_a_few_events_half_may_be_lost_and_one_lost_file_fails_a_job_unless_it_is_l
     };
     half(108, 20);
     half(109, 19);
-    let job = |n: usize| format!("decode half.mdf {}", "events.mdf ".repeat(n));
+    let job = |n: usize| format!("decode --allow-repeated half.mdf {}", "events.mdf ".repeat(n));
     let err = says(7, at, (job(14), TABLES), "1 file lost more than --max-loss allows");
     assert!(err.contains("warning: half.mdf: lost 2,180 of 4,320 banks (50 %): wrong version"), "{err}");
     let (found, err) = json_of(0, at, (job(60), TABLES));
@@ -285,8 +286,100 @@ fn strips_without_a_single_hit_end_with_7_unless_a_small_maximum_was_chosen() {
 }
 
 #[test]
+fn events_that_come_twice_are_refused_and_of_one_in_a_hundred_a_warning() {
+    let at = &empty();
+    run_to(0, at, "generate --events 300 --profile pp-low --output .");
+    std::fs::copy(at.join("events.mdf"), at.join("copy.mdf")).unwrap();
+    run_to(0, at, "convert events.mdf --output copy.mep --packet-events 7");
+    let events = split(&read(at, "events.mdf"));
+    for n in [3, 4] {
+        write(at, &format!("{n}.mdf"), &events[..n].concat());
+    }
+    let outputs =
+        || ["hits.csv", "table.csv", "page.html"].map(|name| at.join(name)).into_iter().filter(|p| p.exists());
+    for command in ["decode --event-table table.csv -o hits.csv", "report -o page.html"] {
+        let options = (command, TABLES);
+        for inputs in ["events.mdf ./events.mdf", "events.mdf events.mdf --events 1,301"] {
+            says(1, at, (options, inputs), "events.mdf: given twice, so its events would count twice");
+        }
+        for (inputs, message) in [
+            ("events.mdf copy.mdf", "300 of 600 events (50 %) have the UT banks of an earlier event"),
+            ("copy.mep events.mdf", "300 of 600 events (50 %)"),
+            ("events.mdf 4.mdf", "4 of 304 events (1.3 %)"),
+        ] {
+            says(1, at, (options, inputs), &format!("error: {message}"));
+            assert_eq!(outputs().next(), None, "{command} {inputs}");
+            says(0, at, (options, inputs, "--allow-repeated --strict"), &format!("warning: {message}"));
+            outputs().for_each(|path| std::fs::remove_file(path).unwrap());
+        }
+        let warning = "warning: 3 of 303 events (0.99 %) have the UT banks of an earlier event";
+        says(0, at, (options, "events.mdf 3.mdf --quiet"), warning);
+        says(1, at, (options, "events.mdf 3.mdf --strict"), warning);
+        let (_, err) = run_to(0, at, (options, "events.mdf --strict"));
+        assert!(!err.contains("events ("), "{err}");
+        outputs().for_each(|path| std::fs::remove_file(path).unwrap());
+    }
+    // A file of hits for each input: which of two is the copy, no one knows.
+    let (json, _) = json_of(1, at, ("decode events.mdf copy.mdf --format csv -o hits/", TABLES));
+    assert_eq!((&json["outputs"], &json["complete"]), (&serde_json::json!(["hits/events.csv"]), &false.into()));
+    let repeated = serde_json::json!({ "events": 300, "of": 600, "share": 0.5, "estimated": false });
+    assert_eq!(json["repeated"], repeated);
+    // The events of some parts are those of others.
+    for (i, choice) in ["--limit 200", "--skip 150", "--events 0-149", "--events 0-151"].into_iter().enumerate() {
+        run_to(0, at, (format!("report events.mdf --sums {i}.sums"), choice, TABLES));
+    }
+    let merge = "report -o page.html --merge";
+    for parts in ["0.sums 1.sums", "1.sums 0.sums"] {
+        says(1, at, (merge, parts), "50 of 350 events (14 %) have");
+        assert!(!at.join("page.html").exists());
+        says(0, at, (merge, parts, "--allow-repeated"), "warning: 50 of 350 events (14 %) have");
+        let html = String::from_utf8(read(at, "page.html")).unwrap();
+        assert!(html.contains("<p>Repeated: 50 of 350 events (14 %) have the UT banks of another event.</p>"));
+        std::fs::remove_file(at.join("page.html")).unwrap();
+    }
+    run_to(0, at, (merge, "1.sums 2.sums"));
+    says(0, at, (merge, "1.sums 3.sums"), "warning: 2 of 302 events (0.66 %) have");
+    // A run does not repeat its reference.
+    run_to(0, at, ("report events.mdf --reference events.mdf -o page.html", TABLES));
+}
+
+#[test]
+fn small_and_empty_events_may_be_alike_and_pulses_hit_the_same_strips() {
+    let at = &empty();
+    let lane = |adc: u8, n: u16| -> Vec<(u16, u8)> { (0..n).map(|i| (3 * i, adc)).collect() };
+    let pulsed = |adc: u8, n: u16| event(&[bank(0, &encode_v5([&lane(adc, n), &[], &[], &[], &[], &[]]))]);
+    write(at, "few.mdf", &pulsed(9, 7).repeat(100));
+    write(at, "none.mdf", &event(&[bank(0, &[0; 24])]).repeat(100));
+    write(at, "pulses.mdf", &(1..32).flat_map(|adc| pulsed(adc, 30)).collect::<Vec<u8>>());
+    for file in ["few.mdf", "none.mdf", "pulses.mdf"] {
+        let (json, _) = json_of(0, at, ("decode --synthetic-detector", file));
+        assert_eq!(json["repeated"]["events"], 0, "{file}");
+    }
+    write(at, "enough.mdf", &pulsed(9, 8).repeat(100));
+    says(1, at, "decode --synthetic-detector enough.mdf", "99 of 100 events (99.00 %) have");
+}
+
+#[test]
 #[ignore = "needs the real events in ../shared/data"]
-fn real_events_most_of_which_are_lost_end_with_7() {
+fn real_events_in_two_containers_are_the_same_and_none_comes_twice() {
+    let (at, data) = (&empty(), data());
+    let tables = |boards: &str, geometry: &str| {
+        let tables = data.join("tables");
+        format!("--boards {0}/{boards} --geometry {0}/{geometry}", tables.display())
+    };
+    let simulation = data.join("minibrunel/MiniBrunel_2018_minbias_10events.mdf").display().to_string();
+    let v4 = tables("ut_boards_v4_240.bin", "ut_geometry_2018.bin");
+    let dumps = data.join("minibrunel/allen-layout").display().to_string();
+    says(1, at, ("decode", simulation.as_str(), dumps, v4.as_str()), "10 of 20 events (50 %) have");
+    let v5 = data.join("v5/ut_v5_minbias_20events.mdf").display().to_string();
+    for (file, tables) in [(v5, tables("ut_boards_v5_216.bin", "ut_geometry_sim10.bin")), (simulation, v4)] {
+        assert_eq!(json_of(0, at, ("decode", file, tables)).0["repeated"]["events"], 0);
+    }
+}
+
+#[test]
+#[ignore = "needs the real events in ../shared/data"]
+fn real_events_most_most_of_which_are_lost_end_with_7() {
     let (at, data) = (&empty(), data());
     let tables = |boards: &str, geometry: &str| {
         let tables = data.join("tables");

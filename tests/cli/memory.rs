@@ -45,7 +45,7 @@ fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
     let (n, files) = (4000, 8);
     run_to(0, directory, format!("generate --events {n} --pack zstd --output ."));
     write(directory, "list", "events.mdf.zst\n".repeat(files).as_bytes());
-    let args = "decode @list --threads 4 --json summary.json --quiet";
+    let args = "decode @list --allow-repeated --threads 4 --json summary.json --quiet";
     let most = most_of(&mut tool(directory, (args, TABLES)).spawn().unwrap());
     let json: serde_json::Value = serde_json::from_slice(&read(directory, "summary.json")).unwrap();
     assert_eq!(json["events"], n * files);
@@ -71,7 +71,7 @@ fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_ar
     write(directory, "blocks.mdf", &blocks.repeat(n));
     run_to(0, directory, "convert full.mdf --output full.mep");
     let bounded = |file: &str| {
-        let args = format!("decode {file} --threads 2 --format csv --output - --quiet");
+        let args = format!("decode {file} --allow-repeated --threads 2 --format csv --output - --quiet");
         let mut tool = tool(directory, (args, TABLES)).stdout(Stdio::piped()).spawn().unwrap();
         let mut rows = tool.stdout.take().unwrap();
         let reader = std::thread::spawn(move || {

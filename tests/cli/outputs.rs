@@ -52,7 +52,7 @@ fn a_file_is_called_as_its_input_without_what_says_the_format() {
     for name in inputs {
         fs::copy(directory.join("events.mdf"), directory.join(name)).unwrap();
     }
-    decode(directory, (inputs, "--output new --format csv"));
+    decode(directory, (inputs, "--allow-repeated --output new --format csv"));
     let mut expected =
         ["run1", "run.1", "1_2", "plain", "a", "b", ".mdf", "data.dat"].map(|stem| format!("{stem}.csv"));
     expected.sort();
@@ -63,7 +63,7 @@ fn a_file_is_called_as_its_input_without_what_says_the_format() {
 fn shards_share_a_folder_and_are_together_the_whole() {
     let directory = &sample();
     fs::copy(directory.join("events.mdf"), directory.join("other.mdf")).unwrap();
-    let args = "events.mdf other.mdf --output new/ --format csv";
+    let args = "--allow-repeated events.mdf other.mdf --output new/ --format csv";
     for shard in ["", "--shard 1/3", "--shard 2/3", "--shard 3/3"] {
         decode(directory, (args, shard));
     }
@@ -104,7 +104,8 @@ fn an_input_that_breaks_off_costs_its_own_file_only() {
     write(directory, "nothing.mdf", &mdf[..30]);
     let files = ["events.mdf", "cut.mdf", "nothing.mdf", "absent.mdf", "last.mdf"];
     fs::copy(directory.join("events.mdf"), directory.join("last.mdf")).unwrap();
-    let (json, err) = json_of(1, directory, ("decode --keep-going --output new --format csv", files, TABLES));
+    let (json, err) =
+        json_of(1, directory, ("decode --allow-repeated --keep-going --output new --format csv", files, TABLES));
     assert_eq!(tree(&directory.join("new")), ["cut.csv", "events.csv", "last.csv"]);
     assert_eq!((&json["failed_files"], &json["complete"]), (&3.into(), &false.into()));
     assert_eq!(err.matches("is incomplete").count(), 1, "{err}");
@@ -126,7 +127,7 @@ fn an_input_that_was_not_opened_gets_no_file() {
     for name in ["b.mdf", "c.mdf"] {
         fs::copy(directory.join("events.mdf"), directory.join(name)).unwrap();
     }
-    let args = "decode events.mdf b.mdf c.mdf --output new --format csv";
+    let args = "decode --allow-repeated events.mdf b.mdf c.mdf --output new --format csv";
     let cases: [(&str, &[&str]); 4] = [
         ("--limit 0", &[]),
         ("--limit 5", &["events.csv"]),

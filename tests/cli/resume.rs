@@ -152,7 +152,10 @@ fn a_job_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not
         fs::copy(directory.join(input), directory.join(format!("raw/{i:02}.mdf"))).unwrap();
     }
     let into = |folder: &str| {
-        tool(directory, (format!("decode raw --resume --threads 2 --format parquet --output {folder}"), TABLES))
+        tool(
+            directory,
+            (format!("decode raw --allow-repeated --resume --threads 2 --format parquet --output {folder}"), TABLES),
+        )
     };
     let mut most = 0;
     for i in 0..8 {

@@ -5,9 +5,10 @@ use super::run::{
     ADCS, Against, BoardSum, CHARGES, CHIP, CLIPPED, CROSSINGS, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
     SIZES, STRIPS, Span, Stretch, TroubleSum,
 };
-use super::stretch::{Follower, hash};
+use super::stretch::Follower;
 use ut_data::Cluster;
 use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
+use ut_data::hits::hash;
 use ut_data::input::{Format, Origin, RawEvent, kind};
 use ut_data::{BatchReport, Count, EventReport, UtHits};
 use ut_format::bank::board_of;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Against, Gathered, RunFiller, RunView, Stretch, troubles};
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
+use ut_data::hits::{Repeats, hashes};
 use ut_data::input::{Bank, Events, InputPart, Origin, RawEvent, Seen, Select, banks_of};
 use ut_data::job::{BATCH_SIZE, CHUNK_MEMORY, Decoded, Job, LISTED_FAILURES, Work};
 use ut_data::memory::{TooMuchMemory, check};
@@ -81,7 +82,8 @@ impl<D> Worker<'_, D> {
 }
 
 impl<D: Decoder> Work for Worker<'_, D> {
-    type Made = (Vec<Stretch>, Vec<(u32, Loss)>);
+    /// Stretches, losses by file, and the hashes of events.
+    type Made = (Vec<Stretch>, Vec<(u32, Loss)>, Vec<u64>);
 
     const LOOKS: bool = true;
 
@@ -97,13 +99,14 @@ impl<D: Decoder> Work for Worker<'_, D> {
         let Decoded { batch, origins, hits, report, .. } = decoded;
         // Masked hits are not lost.
         let losses = report.losses_of_files(origins, batch.meta, hits);
+        let contents = hashes(batch, hits);
         let keys: Vec<Option<u64>> =
             (0..batch.n_events).map(|e| self.key(batch.meta_of(e).event, origins[e])).collect();
         self.mask.map(|mask| hits.retain(|id| !mask.contains(id)));
         let crossing = |e: usize| batch.meta_of(e).odin.and_then(|odin| odin.facts).map(|facts| facts.bcid);
         self.filler.add(hits, report, |e| (keys[e], crossing(e)));
         add_troubles(self.filler, self.tables, (batch, report), (origins, &keys));
-        Ok((self.filler.take_stretches(), losses))
+        Ok((self.filler.take_stretches(), losses, contents))
     }
 }
 
@@ -214,6 +217,7 @@ impl<'a> Gatherer<'a> {
             tables,
         };
         let (mut seen, mut losses, mut failures) = (Seen::default(), BTreeMap::<PathBuf, Loss>::new(), Vec::new());
+        let mut repeats = Repeats::default();
         // Stretches come in the order of the events, so that few are waiting for their neighbours.
         let mut joined = RunView::new(tables, against);
         job.run(
@@ -224,7 +228,10 @@ impl<'a> Gatherer<'a> {
                 match done {
                     Ok(done) => {
                         seen.merge(done.seen);
-                        for (stretches, of_files) in done.made {
+                        for (stretches, of_files, contents) in done.made {
+                            for content in contents {
+                                repeats.add(content);
+                            }
                             for (file, loss) in of_files {
                                 losses.entry(parts[file as usize].name().to_owned()).or_default().merge(&loss);
                             }
@@ -246,6 +253,6 @@ impl<'a> Gatherer<'a> {
         for filler in fillers {
             joined.merge(&filler.finish());
         }
-        Ok(Gathered { view: joined, seen, losses, failures })
+        Ok(Gathered { view: joined, seen, losses, repeats, failures })
     }
 }

@@ -35,7 +35,7 @@ pub use mask::mask;
 pub use outlier::{Outlier, OutlierKind, Part as OutlierPart};
 pub use outliers::{Verdicts, outliers};
 pub use page::Drawn;
-pub use page::names::{count, loss_json, whole};
+pub use page::names::{count, loss_json, repeated_json, whole};
 pub use run::{
     ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
     SIZES, Span, Stretch, TroubleSum, chips_of_lanes,

@@ -6,6 +6,7 @@
 use super::bins::both;
 use super::run::{BoardSum, RunView, Stretch};
 use ut_data::detector::BankVersion;
+use ut_data::hits::hash;
 use ut_data::input::{BankEntry, Origin, RawEvent, kind};
 use ut_format::bank::{COUNT_BYTES, board_of};
 
@@ -17,14 +18,6 @@ const STRIPS: usize = 4;
 
 /// Bytes of a bank that are compared.
 const COMPARED: usize = 128;
-
-/// Returns a hash of a few numbers.
-pub fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {
-    numbers.into_iter().fold(0x9E37_79B9_7F4A_7C15, |hash, number| {
-        let mixed = (hash ^ number).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ mixed >> 32).wrapping_mul(0x94D0_49BB_1331_11EB)
-    })
-}
 
 /// Returns the hash of a bank with hits; 0 for one with few.
 fn of_bank(payload: &[u8], version: BankVersion) -> u32 {

@@ -17,7 +17,7 @@ use crate::page::names::count;
 use crate::run::{RunView, pairs};
 use ut_data::detector::{Boards, Geometry};
 use ut_data::error::{ErrorKind, WorkError, with_causes};
-use ut_data::hits::{Loss, N_LOSS};
+use ut_data::hits::{Loss, N_LOSS, Repeats};
 use ut_data::input::{FileVersions, Seen, Select};
 use ut_data::{DecodeOptions, DetectorTables, Grouping};
 
@@ -67,6 +67,8 @@ pub struct Gathered {
     pub seen: Seen,
     /// How much of the data was lost, and why, by file.
     pub losses: BTreeMap<PathBuf, Loss>,
+    /// Sketch of the events that came more than once.
+    pub repeats: Repeats,
     /// Why files could not be read to their end.
     pub failures: Vec<WorkError>,
 }
@@ -156,6 +158,9 @@ pub struct Sums {
     /// Numbers of the account of loss, by file.
     #[serde(with = "pairs")]
     losses: BTreeMap<OsString, [u64; N_LOSS]>,
+    /// Sketch of the events that came more than once.
+    #[serde(serialize_with = "write_repeats", deserialize_with = "read_repeats")]
+    pub repeats: Repeats,
 }
 
 fn write_detector<S: Serializer>(detector: &Detector, to: S) -> Result<S::Ok, S::Error> {
@@ -173,6 +178,14 @@ fn read_detector<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Detector>, D:
     let tables = DetectorTables::trusting(boards, geometry, grouping).map_err(D::Error::custom)?;
     let [boards, geometry] = names.map(|name| name.map(PathBuf::from));
     Ok(Arc::new(Detector { tables, boards, geometry }))
+}
+
+fn write_repeats<S: Serializer>(repeats: &Repeats, to: S) -> Result<S::Ok, S::Error> {
+    repeats.parts().serialize(to)
+}
+
+fn read_repeats<'de, D: Deserializer<'de>>(from: D) -> Result<Repeats, D::Error> {
+    Repeats::of_parts(Deserialize::deserialize(from)?).ok_or_else(|| D::Error::custom("no sketch of repeated events"))
 }
 
 /// Why sums are refused.
@@ -209,7 +222,7 @@ fn different(why: &str) -> SumsError {
 impl Sums {
     /// Makes the sums of `files`.
     pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
-        let Gathered { view, seen, failures, losses } = gathered;
+        let Gathered { view, seen, failures, losses, repeats } = gathered;
         let warnings = seen.warnings().collect();
         let mut versions: BTreeMap<OsString, BTreeSet<Option<u8>>> = BTreeMap::new();
         for file in seen.files {
@@ -227,6 +240,7 @@ impl Sums {
             parts: BTreeSet::new(),
             versions,
             losses: losses.into_iter().map(|(file, loss)| (file.into(), loss.numbers())).collect(),
+            repeats,
         };
         sums.add_files(files.iter().map(OsString::from));
         sums
@@ -294,6 +308,7 @@ impl Sums {
         for (file, versions) in &other.versions {
             self.versions.entry(file.clone()).or_default().extend(versions);
         }
+        self.repeats.merge(&other.repeats);
         for (file, loss) in &other.losses {
             let mine = self.losses.entry(file.clone()).or_default();
             let mut sum = Loss::of_numbers(*mine);

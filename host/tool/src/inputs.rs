@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::loss::LossArgs;
 use crate::output::{number, say};
-use crate::{Failure, usage};
+use crate::{Failure, paths, usage};
 use ut_data::input::{check_file, is_table};
 use ut_data::memory::read_text;
 
@@ -69,6 +70,18 @@ pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         }
     }
     Ok(files)
+}
+
+/// Checks that no file is named twice: its events would count twice.
+pub fn check_once(files: &[PathBuf], args: &LossArgs) -> Result<(), Failure> {
+    match paths::named_twice(files).filter(|_| !args.allow_repeated) {
+        Some(file) => {
+            let file = file.display();
+            Err(format!("{file}: given twice, so its events would count twice: give it once, or --allow-repeated")
+                .into())
+        }
+        None => Ok(()),
+    }
 }
 
 /// Checks that all files can be opened and may hold raw data.

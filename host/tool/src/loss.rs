@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::config;
 use crate::output::{count, is_quiet, say};
-use ut_data::hits::Loss;
+use ut_data::hits::{Loss, Repeats};
 use ut_report::loss_json;
 
 /// Exit code of a command that wrote its output, but lost more than allowed.
@@ -15,6 +15,9 @@ pub const TOO_MUCH_LOSS: u8 = 7;
 
 /// Share from which loss is a warning.
 const WARN_FROM: f64 = 0.01;
+
+/// Share of the events that may come more than once.
+const MAX_REPEATED: f64 = 0.01;
 
 /// Share that may be lost by default, and of fewer than [`FEW`] events.
 const MAX_LOSS: f64 = 0.10;
@@ -30,6 +33,9 @@ pub struct LossArgs {
     /// the settings, else 10%, and 50% of fewer than 20 events].
     #[arg(long, value_name = "SHARE", value_parser = config::share)]
     max_loss: Option<f64>,
+    /// Take events that come more than once; otherwise, more than 1 % of them are an error.
+    #[arg(long)]
+    pub allow_repeated: bool,
 }
 
 /// More was lost than allowed, though the output was written.
@@ -58,6 +64,9 @@ pub struct Account {
     pub total: Loss,
     /// Share that the user allows.
     limit: Option<f64>,
+    /// Sketch of the events that came more than once.
+    pub repeats: Repeats,
+    allow_repeated: bool,
     /// The file that is being read.
     current: Option<(u32, Loss)>,
     /// The first files that lost too much, and the number of all.
@@ -67,7 +76,8 @@ pub struct Account {
 
 impl Account {
     pub fn new(args: &LossArgs) -> Self {
-        Self { limit: args.max_loss.or_else(config::max_loss), ..Self::default() }
+        let limit = args.max_loss.or_else(config::max_loss);
+        Self { limit, allow_repeated: args.allow_repeated, ..Self::default() }
     }
 
     /// Adds losses of the next files, in the order of the inputs.
@@ -97,6 +107,26 @@ impl Account {
     fn limit_of(&self, loss: &Loss) -> f64 {
         let default = if loss.events.of < FEW { MAX_LOSS_OF_FEW } else { MAX_LOSS };
         self.limit.unwrap_or(default)
+    }
+
+    /// Returns why the job is refused, if too many of its events came more than once; warns of fewer.
+    pub fn refusal(&self) -> Option<String> {
+        let repeated = self.repeats.repeated();
+        let what = format!("{repeated} have the UT banks of an earlier event");
+        if !self.allow_repeated && repeated.events.share() > MAX_REPEATED {
+            return Some(format!(
+                "{what}: is a file given twice, or the copy of another? Give each once, or --allow-repeated"
+            ));
+        }
+        if repeated.events.lost > 0 {
+            say(&format!("warning: {what}"));
+        }
+        None
+    }
+
+    /// Returns true if events came more than once, and that is not allowed.
+    pub fn has_repeated(&self) -> bool {
+        !self.allow_repeated && self.repeats.repeated().events.lost > 0
     }
 
     /// Returns the account for programs; call it after [`Self::end`].

@@ -2,7 +2,7 @@
 //!
 //! Any value that names an existing file and is not an output is an input, whatever the subcommand.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
@@ -74,6 +74,12 @@ impl Identity {
     fn of_open<T>(_: &T) -> Option<Self> {
         None
     }
+}
+
+/// Returns the first file that was named before, by any path.
+pub fn named_twice(files: &[PathBuf]) -> Option<&PathBuf> {
+    let mut known = HashSet::new();
+    files.iter().find(|file| Identity::of_input(file).is_some_and(|identity| !known.insert(identity)))
 }
 
 const INPUT: &str = "which is an input";

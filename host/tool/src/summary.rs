@@ -37,17 +37,19 @@ pub struct Part {
     /// Time in the decoder.
     decoding: Duration,
     losses: OfFiles,
+    /// Hashes of the events' contents.
+    contents: Vec<u64>,
 }
 
 impl Part {
-    /// Sums up a batch that took `decoding` and lost `losses`; a mask took out `masked` hits; `layers` are
-    /// [`Totals::layers`].
+    /// Sums up a batch that took `decoding` and lost `losses`, and whose events have these hashes; a mask took out
+    /// `masked` hits; `layers` are [`Totals::layers`].
     pub fn of(
         layers: &[usize],
         origins: &[Origin],
         hits: &UtHits,
         report: &BatchReport,
-        losses: OfFiles,
+        (losses, contents): (OfFiles, Vec<u64>),
         masked: usize,
         decoding: Duration,
     ) -> Self {
@@ -57,7 +59,7 @@ impl Part {
         }
         let (hits, masked) = (hits.len() as u64, masked as u64);
         let events = origins.iter().map(|origin| origin.place).zip(report.events.iter().copied()).collect();
-        Self { hits, masked, hits_of_layer, events, decoding, losses }
+        Self { hits, masked, hits_of_layer, events, decoding, losses, contents }
     }
 
     pub const fn hits(&self) -> u64 {
@@ -103,6 +105,9 @@ impl Totals {
 
     pub fn add(&mut self, part: &Part) {
         self.loss.add(&part.losses);
+        for &content in &part.contents {
+            self.loss.repeats.add(content);
+        }
         for &(place, event) in &part.events {
             for (total, count) in self.counts.iter_mut().zip(Count::ALL) {
                 let n = u64::from(event.get(count));

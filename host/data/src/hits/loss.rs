@@ -287,7 +287,7 @@ impl fmt::Display for Loss {
 }
 
 /// Returns a share in per cent that is 0 or 100 only if it is exactly that.
-fn percent(part: LostPart) -> String {
+pub(super) fn percent(part: LostPart) -> String {
     let percent = 100.0 * part.share();
     match percent {
         _ if part.lost == part.of => "100 %".to_owned(),

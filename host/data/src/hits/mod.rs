@@ -6,6 +6,7 @@ mod cluster;
 mod hit;
 mod loss;
 mod options;
+mod repeats;
 mod report;
 
 pub use arrays::{CapacityError, UtHits, UtHitsMut};
@@ -14,6 +15,7 @@ pub use cluster::Cluster;
 pub use hit::Hit;
 pub use loss::{Cause, Loss, LostPart, N_LOSS, whole};
 pub use options::{DecodeOptions, Flip, Position};
+pub use repeats::{Repeated, Repeats, hash, hashes};
 pub use report::BatchReport;
 pub use ut_format::report::{Count, EventReport, Kind};
 

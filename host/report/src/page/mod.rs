@@ -345,6 +345,10 @@ fn warnings(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
         if !loss.is_none() {
             page.text(&format!("Lost{}: {loss}.", run.of("of")));
         }
+        let repeated = run.sums.repeats.repeated();
+        if repeated.events.lost > 0 {
+            page.text(&format!("Repeated{}: {repeated} have the UT banks of another event.", run.of("in")));
+        }
     }
     for trouble in drawing.runs().flat_map(|run| run.sums.troubles()) {
         page.text(&format!("Incomplete: {trouble}."));

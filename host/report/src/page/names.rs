@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 pub use ut_data::detector::LAYER_NAMES as LAYERS;
 use ut_data::detector::{LANES_PER_BOARD, Lane, N_SECTORS};
 pub use ut_data::hits::whole;
-use ut_data::hits::{Cause, Loss, LostPart};
+use ut_data::hits::{Cause, Loss, LostPart, Repeated};
 use ut_data::{Count, DetectorTables};
 
 use super::Run;
@@ -138,6 +138,7 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
         "hits": view.hits,
         "complete": run.sums.troubles().is_empty(),
         "loss": loss_json(&run.sums.loss()),
+        "repeated": repeated_json(&run.sums.repeats.repeated()),
         "report": counts.collect::<Map<_, Value>>(),
         "outliers": places(&run.verdicts.outliers),
         "known": places(&run.verdicts.known),
@@ -163,6 +164,12 @@ pub fn loss_json(loss: &Loss) -> Value {
         "clusters": part(loss.clusters),
         "causes": causes,
     })
+}
+
+/// Returns the number of repeated events for programs.
+pub fn repeated_json(repeated: &Repeated) -> Value {
+    let Repeated { events: LostPart { lost, of }, is_estimate } = *repeated;
+    json!({ "events": lost, "of": of, "share": repeated.events.share(), "estimated": is_estimate })
 }
 
 pub fn difference_json(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> Value {

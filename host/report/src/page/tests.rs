@@ -13,6 +13,7 @@ use crate::{
     RunView, Sums, TroubleSum, Verdicts, When, Window, chips_of_lanes, mean_charge, shapes,
 };
 use ut_data::detector::{BankVersion, Lane, N_SECTORS, sectors_of_layer};
+use ut_data::hits::Repeats;
 use ut_data::input::Seen;
 use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
 
@@ -88,7 +89,13 @@ fn view(tables: &DetectorTables) -> RunView {
 
 fn sums(detector: &Arc<Detector>, view: RunView) -> Sums {
     let files: Vec<PathBuf> = (0..22).map(|i| format!("f{i}.mdf").into()).collect();
-    let gathered = Gathered { view, seen: Seen::default(), losses: BTreeMap::new(), failures: Vec::new() };
+    let gathered = Gathered {
+        view,
+        seen: Seen::default(),
+        losses: BTreeMap::new(),
+        repeats: Repeats::default(),
+        failures: Vec::new(),
+    };
     let mut sums = Sums::new(&files, Arc::clone(detector), DecodeOptions::default(), gathered);
     sums.measured = 1;
     sums.failures.push("f3.mdf: truncated".to_owned());

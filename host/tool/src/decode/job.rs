@@ -25,7 +25,7 @@ use ut_data::pipeline::Flow;
 use ut_data::{DecodeOptions, Layout};
 use ut_decoders::Backend;
 use ut_files::EventTable;
-use ut_report::{Detector, SYNTHETIC, facts};
+use ut_report::{Detector, SYNTHETIC, facts, repeated_json};
 
 const LISTED_RUNS: usize = 100;
 
@@ -196,6 +196,18 @@ impl<'a> Taker<'a> {
         Ok(())
     }
 
+    /// Leaves out the outputs that are not complete yet if too many events came more than once, which only the end tells.
+    fn refuse_repeated(&mut self) {
+        let Some(why) = self.totals.loss.refusal().filter(|_| self.stop.is_none()) else { return };
+        self.written = self.outputs.take().map(Outputs::into_written).unwrap_or_default();
+        self.table = None;
+        let left = match self.written.files.len() {
+            0 => String::new(),
+            n => format!(" ({} had been written before)", count(n, "output")),
+        };
+        self.fail(format!("{why}{left}").into());
+    }
+
     fn tell(&self, line: &str) {
         self.progress.as_ref().map_or_else(|| say(line), |progress| progress.say(line));
     }
@@ -218,6 +230,7 @@ impl<'a> Taker<'a> {
         self.totals.loss.end();
         self.n_bytes = reached.bytes;
         self.warn();
+        self.refuse_repeated();
         let incomplete = self.failures.first().map(|error| with_causes(error.as_ref()));
         if let Some(mut outputs) = self.outputs.take() {
             let opened = self.stop.is_none().then_some(reached.opened);
@@ -305,6 +318,7 @@ impl<'a> Taker<'a> {
             "skipped_files": self.n_skipped,
             "failed_files": self.failed,
             "loss": self.totals.loss.json(&self.files),
+            "repeated": repeated_json(&self.totals.loss.repeats.repeated()),
             "damaged_left_out": self.seen.unidentified,
             "error_banks": self.seen.error_banks.iter().map(|(&kind, &n)| (kind::name(kind), n)).collect::<BTreeMap<_, _>>(),
             "runs": self.runs,
@@ -323,7 +337,7 @@ impl<'a> Taker<'a> {
         // All strips may be in clusters over a maximum that the user chose.
         let all_may_go = self.args.clustering.max_cluster_size != DecodeOptions::default().max_cluster_size();
         let too_much = self.totals.loss.verdict(&self.files, all_may_go);
-        let is_odd = self.totals.is_odd() || self.seen.unidentified > 0;
+        let is_odd = self.totals.is_odd() || self.totals.loss.has_repeated() || self.seen.unidentified > 0;
         let say_error = |failure: Failure| say(&format!("error: {}", with_causes(failure.as_ref())));
         let mut failures = self.failures.into_iter();
         if self.args.keep_going && self.failed > 0 {

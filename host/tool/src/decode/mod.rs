@@ -18,7 +18,7 @@ use self::resume::made_with;
 pub use self::select::SelectArgs;
 use self::work::Worker;
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs};
-use crate::inputs::{InputArgs, check_files};
+use crate::inputs::{InputArgs, check_files, check_once};
 use crate::loss::{Account, LossArgs};
 use crate::output::{count, detail, number, on_stdout, say};
 use crate::paths::Protected;
@@ -189,6 +189,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let n = number(n_skipped as u64);
         say(&format!("skipped {n} of {}: the hits are there already", count(n_files, "file")));
     }
+    check_once(&files, &args.loss)?;
     if !args.keep_going {
         args.inputs.check_bytes()?;
         check_files(&files)?;

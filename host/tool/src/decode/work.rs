@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::summary::Part;
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
+use ut_data::hits::hashes;
 use ut_data::job::{Decoded, Work};
 use ut_data::output::EventRow;
 use ut_data::{BatchReport, BatchView, DetectorTables, UtHits};
@@ -40,8 +41,9 @@ impl Work for Worker<'_> {
         let Decoded { batch, origins, hits, report, decoding } = decoded;
         // Masked hits are not lost.
         let losses = report.losses_of_files(origins, batch.meta, hits);
+        let contents = hashes(batch, hits);
         let masked = self.mask.map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
-        let part = Part::of(&self.layers, origins, hits, report, losses, masked, decoding);
+        let part = Part::of(&self.layers, origins, hits, report, (losses, contents), masked, decoding);
         let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: self.tables };
         let encoded = self.encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
         let rows =

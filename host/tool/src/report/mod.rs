@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::args::{ClusterArgs, DetectorArgs};
 use crate::decode::{SelectArgs, read_mask};
 use crate::detector::check_makers;
-use crate::inputs::{InputArgs, check_standard_input, expand};
+use crate::inputs::{InputArgs, check_once, check_standard_input, expand};
 use crate::loss::{Account, LossArgs};
 use crate::output::{count, is_quiet, number, on_stdout, print_beside, say, version_in_words, write_file, write_json};
 use crate::paths::Protected;
@@ -99,6 +99,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--mask leaves hits out of both runs, and the sums of --reference have them: name the reference's own files",
         );
     }
+    check_once(&files, &args.loss)?;
     if !args.merge && !args.keep_going {
         args.inputs.check_bytes()?;
         check_inputs(files.iter().chain(others.iter().filter(|_| !is_summed)))?;
@@ -111,6 +112,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         gather(args, &files, if is_summed { &[] } else { &others }, reference)?
     };
     let (account, read) = account(args, &first);
+    if let Some(refusal) = account.refusal() {
+        return Err(refusal.into());
+    }
     let both = || [Some(&first), second.as_ref()].into_iter().flatten();
     both().for_each(warn);
     let failures: Vec<String> = both().flat_map(Sums::troubles).collect();
@@ -148,7 +152,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if failures.is_empty() {
         let all_may_go = first.options.max_cluster_size() != DecodeOptions::default().max_cluster_size();
         let too_much = account.verdict(&read, all_may_go);
-        let troubled = first.view.count_of_troubles() > 0 || !account.total.is_none() || !first.warnings.is_empty();
+        let troubled = first.view.count_of_troubles() > 0
+            || !account.total.is_none()
+            || account.has_repeated()
+            || !first.warnings.is_empty();
         match first.view.events {
             // A part of a job may be empty.
             0 if args.select.shard.is_none() => Err("there is no event in the input, or none was selected".into()),
@@ -170,6 +177,7 @@ fn account(args: &Args, sums: &Sums) -> (Account, Vec<PathBuf>) {
         files.push(file.into());
     }
     account.end();
+    account.repeats = sums.repeats.clone();
     (account, files)
 }
 
