@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use ut_decoding::decoder::{Backend, threads};
 use ut_decoding::input::{InputPart, Places, Section, Select, count_events};
-use ut_decoding::job::{BATCH_SIZE, LARGE_BATCH_SIZE};
+use ut_decoding::job::BATCH_SIZE;
 use ut_decoding::views;
 use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position};
 
