@@ -6,6 +6,7 @@ use std::io;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use ut_decoding::decoder::CapacityError;
+use ut_decoding::detector::MaskError;
 use ut_decoding::error::{WorkError, with_causes};
 use ut_decoding::input::Stranger;
 use ut_decoding::memory::TooMuchMemory;
@@ -29,6 +30,8 @@ pub enum Failure {
     Value(String),
     #[error(transparent)]
     Versions(#[from] Stranger),
+    #[error(transparent)]
+    Mask(#[from] MaskError),
 }
 
 /// Makes these errors failures of the work on a piece of the inputs.
@@ -81,6 +84,15 @@ impl Failure {
                 place.3 = error.byte();
                 match error {
                     TablesError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchTablesError",
+                    _ => "TablesError",
+                }
+            }
+            Self::Mask(error) => {
+                if let MaskError::Read { file, .. } | MaskError::Line { file, .. } = error {
+                    place.0 = Some(file.into());
+                }
+                match error {
+                    MaskError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchTablesError",
                     _ => "TablesError",
                 }
             }

@@ -62,13 +62,15 @@ impl Work for Worker<'_> {
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Made, WorkError> {
         let Self { task, encoder, .. } = self;
         let Decoded { batch, origins, hits, report, .. } = decoded;
+        // Masked hits are not lost.
+        let losses = report.losses(batch.meta, hits).collect();
+        task.mask.as_ref().map(|(_, mask)| hits.retain(|id| !mask.contains(id)));
         let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: &task.tables };
         let encoded = encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
         // A file of hits needs no columns.
         let made = if encoded.is_none() { task.columns.make(&task.tables, hits) } else { Vec::new() };
         let none = UtHits::try_with_capacity(0, task.tables.n_groups(), 0)?;
         let none = if task.columns.need_clusters() { none.try_with_clusters()? } else { none };
-        let losses = report.losses(batch.meta, hits).collect();
         let (origins, meta) = (origins.to_vec(), batch.meta.to_vec());
         let batch = Batch { hits: replace(hits, none), made, reports: take(&mut report.events), losses, origins, meta };
         Ok(Made { batch, encoded })
@@ -212,8 +214,7 @@ fn make_pieces(task: &Task, step: Option<(u64, u64)>, stop: &AtomicBool, send: &
     if stop.load(Ordering::Relaxed) {
         return;
     }
-    let wrong = || pieces.seen.check(&task.tables).err();
-    let failed = failed.or_else(|| Some(wrong()?.into()));
+    let failed = failed.or_else(|| task.check_events(&pieces.seen).err());
     if let Some(failure) = failed {
         // Without steps, the caller gets the error instead of hits; else after the hits before it.
         if step.is_none() || pieces.flush() {

@@ -38,7 +38,8 @@ fn provenance(task: &Task, detector: &Detector, measured: bool) -> Provenance {
         ("backend", task.backend.name().to_owned()),
         ("layout", "as read".to_owned()),
     ];
-    entries.extend(facts(task.options, detector, None));
+    let mask = task.mask.as_ref().map(|(file, mask)| (file.as_path(), mask));
+    entries.extend(facts(task.options, detector, mask));
     entries.push(("inputs", inputs.join("\n")));
     entries.extend((measured && detector.is_embedded()).then(|| ("warning", SYNTHETIC.to_owned())));
     let entries = entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
@@ -94,7 +95,7 @@ fn write(task: &Task, path: PathBuf, detector: &Detector, stop: &AtomicBool) -> 
         // The answer is no longer wanted; the file is dropped.
         return Ok(written);
     }
-    all.check(&task.tables)?;
+    task.check_events(&all)?;
     let incomplete = written.failures.first().map(ToString::to_string);
     file.finish(&Provenance { incomplete, ..provenance(task, detector, all.measured > 0) })?;
     Ok(written)

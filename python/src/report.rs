@@ -18,7 +18,7 @@ use ut_decoding::views::{self, Against, Detector, Gatherer, Sums, draw};
 use crate::array::Array;
 use crate::failure::Failure;
 use crate::made_by;
-use crate::request::{Part, Request, check};
+use crate::request::{Part, Request, check, read_mask};
 use crate::wait::wait_for;
 
 /// Sums over the events of a run, or of a part of it.
@@ -49,12 +49,14 @@ impl RunSums {
     }
 
     /// Draws the page into a file, and returns what stands out, as JSON.
-    #[pyo3(signature = (page, compare = None))]
-    fn draw(&self, py: Python<'_>, page: PathBuf, compare: Option<&Self>) -> PyResult<String> {
+    #[pyo3(signature = (page, compare = None, mask = None))]
+    fn draw(&self, py: Python<'_>, page: PathBuf, compare: Option<&Self>, mask: Option<PathBuf>) -> PyResult<String> {
         let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
         // The page may be a pipe.
         wait_for(py, &AtomicBool::new(false), None, move || {
-            let drawn = draw(&first, second.as_deref(), None, &made_by::in_words())?;
+            let mask = mask.map(|path| read_mask(path, &first.detector.tables)).transpose()?;
+            let mask = mask.as_ref().map(|(file, mask)| (file.as_path(), mask));
+            let drawn = draw(&first, second.as_deref(), mask, &made_by::in_words())?;
             let mut file = NewFile::create(&page)?;
             file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
             file.finish()?;
@@ -139,6 +141,7 @@ pub fn run_sums(py: Python<'_>, request: Request, first_place: u64) -> PyResult<
             .with_against(against)
             .with_checksums(task.check)
             .with_keep_going(task.keep_going)
+            .with_mask(task.mask.as_ref().map(|(_, mask)| mask))
             .with_first_place(first_place);
         let mut before = 0;
         let mut gathered = gatherer.gather(&task.parts, &task.select, CpuDecoder::new, |events, bytes| {
@@ -151,6 +154,7 @@ pub fn run_sums(py: Python<'_>, request: Request, first_place: u64) -> PyResult<
             return Err(gathered.failures.swap_remove(at).into());
         }
         gathered.seen.check_makers(&detector.tables)?;
+        task.check_selection(&gathered.seen)?;
         Ok(Sums::new(&task.names, Arc::clone(&detector), task.options, gathered).of_part(part))
     })?;
     Ok(RunSums(Arc::new(sums)))

@@ -10,7 +10,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use ut_decoding::decoder::{Backend, threads};
-use ut_decoding::input::{InputPart, Places, Section, Select, count_events};
+use ut_decoding::detector::Mask;
+use ut_decoding::input::{InputPart, Places, Section, Seen, Select, count_events};
 use ut_decoding::job::BATCH_SIZE;
 use ut_decoding::views;
 use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position};
@@ -108,6 +109,9 @@ pub struct Request {
     run: Option<u32>,
     event_number: Option<u64>,
     run_events: Option<Vec<(u32, u64)>>,
+    time: Option<(u64, u64)>,
+    crossing: Option<Vec<String>>,
+    mask: Option<PathBuf>,
     shard: Option<(u64, u64)>,
     skip: u64,
     limit: Option<u64>,
@@ -144,7 +148,34 @@ pub struct Task {
     pub check: bool,
     pub keep_going: bool,
     pub select: Select,
+    /// Mask and its file.
+    pub mask: Option<(PathBuf, Mask)>,
+    /// Option `skip`, and true if places were listed; `None` if a part of a job may be empty.
+    whole: Option<(u64, bool)>,
     pub progress: Arc<Progress>,
+}
+
+impl Task {
+    /// Checks that the events belong to the tables.
+    pub fn check_events(&self, seen: &Seen) -> Result<(), Failure> {
+        seen.check(&self.tables)?;
+        self.check_selection(seen)
+    }
+
+    /// Checks that an event could have been selected.
+    pub fn check_selection(&self, seen: &Seen) -> Result<(), Failure> {
+        let found = self.whole.and_then(|(skip, by_list)| self.select.impossible(seen, by_list, skip));
+        found.map_or(Ok(()), |(option, why)| Err(Failure::Value(format!("{option}: {why}"))))
+    }
+}
+
+/// Reads a mask, which names at least one strip.
+pub fn read_mask(path: PathBuf, tables: &DetectorTables) -> Result<(PathBuf, Mask), Failure> {
+    let mask = Mask::read(&path, tables)?;
+    if mask.n_strips() == 0 {
+        return Err(Failure::Value(format!("mask: {} names no strip: leave the option out", path.display())));
+    }
+    Ok((path, mask))
 }
 
 /// Checks a request. Its inputs may be counted, which takes as long as it takes to read them.
@@ -155,7 +186,7 @@ pub fn check(py: Python<'_>, request: Request) -> PyResult<Task> {
 impl Request {
     /// Returns the part of a job of these files, or of this section of the only one.
     pub fn part_of(&self, files: &[PathBuf], section: Option<[u64; 3]>) -> Option<views::Part> {
-        let select = self.of_job(self.places().ok()?.as_ref()).window(self.skip, self.limit);
+        let select = self.of_job(self.places().ok()?.as_ref()).ok()?.window(self.skip, self.limit);
         views::Part::of(files, self.shard.unwrap_or((1, 1)), &select, section)
     }
 
@@ -166,9 +197,13 @@ impl Request {
     }
 
     /// Returns the selection of the whole job, whatever the shard and the window.
-    fn of_job(&self, places: Option<&Places>) -> Select {
+    fn of_job(&self, places: Option<&Places>) -> Result<Select, Failure> {
+        let names = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect();
+        let crossings: Result<Option<Vec<_>>, _> = self.crossing.as_ref().map(names).transpose();
+        let crossings = crossings.map_err(|error| Failure::Value(format!("crossing: {error}")))?;
         let select = Select::default().run(self.run).number(self.event_number).pairs(self.run_events.clone());
-        places.into_iter().fold(select, Select::places)
+        let select = select.time(self.time.map(|(from, to)| from..to)).crossings(crossings);
+        Ok(places.into_iter().fold(select, Select::places))
     }
 
     fn check(self) -> Result<Task, Failure> {
@@ -200,7 +235,9 @@ impl Request {
             return Err(bad("standard input can be read only once".to_owned()));
         }
         let places = self.places()?;
-        let mut select = self.of_job(places.as_ref());
+        let mut select = self.of_job(places.as_ref())?;
+        let is_section = |part: &Part| matches!(part, Part::Section(..));
+        let is_part = self.shard.is_some() || self.limit == Some(0) || self.parts.iter().any(is_section);
         let bytes: u64 = self.parts.iter().map(Part::bytes).sum();
         let total = self.parts.iter().all(Part::is_kept).then_some(bytes);
         let mut most_events = self.limit.unwrap_or(u64::MAX);
@@ -222,11 +259,13 @@ impl Request {
             select = select.places(&places);
         }
         let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
-        let version = self.tables.get().detector.boards().version;
+        let tables = Arc::clone(&self.tables.get().detector);
+        let version = tables.boards().version;
+        let mask = self.mask.map(|path| read_mask(path, &tables)).transpose()?;
         Ok(Task {
             parts,
             names,
-            tables: Arc::clone(&self.tables.get().detector),
+            tables,
             columns: Columns::of(&self.columns, version)?,
             options,
             backend,
@@ -236,6 +275,8 @@ impl Request {
             check: self.checksum,
             keep_going: self.keep_going,
             select: select.window(self.skip, self.limit),
+            mask,
+            whole: (!is_part).then_some((self.skip, places.is_some())),
             progress: Arc::new(Progress::new(self.progress, total)),
         })
     }

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -19,6 +20,20 @@ def without(hits: ut.Hits, fact: str) -> ut.Hits:
     values, known = copy.events._facts[fact]
     copy.events._facts[fact] = type(copy.events._facts[fact])(values, np.zeros_like(known))
     return copy
+
+
+def with_odin(events: bytes, times: np.ndarray, crossings: list[int]) -> bytes:
+    """Returns generated events whose ODIN banks tell the time and the number of the type of bunch crossing."""
+    found = b""
+    for time, crossing in zip(times.astype("<M8[us]").astype(int), crossings, strict=True):
+        (size,) = struct.unpack_from("<I", events)
+        event, events = bytearray(events[:size]), events[size:]
+        # The bank is the first, behind a header of 48 bytes; no checksum.
+        struct.pack_into("<I", event, 12, 0)
+        struct.pack_into("<Q", event, 64, time)
+        struct.pack_into("<I", event, 80, crossing << 12)
+        found += event
+    return found
 
 
 @pytest.fixture(scope="session")

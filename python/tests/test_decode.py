@@ -1,5 +1,6 @@
 """Files in, hits out."""
 
+import datetime
 import gzip
 import json
 import os
@@ -17,7 +18,7 @@ import pytest
 
 import ut_decoding as ut
 
-from conftest import without
+from conftest import with_odin, without
 
 
 @pytest.mark.parametrize("version", ["v4", "v5"])
@@ -425,6 +426,14 @@ def test_tables_of_the_other_format_are_refused(fixtures, v4):
         ({"shard": (1, 1 << 64)}, ValueError),
         ({"shard": "1/2"}, TypeError),
         ({"shard": (1, 2, 3)}, TypeError),
+        ({"time": "2026-02-03"}, ValueError),
+        ({"time": "2026-02-30..2026-03-01"}, ValueError),
+        ({"time": "2026-02-03..2026-02-03"}, ValueError),
+        ({"time": (np.datetime64("NaT"), None)}, ValueError),
+        ({"time": 5}, ValueError),
+        ({"crossing": "beam3"}, ValueError),
+        ({"crossing": [1]}, TypeError),
+        ({"mask": 1.0}, TypeError),
         ({"batch": 0}, ValueError),
         ({"batch": 1 << 40}, ValueError),
         ({"columns": ["chrge"]}, ValueError),
@@ -437,6 +446,95 @@ def test_options_that_cannot_be_meant_are_refused(synthetic, options, error):
     with pytest.raises(error) as caught:
         ut.decode(b"", synthetic, **options)
     assert next(iter(options)) in str(caught.value) and "Request" not in str(caught.value)
+
+
+@pytest.fixture(scope="session")
+def timed(tmp_path_factory):
+    """A file with an event a minute."""
+    path = tmp_path_factory.mktemp("timed") / "timed.mdf"
+    times = np.datetime64("2026-02-03T04:00") + np.arange(4)
+    path.write_bytes(with_odin(ut.generate(4, profile="pp-low"), times, [3, 0, 3, 1]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "places"),
+    [
+        ({"time": "2026-02-03T04:01..2026-02-03T04:03"}, [1, 2]),
+        ({"time": "..2026-02-03T04:01:00Z"}, [0]),
+        ({"time": (np.datetime64("2026-02-03T04:02"), None)}, [2, 3]),
+        ({"time": (datetime.date(2026, 2, 3), datetime.datetime(2026, 2, 3, 4, 1))}, [0]),
+        ({"time": (datetime.datetime(2026, 2, 3, 5, 3, tzinfo=datetime.timezone(datetime.timedelta(hours=1))), "")}, [3]),
+        ({"time": "2027-01-01.."}, []),
+        ({"crossing": "beam-crossing"}, [0, 2]),
+        ({"crossing": ["no-beam", "beam1"], "time": "2026-02-03T04:03.."}, [3]),
+        ({"crossing": []}, []),
+    ],
+)
+def test_times_and_crossings_choose_events(timed, synthetic, options, places):
+    hits = ut.decode(timed, synthetic)
+    assert ut.decode(timed, synthetic, **options) == hits[places]
+    (split,) = ut.plan(timed, synthetic, **options)
+    assert ut.decode(split) == hits[places]
+    assert sum(len(some) for some in ut.iterate(timed, synthetic, **options)) == len(places)
+    assert ut.run_sums(timed, synthetic, **options).events == len(places)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"time": "2026-01-01.."}, "time: no event has a time: there is no ODIN bank"),
+        ({"skip": 700}, "skip: the input has no more events than 700"),
+        ({"events": [700, 900]}, "events: all of these places are beyond the end"),
+    ],
+)
+def test_a_selection_that_no_event_could_meet_is_refused(busy, synthetic, tmp_path, options, why):
+    for call in (
+        lambda: ut.decode(busy, synthetic, **options),
+        lambda: list(ut.iterate(busy, synthetic, **options)),
+        lambda: ut.run_sums(busy, synthetic, **options),
+        lambda: ut.decode_to_parquet(busy, tmp_path / "hits.parquet", synthetic, **options),
+    ):
+        with pytest.raises(ValueError, match=why):
+            call()
+    assert list(tmp_path.iterdir()) == []
+    assert len(ut.decode(busy, synthetic, shard=(1, 2), **options)) == 0
+
+
+def test_a_mask_leaves_hits_out(busy, synthetic, tmp_path):
+    all_columns = ut.decode(busy, synthetic, columns="all")
+    sector = int(all_columns.sector_id[0])
+    kept = all_columns.sector_id != sector
+    mask = tmp_path / "known.mask"
+    mask.write_text(f"sector {sector}  # noisy\n")
+    hits = ut.decode(busy, synthetic, columns="all", mask=mask)
+    assert 0 < hits.n_hits == kept.sum() < all_columns.n_hits and hits == all_columns[kept]
+    assert hits.loss == all_columns.loss
+    assert ut.decode_to_parquet(busy, tmp_path / "hits.parquet", synthetic, mask=mask).hits == hits.n_hits
+    splits = ut.plan(busy, synthetic, events=400, mask=mask, count=True)
+    masked = [pickle.loads(pickle.dumps(ut.run_sums(split))) for split in splits]
+    assert sum(ut.decode(split).n_hits for split in splits) == (masked[0] + masked[1]).hits == hits.n_hits
+    (masked[0] + masked[1]).write_page(tmp_path / "sums.html")
+    ut.report(busy, synthetic, tmp_path / "page.html", mask=mask)
+    page = (tmp_path / "page.html").read_text()
+    assert "known.mask" in page and page == (tmp_path / "sums.html").read_text()
+    with pytest.raises(ValueError, match=r"mask: one has .*known.mask, the other None"):
+        masked[0] + ut.run_sums(busy, synthetic, skip=400)
+    with pytest.raises(ValueError, match="would replace"):
+        ut.decode_to_parquet(busy, mask, synthetic, mask=mask)
+
+
+def test_a_mask_that_cannot_be_meant_is_refused(synthetic, tmp_path):
+    mask = tmp_path / "known.mask"
+    with pytest.raises(FileNotFoundError, match=r"known\.mask") as caught:
+        ut.decode(b"", synthetic, mask=mask)
+    assert isinstance(caught.value, ut.TablesError)
+    mask.write_text("# none\n")
+    with pytest.raises(ValueError, match=r"mask: .*known\.mask names no strip"):
+        ut.decode(b"", synthetic, mask=mask)
+    mask.write_text("\nsector 4000\n")
+    with pytest.raises(ut.TablesError, match=r"known\.mask, line 2: "):
+        ut.decode(b"", synthetic, mask=mask)
 
 
 @pytest.mark.parametrize(("number", "error"), [(0, ValueError), (1 << 64, ValueError), (1.5, TypeError), (True, TypeError)])

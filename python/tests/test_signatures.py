@@ -5,12 +5,14 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
 
 import pytest
 
 import ut_decoding as ut
 import ut_decoding.dask
-from ut_decoding._options import DEFAULTS
+from ut_decoding._native import FACTS
+from ut_decoding._options import CROSSINGS, DEFAULTS, Column
 
 PREAMBLE = """
 import glob
@@ -38,6 +40,21 @@ def test_every_option_is_in_the_signature_and_the_docstring(function):
         if name in DEFAULTS and not (name == "events" and parameter.default == 50_000):
             assert parameter.default == DEFAULTS[name]
     assert "**" not in function.__doc__ and max(map(len, function.__doc__.splitlines())) <= 130
+
+
+def test_the_page_has_every_option_of_python_and_of_the_command(fixtures):
+    text = (fixtures.parent / "docs/python.md").read_text().split("## Inputs and options")[1].split("\n## ")[0]
+    rows = [[re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:3]] for line in text.splitlines() if line.startswith("| `")]
+    assert sorted(name for names, _ in rows for name in names) == sorted(DEFAULTS)
+    for command in ("decode", "report"):
+        shown = subprocess.run([sys.executable, "-m", "ut_decoding", command, "--help"], capture_output=True, text=True, check=True)
+        has = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", shown.stdout, re.M)) - {"--help"}
+        assert has - {f"--{name.replace('_', '-')}" for name in DEFAULTS} - set(re.findall(r"--[\w-]+", text)) == set(), command
+
+
+def test_types_have_the_names_that_there_are():
+    assert [*ut.Hits.ALL_COLUMNS, "detector"] == list(typing.get_args(Column))
+    assert [list(CROSSINGS)] == [words for name, _, words in FACTS if name == "crossing"]
 
 
 def test_a_notebook_completes_options():

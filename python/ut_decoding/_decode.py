@@ -162,7 +162,7 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
         "tables": tables._tables,
         "columns": list(Hits.COLUMNS) if request["columns"] is None else list(request["columns"]),
         "events": places(request["events"]),
-        "read": [*tables._files, *(os.path.abspath(name) for part, name in zip(parts, names, strict=True) if _is_file(part, name))],
+        "read": [*tables._files, *([request["mask"]] if request["mask"] else []), *(os.path.abspath(name) for part, name in zip(parts, names, strict=True) if _is_file(part, name))],
     }
     return request, names
 

@@ -1,10 +1,14 @@
 """The options, each defined once: type, default and meaning; and functions that take them."""
 
+import datetime
 import inspect
 import operator
+import os
 import textwrap
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from ._hits import Hits
 
@@ -16,6 +20,12 @@ Column: TypeAlias = Literal[
 ]  # fmt: skip
 """Name of a column of hits; "detector" stands for all columns of the detector but `sector_id`."""
 
+Crossing: TypeAlias = Literal["no-beam", "beam1", "beam2", "beam-crossing"]
+"""Type of a bunch crossing."""
+
+Moment: TypeAlias = str | datetime.date | np.datetime64 | None
+"""A time in UTC: text such as "2026-02-03T04:05:06", or an object; one without a time zone is UTC. None: no limit."""
+
 
 class EventOptions(TypedDict, total=False):
     """Choice of events of a file, and rules by which their strips become clusters."""
@@ -24,6 +34,22 @@ class EventOptions(TypedDict, total=False):
     event_number: Annotated[int | None, None, "Only events with this event number."]
     run_events: Annotated[
         Iterable[tuple[int, int]] | None, None, "Only these events: pairs of run and event number, in any order."
+    ]
+    time: Annotated[
+        str | tuple[Moment, Moment] | None,
+        None,
+        'Only events of this time by ODIN, UTC: "2026-02-03T04:05..2026-02-03T05:00", or a pair such as two of `events.time`; '
+        "the end is excluded, and either may be left out.",
+    ]
+    crossing: Annotated[
+        Crossing | Iterable[Crossing] | None,
+        None,
+        'Only events of these types of bunch crossings by ODIN: "no-beam", "beam1", "beam2", "beam-crossing".',
+    ]
+    mask: Annotated[
+        str | os.PathLike[str] | None,
+        None,
+        "Leave out hits on the strips, sectors, lanes and boards that this text file names (`docs/tables.md`). They are not lost.",
     ]
     clustering: Annotated[
         bool, True, "Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, as the next four."
@@ -97,6 +123,7 @@ class SumsOptions(EventOptions, PlaceOptions, total=False):
 
 
 HINTS = get_type_hints(Options, include_extras=True)
+CROSSINGS: tuple[str, ...] = get_args(Crossing)
 DEFAULTS: dict[str, Any] = {name: hint.__metadata__[0] for name, hint in HINTS.items()}
 
 
@@ -141,6 +168,13 @@ def _checked(name: str, value: Any) -> Any:
         return float(value)
     if name == "columns":
         return _columns(value)
+    if name == "time":
+        return _time(value)
+    if name == "crossing":
+        return tuple(_one_of(name, one, CROSSINGS) for one in ([value] if isinstance(value, str) else value))
+    if name == "mask" and isinstance(value, str | os.PathLike):
+        # A split may be decoded in another folder.
+        return os.path.abspath(value)
     if name == "run_events":
         return tuple(_pair(name, pair, "run and event number, such as (3000, 17)", (32, 63)) for pair in value)
     if name == "shard":
@@ -152,14 +186,44 @@ def _checked(name: str, value: Any) -> Any:
     if kinds[0] is int:
         return integer(name, value, 32 if name in ("run", "max_cluster_size", "flip") else 63)
     if get_origin(HINTS[name].__origin__) is Literal:
-        if not isinstance(value, str):
-            raise TypeError(f"{name}: {value!r} is not a string")
-        if value not in kinds:
-            raise ValueError(f"{name}: {value!r} is none of {', '.join(kinds)}")
-        return value
+        return _one_of(name, value, kinds)
     if not isinstance(value, kinds[0]):
         raise TypeError(f"{name}: {value!r} is no {kinds[0].__name__}")
     return value
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: {value!r} is not a string")
+    if value not in known:
+        raise ValueError(f"{name}: {value!r} is none of {', '.join(known)}")
+    return value
+
+
+def _time(value: Any) -> tuple[int, int]:
+    """Beginning and end in microseconds since 1970."""
+    if isinstance(value, str):
+        value = value.split("..")
+    if not hasattr(value, "__len__") or len(value) != 2:
+        raise ValueError(f'time: {value!r} is not "FROM..TO", such as "2026-02-03T04:05..2026-02-03T05:00", nor a pair')
+    begin, end = _microseconds(value[0], 0), _microseconds(value[1], 2**64 - 1)
+    if end <= begin:
+        raise ValueError(f"time: the end {value[1]} is not after the beginning {value[0]}")
+    return begin, end
+
+
+def _microseconds(moment: Any, otherwise: int) -> int:
+    if moment is None or moment == "":
+        return otherwise
+    if isinstance(moment, int):
+        # Checked before.
+        return moment
+    if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    try:
+        return integer("time", np.datetime64(moment.removesuffix("Z") if isinstance(moment, str) else moment, "us").astype(int))
+    except ValueError:
+        raise ValueError(f"time: {moment!r} is not a time, such as 2026-02-03T04:05:06") from None
 
 
 def _columns(names: Any) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from ._loss import Loss as Loss
 from ._loss import LossPart as LossPart
 from ._native import generate as generate
 from ._options import Column as Column
+from ._options import Crossing as Crossing
+from ._options import Moment as Moment
 from ._options import Options as Options
 from ._options import SplitOptions as SplitOptions
 from ._options import SumsOptions as SumsOptions

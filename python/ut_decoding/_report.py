@@ -26,18 +26,20 @@ class RunSums:
             part of the same files, whose events would count twice. Sums of bytes and pipes are not recognised.
     """
 
-    __slots__ = ("_files", "_sums")
+    __slots__ = ("_files", "_mask", "_sums")
     _sums: _native.RunSums
     _files: tuple[str, ...]
     """Absolute paths of the files that were read: the process may change its folder."""
+    _mask: str | None
+    """File of the strips whose hits were left out."""
 
     def __init__(self) -> None:
         raise TypeError("run_sums and RunSums.from_bytes make RunSums")
 
     @classmethod
-    def _of(cls, native: _native.RunSums, files: Iterable[str]) -> "RunSums":
+    def _of(cls, native: _native.RunSums, files: Iterable[str], mask: str | None = None) -> "RunSums":
         sums = cls.__new__(cls)
-        sums._sums, sums._files = native, tuple(dict.fromkeys(files))
+        sums._sums, sums._files, sums._mask = native, tuple(dict.fromkeys(files)), mask
         return sums
 
     @classmethod
@@ -100,27 +102,34 @@ class RunSums:
             ValueError: the second run is of another detector or of other clustering, or the page would replace a file of raw
                 data or a table.
         """
+        if compare is not None:
+            self._check_mask(compare)
         for sums in (self, compare):
             if sums is not None and sums._sums.wrong_version is not None:
                 raise InputError(sums._sums.wrong_version)
             if sums is not None:
                 spare(page, sums._files)
-        return dict(json.loads(self._sums.draw(page, None if compare is None else compare._sums)))
+        return dict(json.loads(self._sums.draw(page, None if compare is None else compare._sums, self._mask)))
+
+    def _check_mask(self, other: "RunSums") -> None:
+        if self._mask != other._mask:
+            raise ValueError(f"mask: one has {self._mask}, the other {other._mask}")
 
     def __add__(self, other: "RunSums") -> "RunSums":
         if not isinstance(other, RunSums):
             return NotImplemented
-        return RunSums._of(self._sums.plus(other._sums), self._files + other._files)
+        self._check_mask(other)
+        return RunSums._of(self._sums.plus(other._sums), self._files + other._files, self._mask)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.to_bytes(), self._files)
+        return _unpickled, (self.to_bytes(), self._files, self._mask)
 
     def __repr__(self) -> str:
         return f"RunSums({self.events} events, {self.hits} hits, {len(self.files)} files)"
 
 
-def _unpickled(data: bytes, files: tuple[str, ...]) -> RunSums:
-    return RunSums._of(_native.RunSums.from_bytes(data, "bytes"), files)
+def _unpickled(data: bytes, files: tuple[str, ...], mask: str | None) -> RunSums:
+    return RunSums._of(_native.RunSums.from_bytes(data, "bytes"), files, mask)
 
 
 @takes(SumsOptions)
@@ -147,7 +156,7 @@ def run_sums(inputs: Any, tables: Tables | None = None, **options: Unpack[SumsOp
             )
         first_place = split.first_place
     request, _ = request_of(several, tables, options)
-    return RunSums._of(_native.run_sums(request, first_place), request["read"])
+    return RunSums._of(_native.run_sums(request, first_place), request["read"], request["mask"])
 
 
 @takes(SumsOptions)
@@ -182,6 +191,10 @@ def report(
     first = run_sums(files, tables, **options)
     if compare is None:
         return first.write_page(page)
-    for name in ("events", "skip", "limit", "shard", "run", "event_number", "run_events"):
-        options.pop(name, None)  # type: ignore[misc]
-    return first.write_page(page, run_sums(compare, tables, **options))
+    return first.write_page(page, run_sums(compare, tables, **of_every_run(options)))
+
+
+def of_every_run(options: Any) -> Any:
+    """The options that do not choose events of one run."""
+    chosen = ("events", "skip", "limit", "shard", "run", "event_number", "run_events", "time", "crossing")
+    return {name: value for name, value in options.items() if name not in chosen}

@@ -17,7 +17,7 @@ from ._decode import Name, decode, request_of, several_of, spare
 from ._hits import Hits, Summary
 from ._options import SplitOptions, takes
 from ._plan import count_events, decode_to_parquet, placed, plan
-from ._report import RunSums, run_sums
+from ._report import RunSums, of_every_run, run_sums
 from ._split import Split
 from ._tables import Tables
 
@@ -143,7 +143,7 @@ def report(
     files, compare = several_of(files), None if compare is None else several_of(compare)
     spare(page, request_of([*files, *(compare or [])], tables, {})[0]["read"])
     first = _sums(files, tables, client, events, retries, options)
-    second = None if compare is None else _sums(compare, tables, client, events, retries, options)
+    second = None if compare is None else _sums(compare, tables, client, events, retries, of_every_run(options))
     return first.write_page(page, second)
 
 

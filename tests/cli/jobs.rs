@@ -92,7 +92,7 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
     says(1, directory, args, "the selection matches no event in the input, and --require-events was given");
     let err = says(1, directory, ("decode --events 22-24", &FILES, TABLES), "are beyond the end of the input");
     assert!(!err.contains("warning: "), "{err}");
-    says(1, directory, ("decode --skip 22", &FILES, TABLES), "--skip 22: the input has no more events than that");
+    says(1, directory, ("decode --skip 22", &FILES, TABLES), "--skip: the input has no more events than 22");
     run_to(0, directory, ("decode --limit 0", &FILES, TABLES));
     let message = "/dev/null: --shard reads files twice, and this can be read only once";
     says(1, directory, ("decode /dev/null --shard 1/2", TABLES), message);

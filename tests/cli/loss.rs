@@ -426,7 +426,7 @@ fn options_and_selections_that_cannot_apply_are_errors() {
         ("--time 2026-01-01T00:00..", "--time: no event has a time: there is no ODIN bank"),
         ("--crossing no-beam", "--crossing: no event has a type of bunch crossing: there is no ODIN bank"),
         ("--event-number 1", "--event-number: no event has a number: there is no ODIN bank"),
-        ("--skip 1", "--skip 1: the input has no more events than that"),
+        ("--skip 1", "--skip: the input has no more events than 1"),
         ("--events 1,7", "--events: all of these places are beyond the end of the input"),
     ] {
         says(1, at, ("decode plain.mdf --synthetic-detector", option), what);

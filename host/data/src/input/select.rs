@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::odin::{Crossing, Odin};
+use super::seen::Seen;
 
 const ALL: Range<u64> = 0..u64::MAX;
 
@@ -144,6 +145,30 @@ impl Select {
             && self.pairs.is_none()
             && self.time.is_none()
             && self.crossings.is_none()
+    }
+
+    /// Returns the option by which no event was selected, and the reason, if none could have been: `seen` is all that was
+    /// found in the inputs, `by_list` says if places were listed, and `skip` how many were left out from the first.
+    pub fn impossible(&self, seen: &Seen, by_list: bool, skip: u64) -> Option<(&'static str, String)> {
+        if seen.events > 0 || seen.unidentified > 0 {
+            return None;
+        }
+        let lacks = [
+            ("time", self.time.is_some(), seen.with_time, "time"),
+            ("crossing", self.crossings.is_some(), seen.with_crossing, "type of bunch crossing"),
+            ("event_number", self.number.is_some(), seen.with_number, "number"),
+        ];
+        if let Some((option, .., what)) =
+            lacks.into_iter().find(|&(_, is_asked, n, _)| is_asked && n == 0 && seen.examined > 0)
+        {
+            return Some((option, format!("no event has a {what}: there is no ODIN bank that tells it")));
+        }
+        match (by_list, skip) {
+            _ if !self.takes_all_numbers() => None,
+            (true, _) => Some(("events", "all of these places are beyond the end of the input".to_owned())),
+            (false, 1..) => Some(("skip", format!("the input has no more events than {skip}"))),
+            (false, 0) => None,
+        }
     }
 }
 

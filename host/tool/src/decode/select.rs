@@ -7,7 +7,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::Failure;
 use crate::args::one_of;
-use crate::output::number;
 use ut_data::input::{Crossing, InputPart, Places, Seen, Select, count_events, count_readable, from_utc};
 use ut_report::Part;
 
@@ -78,26 +77,11 @@ impl SelectArgs {
     /// Returns what is wrong with the options if no event was selected, and none could have been: `seen` is all that
     /// was found in the inputs.
     pub fn impossible(&self, seen: &Seen) -> Option<String> {
-        if seen.events > 0 || self.shard.is_some() || self.limit == Some(0) {
+        if self.shard.is_some() || self.limit == Some(0) {
             return None;
         }
-        let lacks = [
-            (self.time.is_some(), seen.with_time, "--time: no event has a time"),
-            (self.crossing.is_some(), seen.with_crossing, "--crossing: no event has a type of bunch crossing"),
-            (self.event_number.is_some(), seen.with_number, "--event-number: no event has a number"),
-        ];
-        let lacks = lacks.into_iter().find(|&(asked, n, _)| asked && n == 0 && seen.examined > 0);
-        if let Some((.., what)) = lacks {
-            return Some(format!("{what}: there is no ODIN bank that tells it"));
-        }
-        let by_place_only = self.run.is_none() && seen.examined == 0;
-        let by_number = self.event_number.is_some() || self.time.is_some() || self.crossing.is_some();
-        match (&self.events, self.skip) {
-            _ if !by_place_only || by_number => None,
-            (Some(_), _) => Some("--events: all of these places are beyond the end of the input".to_owned()),
-            (None, 1..) => Some(format!("--skip {}: the input has no more events than that", number(self.skip))),
-            (None, 0) => None,
-        }
+        let (option, why) = self.of_job().impossible(seen, self.events.is_some(), self.skip)?;
+        Some(format!("--{}: {why}", option.replace('_', "-")))
     }
 
     /// Returns a warning if only `n` of the events of `--events` were found, unless other options hide their number.
