@@ -4,22 +4,22 @@
 //! # A batch's way
 //!
 //! 1. **Submit.** The copy to the device, the kernels and the copy back are queued in one go, and
-//!   `submit` returns. The host's only work is to copy the batch into pinned memory if it is not
-//!   there already: from there the device fetches it by itself.
+//!    `submit` returns. The host's only work is to copy the batch into pinned memory if it is not
+//!    there already: from there the device fetches it by itself.
 //! 2. **Reserve.** The number of strips is unknown before the kernels have run, but the number of
-//!   bytes limits it, so that the work buffers always suffice for a batch that a reader has made.
-//!   Buffers grow and never shrink: after the largest batch nothing is allocated, which matters
-//!   because an allocation on the device waits for all its streams.
+//!    bytes limits it, so that the work buffers always suffice for a batch that a reader has made.
+//!    Buffers grow and never shrink: after the largest batch nothing is allocated, which matters
+//!    because an allocation on the device waits for all its streams.
 //! 3. **Guess.** The number of hits is unknown, too, when the copy back is queued, and to wait for
-//!   it would leave the stream idle. So the copy takes as many hits as the bytes of this batch and
-//!   the hits of the last one suggest, and one in 32 more. Nearly always this brings all hits, for
-//!   a 32nd of the link's time.
+//!    it would leave the stream idle. So the copy takes as many hits as the bytes of this batch and
+//!    the hits of the last one suggest, and one in 32 more. Nearly always this brings all hits, for
+//!    a 32nd of the link's time.
 //! 4. **Collect.** The host waits for the stream, and reads the status and the number of hits. Hits
-//!   that the guess left out are fetched now, as are all hits of the first batch, for which there
-//!   was no guess.
+//!    that the guess left out are fetched now, as are all hits of the first batch, for which there
+//!    was no guess.
 //! 5. **Repeat.** Fragments that overlap can have more strips than bytes suggest. Then the status
-//!   says that a buffer was too small, the kernels have counted the strips without writing them,
-//!   and the batch runs again with enough room.
+//!    says that a buffer was too small, the kernels have counted the strips without writing them,
+//!    and the batch runs again with enough room.
 //!
 //! # Who owns the memory
 //!
