@@ -14,8 +14,6 @@ pub mod objective;
 pub mod online;
 pub mod program;
 #[cfg(feature = "store")]
-pub mod report;
-#[cfg(feature = "store")]
 mod search;
 pub mod space;
 #[cfg(feature = "store")]

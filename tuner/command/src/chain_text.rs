@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use chart_page::{Chart, Heat, Page, Shading};
 use tuner::chain::tune::{AllTuning, ChainTuning};
-use tuner::report::words::percent;
 use tuner::verdict::{Judgement, Verdict};
 use tuner::{Config, FailureKind};
 
+use crate::report::words::percent;
 use crate::table::table;
 
 /// Results of a chain.

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use tuner::report::Report;
-use tuner::report::explain::explain;
 
+use crate::report::Report;
+use crate::report::explain::explain;
 use crate::store::open_to_read;
 use crate::{Failure, Host};
 

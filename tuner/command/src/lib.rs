@@ -10,6 +10,7 @@ pub mod explain;
 pub mod output;
 pub mod program;
 pub mod progress;
+pub mod report;
 pub mod session;
 pub mod signals;
 pub mod store;

@@ -7,8 +7,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use tuner::budget::Budget;
 use tuner::objective::Objective;
-use tuner::report::Report;
-use tuner::report::explain::explain;
 use tuner::session::{Session, Tuning};
 use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
@@ -16,6 +14,8 @@ use tuner::watch::Watch;
 use tuner::{Config, Device, Space, tune_watched};
 
 use crate::output::say;
+use crate::report::Report;
+use crate::report::explain::explain;
 use crate::watcher::Watcher;
 use crate::{Failure, Host, WatchArgs, signals};
 

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use tuner::report::words::{in_words, objective_for};
 use tuner::store::contents::{Prune, RunSummary};
 use tuner::store::{Locations, RECORDED, RunLock, Store, StoreError};
 use tuner_score::interchange::{import as keep_recording, read_recording};
 
 use crate::output::{count, print, say};
+use crate::report::words::in_words;
 use crate::{Failure, Host};
 
 /// Opens the user's store for reading.
@@ -127,7 +127,7 @@ fn list(host: &Host, store: &Store, json: Option<&Path>) -> Result<(), Failure> 
         let decided = record.decision.as_ref().map(|evidence| {
             format!(
                 ": {} {}",
-                objective_for(&record.workload).words(evidence.chosen.time_ms),
+                record.workload.objective().words(evidence.chosen.time_ms),
                 in_words(&record.space.parameters, &evidence.chosen.config)
             )
         });

@@ -157,7 +157,6 @@ pub fn compare(
 /// Fate of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "fate")]
-#[non_exhaustive]
 pub enum Fate {
     /// The candidate (B) was measured against the default (A).
     Judged(Judgement),
@@ -187,6 +186,25 @@ pub enum Ruling {
     NotConfirmed(Verdict),
     /// The default failed.
     NoDefault(Failure),
+}
+
+impl Ruling {
+    /// Describes the ruling on `rival`; `better` is the word for a smaller cost.
+    pub fn in_words(&self, rival: &str, better: &str) -> String {
+        match self {
+            Self::Promoted => format!("better than {rival}, and again on fresh samples"),
+            Self::NoneBetter => format!("{rival} stays: nothing was shown to be {better}"),
+            Self::NotConfirmed(verdict) => {
+                format!("{rival} stays: what seemed {better} did not repeat it on fresh samples ({verdict})")
+            }
+            Self::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
+        }
+    }
+}
+
+/// Names the configuration that the candidates are compared with.
+pub fn rival(default: Option<&Config>, compared: &Config) -> &'static str {
+    if default == Some(compared) { "the default" } else { "the search's best" }
 }
 
 /// Outcome of a contest between the default and its candidates.

@@ -97,7 +97,6 @@ pub struct ProcessDevice {
     name: String,
     command: Command,
     time_out: Duration,
-    fresh: bool,
     timed: bool,
     child: Option<Running>,
 }
@@ -166,15 +165,7 @@ impl ProcessDevice {
     /// Makes a device of `command`, whose process [`serve`]s. A measurement may take `time_out`, for any number of
     /// launches.
     pub fn new(name: impl Into<String>, command: Command, time_out: Duration) -> Self {
-        Self { name: name.into(), command, time_out, fresh: false, timed: false, child: None }
-    }
-
-    /// Starts a new child after every failed launch, which may leave a device that no longer works, as a GPU's context
-    /// after an illegal access.
-    #[must_use]
-    pub fn fresh_after_failures(mut self) -> Self {
-        self.fresh = true;
-        self
+        Self { name: name.into(), command, time_out, timed: false, child: None }
     }
 
     /// Refuses times that are shorter than a clock can tell: a device that answers with other numbers has no such limit.
@@ -273,15 +264,11 @@ impl Device for ProcessDevice {
             self.child = None;
             asked = self.ask(config, launches);
         }
-        let outcome = asked.unwrap_or_else(|failure| {
+        asked.unwrap_or_else(|failure| {
             // Parent and child may no longer agree on whose turn it is.
             self.child = None;
             Outcome::Failed(failure)
-        });
-        if self.fresh && matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Launch) {
-            self.child = None;
-        }
-        outcome
+        })
     }
 
     fn time_out(&self) -> Option<Duration> {
@@ -291,154 +278,21 @@ impl Device for ProcessDevice {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-    use crate::Value;
-
-    fn child(script: &str, time_out_ms: u64) -> ProcessDevice {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        ProcessDevice::new("script", command, Duration::from_millis(time_out_ms))
-    }
-
-    fn device(script: &str, time_out_ms: u64) -> ProcessDevice {
-        child(&format!("echo '\"ready\"'; {script}"), time_out_ms)
-    }
-
-    fn measure(device: &mut ProcessDevice) -> Outcome {
-        device.measure(&Config(vec![Value::Int(1)]), 2)
-    }
-
-    fn failure(outcome: Outcome) -> Failure {
-        match outcome {
-            Outcome::Failed(failure) => failure,
-            Outcome::Times(times) => panic!("{times:?}"),
-        }
-    }
-
-    #[test]
-    fn a_child_answers_request_after_request() {
-        let mut device =
-            device("n=0; while read -r line; do n=$((n+1)); echo \"{\\\"times\\\":[$n.5]}\"; done", 20_000);
-        assert_eq!(measure(&mut device), Outcome::Times(vec![1.5]));
-        assert_eq!(measure(&mut device), Outcome::Times(vec![2.5]));
-        // One that is slow to begin is waited for.
-        let script = r#"sleep 0.5; echo '"ready"'; read -r line; echo '{"times":[1]}'; cat >/dev/null"#;
-        assert_eq!(measure(&mut child(script, 300)), Outcome::Times(vec![1.0]));
-    }
-
-    #[test]
-    fn a_child_that_hangs_is_killed_and_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let once = folder.path().join("once");
-        let script = format!(
-            "read -r line; if mkdir {0} 2>/dev/null; then exec sleep 1000; fi; echo '{{\"times\":[1]}}'; cat >/dev/null",
-            once.display()
-        );
-        let mut device = device(&script, 300);
-        let begun = Instant::now();
-        assert_eq!(failure(measure(&mut device)).kind, FailureKind::TimeOut);
-        assert!(begun.elapsed() < Duration::from_secs(100));
-        device.time_out = Duration::from_secs(20);
-        assert_eq!(measure(&mut device), Outcome::Times(vec![1.0]));
-    }
-
-    #[test]
-    fn a_child_that_does_not_read_a_long_request_is_killed_in_time() {
-        let mut device = device("exec sleep 5", 50);
-        let long = Config(vec![Value::Text("x".repeat(1 << 20))]);
-        assert_eq!(failure(device.measure(&long, 1)).kind, FailureKind::TimeOut);
-    }
 
     #[test]
     fn a_line_without_a_request_is_not_the_next_answer() {
-        let mut device = device("while read -r line; do echo '{\"times\":[2]}'; done", 20_000);
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo '\"ready\"'; while read -r line; do echo '{\"times\":[2]}'; done"]);
+        let mut device = ProcessDevice::new("script", command, Duration::from_secs(20));
         device.start().unwrap();
         // A line that the reading thread sent before the request.
         let (sender, answers) = channel();
         sender.send(Ok("{\"times\":[1]}".to_owned())).unwrap();
         device.child.as_mut().unwrap().answers = answers;
-        let failure = failure(measure(&mut device));
+        let Outcome::Failed(failure) = device.measure(&Config(Vec::new()), 1) else { panic!() };
         assert_eq!(failure.kind, FailureKind::Launch);
         assert!(failure.message.contains("more than its answers: \"{\\\"times"), "{}", failure.message);
-        assert_eq!(measure(&mut device), Outcome::Times(vec![2.0]), "it has a new child");
-    }
-
-    #[test]
-    fn a_child_that_prints_without_end_is_a_failed_launch() {
-        let mut endless = device("read -r line; cat /dev/zero", 60_000);
-        let said = failure(measure(&mut endless));
-        assert!(said.message.contains("longer than 16 MiB"), "{}", said.message);
-    }
-
-    #[test]
-    fn a_child_that_dies_or_talks_nonsense_is_a_failed_launch_that_says_so() {
-        for (script, begins, said) in [
-            ("read -r line; kill -9 $$", true, "signal: 9"),
-            ("read -r line; exit 3", true, "exit status: 3"),
-            ("read -r line; echo hello", true, "answered \"hello\""),
-            (r#"echo '{"failed":"no such file"}'"#, false, "no such file"),
-            ("exit 3", false, "died: exit status: 3"),
-            ("echo hello", false, "answered \"hello\""),
-        ] {
-            let mut device = if begins { device(script, 20_000) } else { child(script, 20_000) };
-            assert_eq!(device.begin().map_err(|error| error.contains(said)), if begins { Ok(()) } else { Err(true) });
-            for _ in 0..2 {
-                let failure = failure(measure(&mut device));
-                assert_eq!(failure.kind, FailureKind::Launch);
-                assert!(failure.message.contains(said), "{}", failure.message);
-            }
-        }
-    }
-
-    #[test]
-    fn what_a_child_dies_of_after_its_answer_is_no_failure_of_the_next_configuration() {
-        let mut ends = device("read -r line; echo '{\"times\":[1]}'; exit 3", 20_000);
-        for _ in 0..3 {
-            assert_eq!(measure(&mut ends), Outcome::Times(vec![1.0]));
-        }
-        // A configuration that kills each child fails.
-        let script = r#"while read -r line; do case $line in *7*) kill -9 $$;; esac; echo '{"times":[1]}'; done"#;
-        let mut dies = device(script, 20_000);
-        for (value, works) in [(1, true), (7, false), (7, false), (2, true), (7, false), (1, true)] {
-            let outcome = dies.measure(&Config(vec![Value::Int(value)]), 1);
-            assert_eq!(matches!(outcome, Outcome::Times(_)), works, "{value}: {outcome:?}");
-        }
-        // One that kills a new child is not asked again.
-        let folder = tempfile::tempdir().unwrap();
-        let begun = folder.path().join("begun");
-        let mut dies = device(&format!("echo >>{}; read -r line; exit 3", begun.display()), 20_000);
-        for children in 1..=2 {
-            failure(measure(&mut dies));
-            assert_eq!(std::fs::read_to_string(&begun).unwrap().lines().count(), children);
-        }
-    }
-
-    #[test]
-    fn a_child_lives_on_after_a_failed_launch_or_is_replaced_as_asked() {
-        // The second answer of a child is a time.
-        let script = r#"read -r line; echo '{"failed":{"kind":"launch","message":"no"}}'; read -r line; \
-            echo '{"times":[1]}'; cat >/dev/null"#;
-        let mut one = device(script, 20_000);
-        assert_eq!(failure(measure(&mut one)).message, "no");
-        assert_eq!(measure(&mut one), Outcome::Times(vec![1.0]));
-        let mut fresh = device(script, 20_000).fresh_after_failures();
-        for _ in 0..2 {
-            assert_eq!(failure(measure(&mut fresh)).message, "no");
-        }
-    }
-
-    #[test]
-    fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
-        let mut double = crate::from_fn("double", |config, launches| {
-            let Value::Int(x) = config.0[0] else { panic!() };
-            Outcome::Times(vec![2.0 * x as f64; launches])
-        });
-        let request = r#"{"config": [3], "launches": 2}"#.to_owned();
-        let mut answers = Vec::new();
-        serve(&mut double, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();
-        assert_eq!(answers, b"\"ready\"\n{\"times\":[6.0,6.0]}\n{\"times\":[6.0,6.0]}\n");
-        assert!(serve(&mut double, [Ok("{}".to_owned())], Vec::new()).is_err());
+        assert_eq!(device.measure(&Config(Vec::new()), 1), Outcome::Times(vec![2.0]), "it has a new child");
     }
 }

@@ -4,8 +4,7 @@
 use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::race as run_race;
 use super::session::{Phase, Progress, Session, TuneError};
-use crate::compare::{self, Candidate, Decision, Fate, Ruling};
-use crate::report::words::{objective_for, rival, ruling};
+use crate::compare::{self, Candidate, Decision, Fate, Ruling, rival};
 use crate::space::ConfigIndex;
 use crate::store::{Contender, RaceDetails};
 use crate::verdict::{Reason, Rules, Verdict};
@@ -154,7 +153,7 @@ fn tells(decision: &Decision) -> bool {
 /// Describes the decision.
 fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool, used_up: bool) -> String {
     let rival = rival(session.default.as_ref(), stays);
-    let objective = objective_for(session.task.workload);
+    let objective = session.task.workload.objective();
     let [better, _] = objective.comparatives();
     let Some(decision) = decision else {
         return if no_room {
@@ -173,7 +172,7 @@ fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_
         of => {
             let gain = decision.confirmation.as_ref().filter(|_| *of == Ruling::Promoted);
             let gain = gain.map(|judgement| format!(": {}", judgement.gain(objective)));
-            ruling(of, rival, better) + &gain.unwrap_or_default()
+            of.in_words(rival, better) + &gain.unwrap_or_default()
         }
     }
 }

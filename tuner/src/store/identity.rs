@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::StoreError;
 use crate::Value;
+use crate::objective::Objective;
 
 /// Device, and the software that drives it.
 ///
@@ -114,6 +115,14 @@ impl Workload {
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = place.into();
         self
+    }
+
+    /// Returns the meaning of the numbers, which the key `objective` names.
+    pub fn objective(&self) -> Objective {
+        match self.keys.get("objective") {
+            Some(Value::Text(name)) => name.parse().unwrap_or_default(),
+            _ => Objective::Time,
+        }
     }
 
     /// Returns the keys, by name.

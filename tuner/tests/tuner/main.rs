@@ -2,25 +2,25 @@
 
 mod budget;
 mod chain;
+mod cost;
 mod cpu;
 mod decide;
 mod drift;
 mod ending;
 mod errors;
-mod interchange;
 mod objective;
 mod online;
+mod process;
 mod programs;
 mod promises;
 mod racing;
-mod replay;
-mod report;
 mod search;
 mod session;
 mod spaces;
 mod statistics;
 mod store;
 mod strategies;
+mod template;
 mod verdicts;
 
 use tuner::watch::{State, Watch};

@@ -133,7 +133,7 @@ fn contest(candidates: &[&str], time: Time) -> Decision {
 fn judgement(candidate: &Candidate) -> &Judgement {
     match &candidate.fate {
         Fate::Judged(judgement) => judgement,
-        other => panic!("{other:?}"),
+        Fate::Failed(failure) => panic!("{failure:?}"),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::words::{changes, in_words, objective_for, percent};
+use super::words::{changes, in_words, percent};
 use super::{Importance, Report, numbers};
-use crate::Outcome;
-use crate::compare::{Decision, Fate};
-use crate::objective::Objective;
-use crate::store::contents::RunRecord;
-use crate::store::{Contender, Details, Evidence, Observation, RECORDED};
-use crate::verdict::{Judgement, Side, Verdict};
+use tuner::Outcome;
+use tuner::compare::{Decision, Fate};
+use tuner::objective::Objective;
+use tuner::store::contents::RunRecord;
+use tuner::store::{Contender, Details, Evidence, Observation, RECORDED};
+use tuner::verdict::{Judgement, Side, Verdict};
 
 /// Most values of a parameter that are listed.
 const VALUES: usize = 12;
@@ -33,7 +33,7 @@ pub fn explain(record: &RunRecord) -> String {
         failures(&report, &mut text);
         return text;
     };
-    let objective = objective_for(&record.workload);
+    let objective = record.workload.objective();
     let line = |contender: &Contender| {
         let words = in_words(&record.space.parameters, &contender.config);
         format!("{words}\n    {}", estimate(objective, contender))
@@ -86,7 +86,7 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
             race.racers, race.launches
         );
     }
-    let objective = objective_for(&record.workload);
+    let objective = record.workload.objective();
     let Some(decision) = details.decisions.last() else { return };
     let words = |config| in_words(&record.space.parameters, config);
     let Decision { default, candidates, confirmation, .. } = decision;

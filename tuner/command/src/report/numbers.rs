@@ -1,10 +1,11 @@
 //! Numbers behind the charts.
 
-use super::{Observation, Report};
-use crate::statistics::{mean, median, quantile, variance};
-use crate::{Config, Failure, FailureKind, Outcome, Value};
+use super::Report;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use tuner::statistics::{mean, median, quantile, variance};
+use tuner::store::Observation;
+use tuner::{Config, Failure, FailureKind, Outcome, Value};
 
 /// Effect of one value of a parameter, over all configurations that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -266,54 +267,5 @@ impl Fit {
         }
         found.sort_by(|a, b| b.share.total_cmp(&a.share));
         found
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A search over two parameters of three values, whose log times are `log`.
-    fn searched(n: usize, log: impl Fn(usize, usize, usize) -> f64) -> Summary {
-        let one = |i: usize| {
-            let (a, b) = (i % 3, i / 3 % 3);
-            let config = Config([a, b].map(|value| Value::Int(value as i64)).to_vec());
-            let outcome = Outcome::Times(vec![log(a, b, i / 9).exp()]);
-            Observation { config, launches: 1, outcome, took_ms: 0.0 }
-        };
-        let values: Vec<Value> = (0..3).map(Value::Int).collect();
-        let parameters = vec![("a".to_owned(), values.clone()), ("b".to_owned(), values)];
-        Report { parameters, evaluations: (0..n).map(one).collect(), ..Report::default() }.summary()
-    }
-
-    #[test]
-    fn a_small_effect_has_its_range_although_another_takes_all_of_the_variance() {
-        let summary = searched(9, |a, b, _| 5.0 * a as f64 + 0.13 * b as f64);
-        let [a, b] = &summary.importance[..] else { panic!() };
-        assert!(a.parameter == "a" && a.share > Some(0.99) && b.share < Some(0.01), "{summary:?}");
-        assert!((b.range.unwrap() - 0.297).abs() < 0.001, "30 % of the time: {b:?}");
-        assert!(summary.together < Some(1e-9) && summary.interactions.is_empty(), "{summary:?}");
-    }
-
-    #[test]
-    fn what_is_fast_only_together_is_an_interaction() {
-        let summary = searched(18, |a, b, _| if a == b { 0.0 } else { 1.0 });
-        assert!(summary.importance.iter().all(|of| of.share < Some(0.01)), "{summary:?}");
-        assert!(summary.together > Some(0.99), "{summary:?}");
-        assert_eq!(summary.interactions[0].parameters, ["a", "b"]);
-        assert!(summary.interactions[0].share > 0.99, "{summary:?}");
-    }
-
-    #[test]
-    fn chance_is_no_effect_and_few_configurations_tell_nothing() {
-        let noise = |a: usize, b: usize, i: usize| ((a * 7919 + b * 104_729 + i * 1_299_709) % 97) as f64;
-        let summary = searched(180, noise);
-        assert!(summary.importance.iter().all(|of| of.share < Some(0.1)), "{summary:?}");
-        let summary = searched(2, |a, _, _| a as f64);
-        assert!(summary.importance.iter().all(|of| of.share.is_none() && of.range.is_none()), "{summary:?}");
-        assert_eq!((summary.together, summary.interactions.len()), (None, 0));
-        assert_eq!(searched(0, |_, _, _| 0.0).together, None);
-        // Equal times: nothing matters.
-        assert_eq!(searched(9, |_, _, _| 1.0).importance[0].share, None);
     }
 }

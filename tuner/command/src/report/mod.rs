@@ -2,23 +2,20 @@
 
 pub mod explain;
 mod numbers;
-#[cfg(feature = "page")]
 mod page;
 pub mod words;
 
 pub use numbers::{Effect, Importance, Interaction, Summary};
 
-use super::compare::Decision;
-use super::objective::Objective;
-use super::store::Observation;
-use super::store::contents::RunRecord;
-use super::{Config, Value};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "page")]
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use tuner::compare::Decision;
+use tuner::objective::Objective;
+use tuner::store::Observation;
+use tuner::store::contents::RunRecord;
+use tuner::{Config, Value};
 
 /// Contents of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,7 +44,7 @@ impl Report {
     /// Makes the report of a run.
     pub fn of(record: &RunRecord, default: Option<Config>) -> Self {
         let evidence = record.decision.as_ref();
-        let objective = words::objective_for(&record.workload);
+        let objective = record.workload.objective();
         let mut facts = vec![
             ("workload", record.workload.to_string()),
             ("strategy", record.plan.strategy.clone()),
@@ -97,7 +94,6 @@ impl Report {
     ///
     /// # Errors
     /// If a file cannot be written.
-    #[cfg(feature = "page")]
     pub fn write(&self, directory: &Path, name: &str) -> io::Result<[PathBuf; 2]> {
         fs::create_dir_all(directory)?;
         let paths = ["html", "json"].map(|ending| directory.join(format!("{name}.{ending}")));

@@ -2,11 +2,12 @@
 
 use chart_page::{Chart, Heat, Page, Shading};
 
+use super::Report;
 use super::numbers::{self, Summary, time};
-use super::words::{changes, in_words, rival, ruling};
-use super::{Config, Report, Value};
-use crate::compare::{Decision, Fate};
-use crate::verdict::Judgement;
+use super::words::{changes, in_words};
+use tuner::compare::{Decision, Fate, rival};
+use tuner::verdict::Judgement;
+use tuner::{Config, Value};
 
 /// Most heat maps, those of the most important parameters first.
 const MOST_MAPS: usize = 28;
@@ -67,7 +68,7 @@ fn decisions(page: &mut Page, report: &Report) {
     page.heading("Decisions");
     for decision in &report.decisions {
         let rival = rival(report.default.as_ref(), &decision.default);
-        page.text(&format!("{}.", ruling(&decision.ruling, rival, report.objective.comparatives()[0])));
+        page.text(&format!("{}.", decision.ruling.in_words(rival, report.objective.comparatives()[0])));
         intervals(page, report, decision);
     }
     let side = if report.objective.more_is_better() { "right" } else { "left" };

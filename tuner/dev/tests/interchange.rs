@@ -1,11 +1,9 @@
 //! Recorded spaces in other programs' forms: what real files do.
 
-use tuner::store::RECORDED;
+use tuner::store::{RECORDED, Store};
 use tuner::{Config, FailureKind, Outcome, Value};
 use tuner_score::interchange::{import, read_recording};
 use tuner_score::replay::Recording;
-
-use crate::store::Folder;
 
 fn kind(outcome: &Outcome) -> Option<FailureKind> {
     if let Outcome::Failed(failure) = outcome { Some(failure.kind) } else { None }
@@ -153,8 +151,8 @@ fn a_file_is_read_out_of_a_pipe() {
 
 #[test]
 fn a_recording_is_imported_once_and_one_that_differs_in_anything_is_a_run_of_its_own() {
-    let folder = Folder::new();
-    let mut store = folder.store();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
     let changes =
         [("", ""), ("[3.0, 2.0, 1.0]", "[3.0, 123.5]"), ("8.0", "7.0"), ("\"k\"", "\"other\""), ("\"\"", "\"gpu\"")];
     let texts = changes.map(|(from, to)| if from.is_empty() { CACHE.to_owned() } else { CACHE.replace(from, to) });
