@@ -10,6 +10,7 @@ use tuner::chain::file::{ChainFile, KernelEntry, WorkloadEntry};
 use tuner::chain::tune::{ForAll, Settings, Subject, tune_chain, tune_for_all};
 use tuner::chain::{Chain, Member};
 use tuner::compare::Plan;
+use tuner::fnv::Fnv;
 use tuner::objective::Objective;
 use tuner::space_of_table;
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
@@ -119,23 +120,20 @@ pub trait Make<'d> {
 #[derive(Debug)]
 pub struct Programs;
 
-/// Describes a chain and its workload as a key of the store.
+/// Describes a chain and its workload as a key of the store; of the kernels' descriptions it has a hash.
 fn described(file: &ChainFile, load: Option<&WorkloadEntry>) -> Result<Workload, Failure> {
-    let mut workload = Workload::new();
+    let mut hash = Fnv::default();
     for KernelEntry { name, program, replay, .. } in &file.kernels {
-        let text = match (program, replay) {
-            (Some(program), _) => serde_json::to_string(program)?,
-            (None, replay) => replay.iter().map(|path| path.display().to_string()).collect(),
-        };
-        workload = workload.with(name.as_str(), text)?;
+        hash.take(serde_json::to_string(&(name, program, replay))?.as_bytes());
     }
+    let mut workload = Workload::new();
     if let Some(load) = load {
         workload = workload.with("workload", load.name.as_str())?;
         for (name, value) in &load.values {
             workload = workload.with(name.as_str(), value.clone())?;
         }
     }
-    Ok(workload)
+    Ok(workload.with("kernels", hash.to_string())?)
 }
 
 /// Makes a kernel at a place, and returns it with its sample.
