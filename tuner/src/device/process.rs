@@ -97,6 +97,7 @@ pub struct ProcessDevice {
     name: String,
     command: Command,
     time_out: Duration,
+    fresh: bool,
     timed: bool,
     child: Option<Running>,
 }
@@ -165,7 +166,15 @@ impl ProcessDevice {
     /// Makes a device of `command`, whose process [`serve`]s. A measurement may take `time_out`, for any number of
     /// launches.
     pub fn new(name: impl Into<String>, command: Command, time_out: Duration) -> Self {
-        Self { name: name.into(), command, time_out, timed: false, child: None }
+        Self { name: name.into(), command, time_out, fresh: false, timed: false, child: None }
+    }
+
+    /// Starts a new child after every failed launch, which may leave a device that no longer works, as a GPU's context
+    /// after an illegal access.
+    #[must_use]
+    pub fn fresh_after_failures(mut self) -> Self {
+        self.fresh = true;
+        self
     }
 
     /// Refuses times that are shorter than a clock can tell: a device that answers with other numbers has no such limit.
@@ -264,11 +273,15 @@ impl Device for ProcessDevice {
             self.child = None;
             asked = self.ask(config, launches);
         }
-        asked.unwrap_or_else(|failure| {
+        let outcome = asked.unwrap_or_else(|failure| {
             // Parent and child may no longer agree on whose turn it is.
             self.child = None;
             Outcome::Failed(failure)
-        })
+        });
+        if self.fresh && matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Launch) {
+            self.child = None;
+        }
+        outcome
     }
 
     fn time_out(&self) -> Option<Duration> {

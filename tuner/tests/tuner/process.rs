@@ -114,13 +114,17 @@ fn what_a_child_dies_of_after_its_answer_is_no_failure_of_the_next_configuration
 }
 
 #[test]
-fn a_child_lives_on_after_a_failed_launch() {
+fn a_child_lives_on_after_a_failed_launch_or_is_replaced_as_asked() {
     // The second answer of a child is a time.
     let script = r#"read -r line; echo '{"failed":{"kind":"launch","message":"no"}}'; read -r line; \
             echo '{"times":[1]}'; cat >/dev/null"#;
     let mut one = device(script, 20_000);
     assert_eq!(failure(measure(&mut one)).message, "no");
     assert_eq!(measure(&mut one), Outcome::Times(vec![1.0]));
+    let mut fresh = device(script, 20_000).fresh_after_failures();
+    for _ in 0..2 {
+        assert_eq!(failure(measure(&mut fresh)).message, "no");
+    }
 }
 
 #[test]
