@@ -9,7 +9,7 @@
 //! 2. **Reserve.** The number of strips is unknown before the kernels have run, but the number of
 //!    bytes limits it, so that the work buffers always suffice for a batch that a reader has made.
 //!    Buffers grow and never shrink: after the largest batch nothing is allocated, which matters
-//!    because an allocation on the device waits for all its streams.
+//!    because an allocation on the device may wait for all its streams.
 //! 3. **Guess.** The number of hits is unknown, too, when the copy back is queued, and to wait for
 //!    it would leave the stream idle. So the copy takes as many hits as the bytes of this batch and
 //!    the hits of the last one suggest, and one in 32 more. Nearly always this brings all hits, for
