@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_configurations_are_kept_than_asked_and_one_that_is_forgotten_is_made_again() {
+    fn at_most_the_requested_configurations_are_kept_and_dropped_ones_are_made_again() {
         let tables = tables();
         let varied = Varied::all(Backend::Cpu);
         let cpu = |text| varied.parse(text).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn configurations_are_forgotten_where_the_memory_has_no_room_for_one_more() {
+    fn configurations_are_dropped_when_memory_runs_out() {
         let tables = tables();
         let mut device =
             DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], Varied::all(Backend::Cpu));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn some_parameters_can_be_varied_round_a_configuration_on_any_backend() {
+    fn parameters_can_be_varied_around_a_configuration_on_any_backend() {
         let tables = tables();
         let of = |backend, names: &[&str], text: &str| {
             let varied = Varied::named(backend, names, base(backend).with(backend, text).unwrap()).unwrap();

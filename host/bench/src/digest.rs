@@ -73,7 +73,7 @@ mod tests {
     use ut_decoders::{DecodeOptions, Decoder};
 
     #[test]
-    fn it_is_that_of_the_events_however_they_are_batched_and_sees_one_bit() {
+    fn the_digest_does_not_depend_on_batches_and_changes_with_one_bit() {
         let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
         let events = synthetic(Profile::PpLow, 6);
         let digest = |batch: usize, options: DecodeOptions, spoil: bool| {

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_add_up_to_ranges_and_reasons() {
+    fn observations_add_up_to_ranges_and_reasons() {
         let mut seen = Seen::default();
         seen.add(State::default());
         assert_eq!(seen, Seen { looks: 1, ..Seen::default() });
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_as_fast_as_its_lanes_and_its_code() {
+    fn the_rate_of_a_link_follows_from_lanes_and_line_code() {
         let of = |generation, width| Link { generation, width }.peak_bandwidth();
         assert_eq!(of(1, 16), Some(4e9));
         assert!((of(4, 16).unwrap() - 31.508e9).abs() < 1e6);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_modules_first_line_tells_the_version() {
+    fn the_driver_version_is_read_from_the_kernel_module() {
         let open =
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build\nGCC version: 12.2.0";
         let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023";

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_and_chosen_clocks_disturb_nothing_and_heat_does() {
+    fn idle_and_chosen_clocks_are_not_throttling_and_heat_is() {
         let state = |reasons| State { throttled: words(reasons), ..State::default() };
         let harmless = ThrottleReasons::GPU_IDLE | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING;
         assert!(!state(harmless).is_disturbed(&Limits::default()));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_such_a_gpu_says_so() {
+    fn watching_a_missing_gpu_is_an_error() {
         let error = GpuWatch::open("ffff:ff:1f.7", Limits::default()).unwrap_err();
         assert!(error.contains("NVML"), "{error}");
     }

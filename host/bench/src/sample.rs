@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_sample_is_repeated_and_says_how_many_events_differ() {
+    fn a_small_sample_is_repeated_and_knows_its_distinct_events() {
         let sample = Sample::new(&[batch_of(3), batch_of(5)], 300);
         assert_eq!((sample.events, sample.distinct_events), (1000, 5));
         assert_eq!(sample.batches.iter().map(|batch| batch.n_events).collect::<Vec<_>>(), [300, 300, 300, 100]);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn another_count_or_another_hit_than_the_references_is_named() {
+    fn a_different_count_or_hit_is_reported() {
         let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
         let sample = Sample::of(&[batch_of(3)], 3, 3);
         let options = DecodeOptions::default();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_any_size_and_layout_are_held_against_the_same_events() {
+    fn batches_of_any_size_and_layout_are_compared_with_the_same_events() {
         let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
         let events = synthetic(Profile::PpLow, 5);
         let events = [events];

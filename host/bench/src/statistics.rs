@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn one_value_is_all_of_its_spread_and_none_is_0() {
+    fn the_spread_of_one_value_is_that_value_and_of_none_is_0() {
         let one = Spread::of(&[7.0]);
         assert_eq!((one.min, one.q1, one.median, one.q3, one.max), (7.0, 7.0, 7.0, 7.0, 7.0));
         assert_eq!(Spread::of(&[]), Spread::default());
     }
 
     #[test]
-    fn the_change_is_that_of_the_medians_beside_it() {
+    fn the_change_is_the_ratio_of_the_medians() {
         // Only the default was slow in the first round: the mean of the ratios would say otherwise.
         let change = Change::between(&[40_000.0, 23_777.0, 23_500.0], &[28_657.0, 29_000.0, 28_000.0], 1, 1).unwrap();
         assert!((change.percent - 100.0 * (28_657.0 / 23_777.0 - 1.0)).abs() < 1e-9, "{change}");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_clear_change_leaves_out_0_and_the_family_widens_it() {
+    fn the_interval_of_a_clear_change_excludes_0_and_widens_with_the_family() {
         let before: Vec<f64> = (0..8).map(|i| 100.0 + f64::from(i % 3)).collect();
         let after: Vec<f64> = (0..8).map(|i| 120.0 + f64::from(i % 2)).collect();
         let alone = Change::between(&before, &after, 2, 1).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_has_no_change() {
+    fn series_that_cannot_be_compared_have_no_change() {
         assert_eq!(Change::between(&[], &[1.0], 1, 1), None);
         assert_eq!(Change::between(&[0.0], &[1.0], 1, 1), None);
         assert_eq!(Change::between(&[1.0], &[f64::NAN], 1, 1), None);

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_hundred_batches_one_may_take_longer_than_the_99th() {
+    fn one_of_a_hundred_latencies_is_above_the_99th_percentile() {
         let times: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         let latency = Latency::of(&times);
         assert_eq!((latency.us.median, latency.us.max, latency.p99_us), (50.5, 100.0, 99.0));

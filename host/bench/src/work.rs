@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_is_what_moves_over_what_has_to_without_the_tables() {
+    fn traffic_is_bytes_moved_per_byte_in_and_out_without_tables() {
         let total = LaunchStats { global_sectors: 10, table_sectors: 4, distinct_sectors: 3, ..LaunchStats::default() };
         let work = Work { total, bytes_in: 64, bytes_out: 32, ..Work::default() };
         assert_eq!((work.traffic(), work.distinct_traffic()), (2.0, 1.0));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_lanes_are_those_that_no_step_had() {
+    fn idle_lanes_are_lanes_without_a_step() {
         let stats = LaunchStats { warp_steps: 2, step_lanes: 33, ..LaunchStats::default() };
         assert_eq!((metric("idle_lanes").unwrap().of)(&stats), 31);
         assert!(metric("seconds").is_none());

@@ -132,7 +132,7 @@ mod tests {
     use super::{cached, check};
 
     #[test]
-    fn of_the_page_cache_only_what_has_a_file_on_a_disk_can_be_given_back() {
+    fn only_page_cache_of_files_on_disk_counts_as_available() {
         let stat = "anon 700\nfile 5000\nkernel 30\nshmem_thp 9\nfile_mapped 80\nshmem 1200\nfile_dirty 7\n";
         assert_eq!(cached(stat), 3800);
         assert_eq!(cached("anon 700\nfile 5000\n"), 5000);
@@ -142,7 +142,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn linux_says_how_much_there_is() {
+    fn available_memory_is_known_on_linux() {
         assert!(check("everything", u64::MAX).is_err());
     }
 }

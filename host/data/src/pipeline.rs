@@ -279,7 +279,7 @@ mod tests {
     use super::{on_threads, ordered};
 
     #[test]
-    fn results_come_in_order_and_no_more_than_allowed_are_on_the_way() {
+    fn results_come_in_order_and_the_number_in_flight_is_limited() {
         for (workers, in_flight) in [(1, 1), (3, 1), (1, 5), (4, 6)] {
             let (made, most, mut found) = (AtomicUsize::new(0), AtomicUsize::new(0), Vec::new());
             let eaten = AtomicUsize::new(0);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn with_fewer_threads_or_none_all_is_done_in_order() {
+    fn with_fewer_threads_or_none_results_still_come_in_order() {
         for threads in 0..3 {
             let (mut items, mut found) = (0..50, Vec::new());
             let flow = on_threads(
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_or_a_source_that_panics_ends_all_and_its_results_are_not_waited_for() {
+    fn a_panic_in_a_worker_or_the_source_ends_the_pipeline() {
         let (mut all, mut few) = (0.., 0..5);
         let of_all = || ordered(2, || Some(1), vec![|_: i32| panic!("on purpose"); 2], |()| true);
         let of_the_first =
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_fetches_at_a_time_and_a_thread_alone_works_on_what_it_fetched() {
+    fn one_thread_fetches_at_a_time_and_a_single_thread_works_on_its_items() {
         let (mut items, fetching) = (0..200, AtomicUsize::new(0));
         let produce = || {
             assert_eq!(fetching.fetch_add(1, Ordering::SeqCst), 0, "two fetch at once");
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_items_and_an_early_end_end_and_a_source_that_ended_is_not_asked_again() {
+    fn a_source_that_has_ended_is_not_asked_again() {
         let mut asked = 0;
         let produce = || {
             asked += 1;
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_that_limits_is_the_busiest() {
+    fn the_busiest_stage_limits_the_rate() {
         let slow = Duration::from_millis(5);
         let items = |n: i32| {
             let mut items = 0..n;

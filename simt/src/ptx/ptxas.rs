@@ -146,7 +146,7 @@ ptxas info    : Compile time = 5.0 ms
 ";
 
     #[test]
-    fn reads_what_ptxas_says_of_each_kernel_in_the_order_of_their_names() {
+    fn the_usage_of_each_kernel_is_read_in_the_order_of_names() {
         let count = Usage { kernel: "count".into(), registers: 40, ..Usage::default() };
         let scan = Usage {
             kernel: "scan".into(),
@@ -162,7 +162,7 @@ ptxas info    : Compile time = 5.0 ms
     }
 
     #[test]
-    fn a_kernel_without_registers_and_a_number_that_is_none_are_errors() {
+    fn missing_registers_and_malformed_numbers_are_errors() {
         let no_registers = TWO_KERNELS.replace("Used 40 registers, used", "Used");
         assert!(parse(&no_registers).unwrap_err().contains("registers of count"));
         assert!(parse(&TWO_KERNELS.replace("Used 17", "Used many")).unwrap_err().contains("no number"));

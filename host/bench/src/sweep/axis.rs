@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_and_named() {
+    fn malformed_axes_are_refused_by_name() {
         for text in
             ["batch=", "batch=1,,2", "batch=-1", "batch=4294967296", "batch=1:2", "batch=1:2:3:4", "batch=1:x:2:3"]
         {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn each_point_is_visited_once_a_round_and_counts_are_the_same_every_time() {
+    fn each_point_is_visited_once_per_round_and_counts_never_vary() {
         with_sweep(Backend::Emulated, &["count.block_x=32,64,96,128", "batch=1,3"], 3, |sweep| {
             let all = || {
                 let mut visits = Vec::new();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn another_sample_than_the_one_expected_is_found_out() {
+    fn results_of_an_unexpected_sample_are_an_error() {
         with_sweep(Backend::Cpu, &["batch=3"], 1, |sweep| {
             let mut other = Sample::of(sweep.events, 3, 3);
             other.batches[0].raw.fill(0xFF);

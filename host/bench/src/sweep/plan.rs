@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_is_a_point_and_the_last_axis_is_the_fastest() {
+    fn every_combination_is_a_point_and_the_last_axis_varies_fastest() {
         let plan = plan(Backend::Emulated, &["count.bins=8,16", "batch=10,1000"]).unwrap();
         assert_eq!(values(&plan), [[8, 10], [8, 1000], [16, 10], [16, 1000]]);
         assert_eq!((plan.default, &plan.skipped[..]), (3, &[][..]));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_skipped_with_the_reason_and_the_default_runs_although_no_axis_has_it() {
+    fn impossible_points_are_skipped_with_a_reason_and_the_default_always_runs() {
         let plan = plan(Backend::Emulated, &["cluster.block_x=16,32,2048", "cluster.block_y=1,8"]).unwrap();
         assert_eq!(values(&plan), [&[16, 8][..], &[32, 1], &[32, 8], &[32, 4]]);
         assert_eq!(plan.default, 3);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_without_points_or_with_too_many_is_none() {
+    fn a_plan_with_no_point_or_too_many_is_an_error() {
         for (axes, part) in [
             (&["batch=1:1000:1", "count.block_x=1:1000:1"][..], "more than 100000 combinations"),
             (&["count.block_x=33"], "every combination of the axes is skipped"),

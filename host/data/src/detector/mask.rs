@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn boards_lanes_sectors_strips_and_ids_mask_what_they_name() {
+    fn boards_lanes_sectors_and_strips_are_masked() {
         let (_, lanes) = tables();
         let all = |i| (0..512).map(move |s| (i, s));
         let sector = sector_id(&lanes[2]).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_that_is_off_cannot_be_masked_and_v4_lanes_never_share_a_sector() {
+    fn a_disabled_board_cannot_be_masked_and_v4_lanes_never_share_a_sector() {
         let (tables, _) = changed(|boards| boards.strips_per_hybrid[1] = 0);
         let (line, message) = Mask::parse("board 0\nboard 1", &tables).unwrap_err();
         assert!(line == 2 && message.contains("no board"), "{message}");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_detector_does_not_have_is_an_error_with_its_line() {
+    fn unknown_parts_of_the_detector_are_an_error_with_the_line() {
         let (tables, _) = tables();
         for (line, what) in [
             ("bord 1", "a line is"),

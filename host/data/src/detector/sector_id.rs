@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_one_to_one_on_the_sectors_that_exist() {
+    fn sector_ids_identify_the_existing_sectors() {
         let with_layer = |lane: Lane| Some((sector_id(&lane)?, lane.layer as usize));
         let (mut ids, layers): (Vec<_>, Vec<_>) = every_lane().filter_map(with_layer).unzip();
         assert!(ids.iter().map(|&id| layer_of(id.into())).eq(layers));

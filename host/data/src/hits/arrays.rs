@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_stays_in_its_group_and_in_order() {
+    fn retained_hits_stay_in_their_groups_and_in_order() {
         for sizes in [[0; 6], [3, 0, 2, 1, 4, 0], [0, 0, 0, 0, 0, 9]] {
             for keep in [|_| true, |_| false, |i| i % 2 == 0, |i| i % 3 != 1, |i| i > 2, |i| i < 3, |i| i == 9] {
                 let before = hits(sizes);

@@ -72,7 +72,7 @@ mod tests {
     use super::Cluster;
 
     #[test]
-    fn fields_hold_their_extremes_and_do_not_touch() {
+    fn fields_hold_their_extremes_and_do_not_overlap() {
         for (charge, n_strips, first_strip) in
             [(0, 0, 0), (31 * 254, 0, 0), (0, 254, 0), (0, 0, 511), (31 * 254, 254, 511)]
         {

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_events_and_events_without_ut_banks_lose_nothing() {
+    fn undamaged_events_and_events_without_ut_banks_lose_nothing() {
         let none = EventMeta::default();
         let loss = event(&[(Count::Banks, 216), (Count::Strips, 9), (Count::OversizedClusters, 3)], none, 2);
         assert!(loss.is_none() && loss.share() == 0.0);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn each_counter_of_a_fault_is_loss_for_its_cause() {
+    fn each_fault_counter_is_loss_with_its_cause() {
         let lost = |count, hits| {
             let loss = event(&[(Count::Banks, 10), (Count::Strips, 30), (count, 2)], EventMeta::default(), hits);
             let found: Vec<Cause> = Cause::ALL.into_iter().filter(|&cause| loss.by(cause) > 0).collect();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bank_counts_twice_and_several_causes_have_numbers() {
+    fn a_bank_with_several_faults_is_lost_once() {
         let meta = EventMeta { error_banks: 3, lost_fragments: 1, ..EventMeta::default() };
         let loss = event(&[(Count::Banks, 4), (Count::UnsortedLanes, 9), (Count::BadHeader, 1)], meta, 5);
         assert_eq!((loss.banks.lost, loss.banks.of), (6, 6));
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_none_or_all_only_if_it_is() {
+    fn only_exact_shares_are_written_as_0_or_100_percent() {
         let share = |lost, banks| event(&[(Count::Banks, banks), (Count::BadHeader, lost)], EventMeta::default(), 0);
         assert!(share(1, 1_000_000).to_string().contains("(under 0.01 %)"));
         assert!(share(1_000_000, 1).to_string().contains("(99.99 %)"));

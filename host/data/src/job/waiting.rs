@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_waits_no_longer() {
+    fn written_items_no_longer_wait() {
         let waiting = full();
         assert!(waiting.write(waiting.most, || true));
         assert_eq!((waiting.bytes.load(SeqCst), waiting.ended.load(SeqCst)), (1, false));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_output_that_has_ended() {
+    fn an_output_that_has_ended_blocks_no_thread() {
         let waiting = full();
         assert!(!waiting.write(1, || false));
         assert!(waiting.ended.load(SeqCst));

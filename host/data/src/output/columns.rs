@@ -176,7 +176,7 @@ mod tests {
     use super::{Columns, DetectorColumn};
 
     #[test]
-    fn columns_are_chosen_by_name_or_as_a_set_in_one_order() {
+    fn columns_are_selected_by_name_or_as_a_set_in_a_fixed_order() {
         let detector = Columns { detector: DetectorColumn::DETECTOR.to_vec(), ..Columns::default() };
         assert_eq!("detector".parse(), Ok(detector.clone()));
         assert_eq!("charge, detector,layer,event".parse(), Ok(detector));

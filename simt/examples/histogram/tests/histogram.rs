@@ -25,7 +25,7 @@ fn expected(values: &[u8]) -> Vec<u32> {
 }
 
 #[test]
-fn counts_are_right_in_every_schedule() {
+fn counts_are_correct_in_every_schedule() {
     for values in samples() {
         for seed in 0..20 {
             let mut counts = vec![0; BINS as usize];

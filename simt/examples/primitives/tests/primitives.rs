@@ -175,12 +175,12 @@ fn try_all(machine: &Machine<'_>) {
 }
 
 #[test]
-fn every_kernel_is_right_in_every_schedule() {
+fn every_kernel_is_correct_in_every_schedule() {
     (0..20).for_each(|seed| try_all(&Machine::Executor(seed)));
 }
 
 #[test]
-fn a_value_that_is_not_handed_over_is_not_there() {
+fn a_value_without_release_and_acquire_is_a_race_or_stale() {
     // As in `products`, without the acquire, and then with relaxed atomics for the products, too.
     let (mut races, mut stale) = (0, 0);
     for seed in 0..100 {
