@@ -409,7 +409,7 @@ UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda, const UtBatch *batch, size_t 
 //   after the call.
 // - Until the stream has done this, every pointer in the structs is memory of the device
 //   (`work->result`: pinned memory of the host) of the length in the struct, nothing else writes
-//   there, and nothing else reads what is written.
+//   there, and nothing else reads the results.
 UtStatus ut_cuda_count(const UtCuda *cuda, const UtBatch *batch, const UtCudaWork *work);
 
 // Queues writing hits, offsets and report of a batch that ut_cuda_count has counted with the same

@@ -201,7 +201,7 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
 ///   after the call.
 /// - Until the stream has done this, every pointer in the structs is memory of the device
 ///   (`work->result`: pinned memory of the host) of the length in the struct, nothing else writes
-///   there, and nothing else reads what is written.
+///   there, and nothing else reads the results.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_cuda_count(
     cuda: *const UtCuda,

@@ -1,8 +1,8 @@
 //! Bugs planted into the real kernels, which the executor must catch whatever the schedule.
 //!
-//! The kernels stay as they are: what is wrong is the block they run on. [`Faulty`] passes
-//! everything on to the executor's block, but for one thing, as if the kernel's source lacked a
-//! barrier or had a plain add for an atomic.
+//! The kernels are unchanged; they run on a block with a fault. [`Faulty`] passes every call on to the
+//! executor's block except one, as if the source of the kernel lacked a barrier, or had a plain add
+//! in place of an atomic.
 
 use std::panic::Location;
 

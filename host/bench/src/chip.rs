@@ -9,23 +9,26 @@ use ut_decoders::ptx::{Kernel, KernelUse, Resources};
 
 /// A kind of multiprocessor, with the resources that each compiled kernel uses.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Chip {
     /// Name: `sm_86`, or the name of a GPU with its architecture.
     pub name: String,
+    /// Resources of one multiprocessor.
     pub architecture: Architecture,
     kernels: Vec<KernelUse>,
 }
 
 /// Resources that a launch of a kernel uses and fills.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Filled {
+    /// Kernel that is launched.
     pub kernel: Kernel,
+    /// Number of threads per block.
     pub threads: u32,
+    /// Number of registers per thread.
     pub registers: u32,
     /// Bytes of shared memory per block.
     pub shared: u32,
+    /// Blocks and warps that a multiprocessor holds at once, and the resource that limits them.
     pub occupancy: Occupancy,
 }
 

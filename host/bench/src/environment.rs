@@ -54,13 +54,16 @@ fn widen(range: &mut Option<[f64; 2]>, value: Option<f64>) {
 
 /// Facts about the measured GPU; `None` if neither driver nor NVML reports them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct GpuReport {
+    /// Name, such as `NVIDIA A100`.
     pub name: String,
+    /// Compute capability, such as `8.0`.
     pub capability: String,
+    /// Number of multiprocessors.
     pub multiprocessors: i32,
     /// Size of the memory in bytes.
     pub memory: usize,
+    /// Version of the driver.
     pub driver: Option<String>,
     /// Newest CUDA release that the driver knows.
     pub cuda: Option<String>,

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 /// The link between host and GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Link {
+    /// Generation of PCIe, from 1.
     pub generation: u32,
+    /// Number of lanes.
     pub width: u32,
 }
 

@@ -6,11 +6,12 @@ use ut_decoders::parameters::cores;
 
 /// Machine and program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Machine {
+    /// Model of the CPU; `None` if unknown.
     pub cpu: Option<String>,
     /// Number of hardware threads that this process may use.
     pub cores: usize,
+    /// Version of the program.
     pub version: String,
     /// Commit of the sources, with `-dirty` if files differ from it; `None` if unknown, as in programs that are not
     /// optimised.

@@ -38,12 +38,16 @@ named!("mode" Mode: DeviceResident "device-resident", Sequence "sequence", HitsO
 
 /// Work for a GPU.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct OnGpu<'a> {
+    /// Events to decode.
     pub sample: &'a Sample,
+    /// Tables of the detector.
     pub tables: &'a DetectorTables,
+    /// Clustering options.
     pub options: DecodeOptions,
+    /// Kernels, launch parameters and GPU.
     pub config: &'a CudaConfig,
+    /// Number of streams, each with a batch in flight.
     pub streams: usize,
 }
 
@@ -110,8 +114,8 @@ impl Job for Streaming {
 
 /// Time of the kernels of one name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct KernelTime {
+    /// Name of the kernel.
     pub kernel: String,
     /// Nanoseconds per event, over all launches of a pass.
     pub ns_per_event: Spread,

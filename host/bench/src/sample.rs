@@ -15,10 +15,12 @@ pub const ENOUGH_DISTINCT: usize = 1000;
 
 /// Events of one pass, in batches. They are decoded again and again.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Sample {
+    /// Batches in the order in which they are decoded.
     pub batches: Vec<EventBatch>,
+    /// Number of events in a pass.
     pub events: usize,
+    /// Number of different events among them; the others are repetitions.
     pub distinct_events: usize,
     /// Number of bytes in a pass: raw banks with their sourceIDs, and the tables of banks.
     pub bytes: usize,
@@ -32,7 +34,7 @@ impl Sample {
         Self::of(batches, batch, Self::enough(n_events, batch))
     }
 
-    /// Returns the number of events in a pass over `n_events` in batches of `batch`: all of them,
+    /// Returns the number of events in a pass over `n_events` in batches of `batch`: all events,
     /// but at least [`ENOUGH_DISTINCT`] and at least one batch.
     pub fn enough(n_events: usize, batch: usize) -> usize {
         n_events.max(ENOUGH_DISTINCT).max(batch)

@@ -15,14 +15,17 @@ use ut_decoders::{Backend, Count, DecodeError, DecodeOptions, Parameters};
 
 /// Settings of a measurement.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Measurement {
+    /// Backend to measure.
     pub backend: Backend,
+    /// Clustering options of the decoders.
     pub options: DecodeOptions,
+    /// Parameters of the decoders: vector instructions, kernels and launches.
     pub decoder: Parameters,
     /// Number of threads, each with a decoder; on a GPU, number of streams of one decoder, each
     /// with a batch in flight.
     pub threads: usize,
+    /// Duration of all repetitions together.
     pub duration: Duration,
 }
 
@@ -46,39 +49,47 @@ impl Latency {
 
 /// Result in one mode of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct ModeResult {
+    /// Part of the way that was measured.
     pub mode: Mode,
+    /// Number of repetitions.
     pub repetitions: usize,
     /// Events per second, all streams together.
     pub events_per_second: Spread,
+    /// Latency of a batch in this mode.
     pub latency: Latency,
 }
 
 /// Result of a measurement, with the names of the JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Throughput {
+    /// Name of the backend.
     pub backend: String,
     /// Number of threads; on a GPU, number of streams.
     pub threads: usize,
     /// Number of events that each thread decodes in a pass.
     pub events: usize,
+    /// Number of different events among them; the others are repetitions.
     pub distinct_events: usize,
     /// Number of events in the largest batch.
     pub batch: usize,
+    /// Number of repetitions.
     pub repetitions: usize,
     /// Events per second, all threads together; on a GPU end to end.
     pub events_per_second: Spread,
+    /// Median of the events per second, divided by the number of threads.
     pub events_per_second_per_thread: f64,
     /// Strips (v4: cluster words) per second, all threads together.
     pub strips_per_second: Spread,
     /// Raw banks in 10⁹ bytes per second, all threads together.
     pub gigabytes_per_second: Spread,
+    /// Latency of a batch; on a GPU end to end.
     pub latency: Latency,
+    /// Mean number of strips (v4: cluster words) per event.
     pub strips_per_event: f64,
     /// Number of events with trouble in a pass. Their skipped banks take no time.
     pub events_with_trouble: usize,
+    /// Mean number of hits per event.
     pub hits_per_event: f64,
     /// Mean number of bytes of raw banks per event.
     pub bytes_per_event: f64,
@@ -105,8 +116,7 @@ struct Contestant<'a> {
 }
 
 impl Contestant<'_> {
-    /// Combines the variants and their rates. The last variant is the one that measures the whole
-    /// way.
+    /// Combines the variants and their rates. The last variant measures the whole way.
     fn result(
         self,
         backend: Backend,

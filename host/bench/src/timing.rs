@@ -69,13 +69,16 @@ impl Job for Worker {
 
 /// Contents of the pass of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Contents {
+    /// Number of events.
     pub events: usize,
+    /// Number of hits.
     pub hits: u64,
     /// Number of strips (v4: cluster words).
     pub strips: u64,
+    /// Number of events with trouble.
     pub events_with_trouble: usize,
+    /// Digest of all hits and counters.
     pub digest: Digest,
 }
 

@@ -15,11 +15,12 @@ const SECTOR: u64 = 32;
 
 /// Quantity that is counted.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Metric {
     /// Name on the command line and in files.
     pub name: &'static str,
+    /// Description for the help text.
     pub about: &'static str,
+    /// Function that takes the count from the statistics of a launch.
     pub of: fn(&LaunchStats) -> u64,
 }
 
@@ -75,11 +76,12 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
 
 /// Work on a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Work {
     /// Statistics by kernel, in the order of the first launch.
     pub kernels: Vec<(&'static str, LaunchStats)>,
+    /// Sum of the statistics over all kernels.
     pub total: LaunchStats,
+    /// Number of events in the sample.
     pub events: usize,
     /// Number of bytes of the batches: raw banks, and the words with their places.
     pub bytes_in: u64,

@@ -22,7 +22,7 @@
 pub enum ErrorKind {
     /// A file cannot be opened, read or written.
     File,
-    /// The bytes are not of a format that is known, or a format cannot hold what is to be written.
+    /// The bytes have no known format, or the contents do not fit into a format.
     Format,
     /// The events' banks have another version than the tables.
     Version,

@@ -1,8 +1,10 @@
-//! Work that threads share, with results in the order of the work.
+//! Work shared by threads, with results in the order of the items.
 //!
-//! Each thread fetches its next item itself, one thread at a time, and works on it while its bytes are still in that core's
-//! caches. Where others have nothing to do it leaves the item to them and fetches on: a slow source never waits for a
-//! thread. The caller's own thread consumes. What is between them is bounded: no item is fetched until there is room.
+//! Each thread fetches its next item itself, one thread at a time, and works on it while its bytes
+//! are still in the caches of that core. If another thread is idle, it leaves the item to that
+//! thread and fetches on, so that a slow source never waits for a thread. The calling thread
+//! consumes the results. The number of items in between is limited: none is fetched before there is
+//! room.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,14 +18,16 @@ use std::time::{Duration, Instant};
 pub struct Stage {
     /// Number of threads.
     pub threads: usize,
-    /// Items that the stage finished.
+    /// Number of items that the stage finished.
     pub items: u64,
-    /// Time of all threads in the stage, with the time that they wait for a disk or a pipe.
+    /// Time of all threads in the stage, including the time for which they wait for a disk or a
+    /// pipe.
     pub busy: Duration,
 }
 
 impl Stage {
-    /// Share of `elapsed` for which its threads worked, from 0 to 1: the stage with the largest share limits the rate.
+    /// Returns the share of `elapsed`, 0…1, for which the threads of the stage worked. The stage
+    /// with the largest share limits the rate.
     #[must_use]
     pub fn share(&self, elapsed: Duration) -> f64 {
         let available = elapsed.as_secs_f64() * self.threads as f64;
@@ -39,9 +43,9 @@ impl Stage {
 /// Time of a pipeline, by stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// From the first item to the last result.
+    /// Time from the first item to the last result.
     pub elapsed: Duration,
-    /// Stage that makes the items: one thread at a time, of those that work.
+    /// Stage that makes the items, in one worker thread at a time.
     pub source: Stage,
     /// Stage that works on the items.
     pub work: Stage,
@@ -50,21 +54,26 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// The stages in their order.
+    /// Returns the stages in their order.
     #[must_use]
     pub const fn stages(&self) -> [Stage; 3] {
         [self.source, self.work, self.consumer]
     }
 }
 
-/// Lets each of `workers`, on a thread of its own, fetch items from `produce` until there are none and work on them, and
-/// hands the results to `consume` in the order of the items, until it says `false`. `produce` is called by one thread at a
-/// time, which also works on the item unless another has nothing to do, so what it reads need not go from core to core. At
-/// most `in_flight` items (at least 1) are between the source and the end of `consume`: a source that is too fast waits.
-/// Where the system has fewer threads for us, fewer workers work; if none, the caller's thread. Returns where the time went.
+/// Processes items on several threads, in order. Returns the time of each stage.
+///
+/// Each of `workers` runs on one thread. It fetches items from `produce`, until there are none, and
+/// works on them. `consume` is called in the calling thread with the results, in the order of the
+/// items, until it returns false.
+///
+/// One thread at a time calls `produce`. The same thread then works on the item unless another one
+/// is idle, so that the bytes need not move from core to core. At most `in_flight` items (at least
+/// 1) are between the source and the end of `consume`: a source that is too fast waits. If the
+/// system refuses threads, fewer workers work; if it refuses all of them, the calling thread works.
 ///
 /// # Panics
-/// When one of the functions does.
+/// If one of the functions does.
 ///
 /// # Examples
 ///
@@ -91,7 +100,7 @@ pub fn ordered<T: Send, R: Send>(
     on_threads(workers.len(), in_flight, produce, workers, consume)
 }
 
-/// [`ordered`] on `most` threads or fewer beside the caller's.
+/// Does the work of [`ordered`] with at most `most` threads besides the calling one.
 fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     most: usize,
     in_flight: usize,
@@ -105,16 +114,17 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     (flow.source.threads, flow.consumer.threads) = (1, 1);
     let (free, room) = sync_channel::<()>(in_flight);
     for _ in 0..in_flight {
-        // The channel has room for all of them.
+        // The channel has room for `in_flight` messages.
         let _ = free.send(());
     }
     let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
     let turns = Turns { turn: Mutex::default(), news: Condvar::new() };
     let worked = Mutex::new(flow.work);
-    // Each is locked by one thread, from its start to its end.
+    // One thread locks each worker, from its start to its end.
     let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
     thread::scope(|scope| {
-        // Dropped at the end of the scope: threads that wait for room then hear that there will be none.
+        // The sender is dropped at the end of the scope: threads that wait for room then learn that
+        // there will be none.
         let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
         let (source, turns, worked) = (&source, &turns, &worked);
@@ -133,7 +143,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
                             }
                         }
                         Err(panic) => {
-                            // The consumer would wait for this result forever.
+                            // Without a message, the consumer would wait for this result forever.
                             let _ = results.send((number, None));
                             resume_unwind(panic);
                         }
@@ -186,7 +196,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
 
 struct Source<P> {
     produce: P,
-    /// A message for each item that may be made.
+    /// One message per item that may be made.
     room: Receiver<()>,
     next: u64,
     ended: bool,
@@ -194,9 +204,10 @@ struct Source<P> {
 }
 
 impl<T, P: FnMut() -> Option<T>> Source<P> {
-    /// The next item and its number; `None` after the last, or when no more are wanted.
+    /// Makes the next item, with its number; `None` after the last, or if no more are wanted.
     fn next(&mut self) -> Option<(u64, T)> {
-        // Ended until an item is there: a source that panicked is not asked again.
+        // The source counts as ended while it makes an item, so that a source that panicked is not
+        // asked again.
         if std::mem::replace(&mut self.ended, true) {
             return None;
         }
@@ -217,7 +228,7 @@ struct Turns<T> {
 
 struct Turn<T> {
     fetching: bool,
-    /// Threads that have nothing to do, also those that were woken and do not run yet.
+    /// Number of idle threads, including threads that were woken and do not run yet.
     idle: usize,
     items: VecDeque<(u64, T)>,
 }
@@ -229,7 +240,8 @@ impl<T> Default for Turn<T> {
 }
 
 impl<T> Turns<T> {
-    /// An item that was left, or the next of the source; `None` after the last.
+    /// Takes an item that another thread has left, or the next item of the source; `None` after the
+    /// last.
     fn fetch<P: FnMut() -> Option<T>>(&self, source: &Mutex<Source<P>>) -> Option<(u64, T)> {
         let mut turn = lock(&self.turn);
         while turn.fetching || !turn.items.is_empty() {
@@ -255,7 +267,8 @@ impl<T> Turns<T> {
     }
 }
 
-/// Gives the turn to another thread when dropped, even if the source panicked.
+/// Guard of the thread that fetches. Dropping it lets another thread fetch, even if the source
+/// panicked.
 struct Fetching<'a, T>(&'a Turns<T>);
 
 impl<T> Drop for Fetching<'_, T> {
@@ -265,7 +278,7 @@ impl<T> Drop for Fetching<'_, T> {
     }
 }
 
-/// Locks the counts, which are whole whenever the lock is free.
+/// Locks a mutex. Its contents are consistent whenever it is free, even after a panic.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -121,9 +121,10 @@ impl Multiprocessors {
 
 /// Resources that a launch asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Launch {
+    /// Number of threads per block.
     pub threads: u32,
+    /// Number of registers per thread.
     pub registers: u32,
     /// Bytes of shared memory a block, static and dynamic.
     pub shared: u32,
@@ -137,25 +138,29 @@ impl Launch {
 
 /// Blocks and warps of a launch that a multiprocessor holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Occupancy {
     /// Blocks at once; 0 if the launch would be refused.
     pub blocks: u32,
+    /// Maximum number of resident warps.
     pub warps: u32,
     /// Share of the warps that the multiprocessor can hold, 0…1.
     pub share: f32,
+    /// Resource that runs out first.
     pub limit: Limit,
 }
 
 /// Resource that runs out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Limit {
     /// The block has no thread, or more than a block may have.
     Threads,
+    /// All warps of the multiprocessor are in use.
     Warps,
+    /// All blocks of the multiprocessor are in use.
     Blocks,
+    /// The registers are in use.
     Registers,
+    /// The shared memory is in use.
     Shared,
 }
 

@@ -351,7 +351,7 @@ impl EmulatedBlock<'_> {
 
     /// Parks the thread at a collective until all lanes of `mask` are there; returns its answer.
     ///
-    /// A lane outside of its own mask is a fault of this thread alone, so it is found here. Any
+    /// A lane outside its mask is a fault of this thread alone, so it is found here. Any
     /// other disagreement, such as a lane that never comes, is visible to the scheduler only.
     fn collective(&self, operation: Operation, mask: u32, value: u32, location: &'static Location<'static>) -> u32 {
         self.step(location);
@@ -364,7 +364,7 @@ impl EmulatedBlock<'_> {
         self.context.launch.borrow().block.threads[self.thread as usize].answer
     }
 
-    /// Ends the thread unless `index < len`.
+    /// Reports an access out of bounds unless `index < len`.
     fn check_bounds(
         &self,
         access: &'static str,

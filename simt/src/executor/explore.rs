@@ -23,7 +23,7 @@ pub struct Failure<E> {
     pub error: E,
     /// Differences between that schedule and the plain one, in which each block runs to its end
     /// before the next begins, and warps and lanes run in the order of their numbers. The test
-    /// passes if any one of them is left out, unless the search ended early, after 500 runs.
+    /// passes if any one choice is left out, unless the search ended early, after 500 runs.
     pub choices: Vec<String>,
 }
 

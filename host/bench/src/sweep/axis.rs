@@ -16,8 +16,8 @@ const MAX_VALUES: u32 = 10_000;
 
 /// Axis of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Axis {
+    /// Name of the parameter.
     pub name: String,
     /// Values, in order, without repetitions.
     pub values: Vec<u32>,

@@ -33,11 +33,14 @@ use ut_decoders::{Backend, DecodeError, DecodeOptions};
 pub type Outcome = Result<Vec<f64>, String>;
 
 /// Sweep: the points to measure, and how.
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Sweep<'a> {
+    /// Backend to measure.
     pub backend: Backend,
+    /// Tables of the detector.
     pub tables: &'a DetectorTables,
+    /// Clustering options.
     pub options: DecodeOptions,
+    /// Points to measure.
     pub plan: &'a Plan,
     /// Number of rounds. Counted work needs one.
     pub rounds: usize,
@@ -48,6 +51,7 @@ pub struct Sweep<'a> {
     /// Number of events in a pass, repeated if there are fewer. If a full batch has more, it is the
     /// pass, except for counted work.
     pub wanted: usize,
+    /// Part of the way that is measured on a GPU.
     pub mode: Mode,
 }
 

@@ -13,27 +13,30 @@ const MAX_BYTES: f64 = 4e9;
 
 /// Combination that is not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Skipped {
+    /// Value of each axis, in their order.
     pub values: Vec<u32>,
+    /// Reason that the combination cannot run.
     pub reason: String,
 }
 
 /// Point that is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Point {
+    /// Value of each axis, in their order.
     pub values: Vec<u32>,
+    /// All parameters of the point.
     pub parameters: Parameters,
 }
 
 /// Points of a sweep.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Plan {
+    /// Axes of the sweep, with their values.
     pub axes: Vec<Axis>,
     /// Points to run, in the order of the axes, the last axis fastest; the default is among them, last if no axis has it.
     pub points: Vec<Point>,
+    /// Combinations that cannot run, with the reasons.
     pub skipped: Vec<Skipped>,
     /// Index of the default among the points.
     pub default: usize,

@@ -11,9 +11,10 @@ use ut_decoders::parameters::value_text;
 
 /// Conditions of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct About {
+    /// Command line that made the measurement.
     pub command: String,
+    /// Name of the backend.
     pub backend: String,
     /// Origin of the events.
     pub sample: String,
@@ -21,9 +22,13 @@ pub struct About {
     pub events: usize,
     /// Unit of the values: `events/s`, or the name of a metric, counted per event.
     pub unit: String,
+    /// True if the smallest value is the best.
     pub less_is_better: bool,
+    /// Number of rounds.
     pub rounds: usize,
+    /// Seed of the orders of the rounds.
     pub seed: u64,
+    /// Machine and program.
     pub machine: Machine,
     /// State of the machine during the measurement, in lines of a name and a value.
     pub environment: Vec<(String, String)>,
@@ -31,27 +36,33 @@ pub struct About {
 
 /// Measurements of one point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct PointReport {
+    /// Value of each axis, in their order.
     pub values: Vec<u32>,
     /// Spread of the measurements; `None` if it failed.
     pub measured: Option<Spread>,
+    /// Number of measurements.
     pub repetitions: usize,
+    /// Change from the default to this point; `None` if it cannot be computed.
     pub change: Option<Change>,
     /// Counts per event, in the order of `metrics`; empty if nothing is counted.
     pub work: Vec<f64>,
+    /// Reason that the point failed; `None` if it did not.
     pub failure: Option<String>,
 }
 
 /// Result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Report {
+    /// Conditions of the measurement.
     pub about: About,
+    /// Axes of the sweep, with their values.
     pub axes: Vec<Axis>,
+    /// Names of the counts in `work`; empty if times were measured.
     pub metrics: Vec<String>,
     /// Points that were run, in the order of the axes.
     pub points: Vec<PointReport>,
+    /// Points that were not run, with the reasons.
     pub skipped: Vec<Skipped>,
     /// Index of the default among the points.
     pub default: usize,

@@ -80,7 +80,17 @@ pub struct BatchView<'a> {
     pub checked: bool,
 }
 
-/// An owned batch.
+/// An owned batch, which a [`BatchBuilder`](super::BatchBuilder) fills, and which decoders take as
+/// a [`view`](Self::view).
+///
+/// ```
+/// use ut_data::{BatchView, EventBatch};
+///
+/// let batch = EventBatch::default();
+/// // The same arrays, of which a decoder is to decode the events 10 to 19.
+/// let part = BatchView { first_event: 10, n_events: 10, ..batch.view() };
+/// assert_eq!((batch.view().n_events, part.max_hits()), (0, 0));
+/// ```
 #[derive(Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in `BatchView`")]
 pub struct EventBatch {

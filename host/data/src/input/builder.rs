@@ -36,6 +36,22 @@ const BEFORE_PAYLOAD: usize = 4;
 ///
 /// Banks of the UT's types (66…69) are kept, all others left out; [`EventMeta::other_banks`] is taken as the caller
 /// gives it. A batch has version bytes when its banks have: [`Self::agrees`].
+///
+/// ```
+/// use ut_data::{Bank, BatchBuilder, EventBatch, EventMeta};
+///
+/// // An empty v5 bank: its header of eight bytes counts no hits.
+/// let bank = Bank { kind: 66, version: Some(4), source_id: 0x2801, payload: &[0; 8] };
+/// let mut builder = BatchBuilder::new();
+/// builder.push(EventMeta::default(), [bank])?;
+/// builder.push(EventMeta::default(), [])?;
+///
+/// let mut batch = EventBatch::default();
+/// builder.finish(&mut batch);
+/// assert_eq!((batch.n_events, batch.offsets.len()), (2, 2));
+/// assert_eq!(builder.n_events(), 0);
+/// # Ok::<(), ut_data::BuildError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct BatchBuilder {
     raw: Vec<u8>,

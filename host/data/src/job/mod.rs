@@ -34,14 +34,16 @@ pub const LARGE_BATCH_SIZE: usize = 256;
 pub const LISTED_FAILURES: usize = 100;
 
 /// A decoded batch.
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Decoded<'a> {
+    /// Batch that was decoded.
     pub batch: BatchView<'a>,
     /// File and place of each event.
     pub origins: &'a [Origin],
     /// Hits, which may be exchanged for others; the next batch uses those.
     pub hits: &'a mut UtHits,
+    /// Counters of its events.
     pub report: &'a mut BatchReport,
+    /// Time that decoding took.
     pub decoding: Duration,
 }
 
@@ -97,10 +99,12 @@ pub struct Reached {
 
 /// Files, and how they are decoded.
 #[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Job<'a> {
+    /// Inputs, in order.
     pub parts: Vec<InputPart>,
+    /// Selection of the events.
     pub select: Select,
+    /// True to compare checksums.
     pub check: bool,
     /// True if a batch has events of one file only.
     pub by_file: bool,
@@ -112,7 +116,9 @@ pub struct Job<'a> {
     pub keep_going: bool,
     /// Number of events of the run that come before the inputs.
     pub first_place: u64,
+    /// True to decode with clusters.
     pub clusters: bool,
+    /// Tables of the detector.
     pub tables: &'a DetectorTables,
 }
 

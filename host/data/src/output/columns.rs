@@ -12,19 +12,28 @@ pub const NULL: u16 = u16::MAX;
 
 /// Column with a detector quantity of each hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "`docs/columns.md` says it")]
 pub enum DetectorColumn {
+    /// Layer, 0…3: UTaX, UTaU, UTbV, UTbX.
     Layer,
+    /// Side: 0 is C, 1 is A.
     Side,
+    /// Stave of the half-layer, counted from the beam.
     Stave,
+    /// Face of the stave, 0 or 1.
     Face,
+    /// Module of the stave, 0…7.
     Module,
+    /// Sector of the module, 0 or 1.
     Sector,
     /// Strip in the hit's `LHCbID`, which is not always the first one.
     Strip,
+    /// Index of the board that reads the strip, by the tables.
     Board,
+    /// Lane of that board, 0…5.
     Lane,
+    /// Sum of the ADC counts of the cluster's strips.
     Charge,
+    /// Number of strips of the cluster.
     NStrips,
     /// Lowest strip of the cluster.
     FirstStrip,
@@ -36,9 +45,10 @@ pub enum DetectorColumn {
 
 /// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ColumnType {
+    /// Unsigned integer of 8 bits.
     U8,
+    /// Unsigned integer of 16 bits.
     U16,
     /// 0 or 1.
     Bool,

@@ -14,7 +14,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUevent, CUre
 use crate::driver::{Done, Driver, NAME, call, complain};
 use crate::stream::{Event, Stream};
 
-/// Handle of the first device's context; those of further devices follow.
+/// Handle of the first device's context; further devices have the next numbers.
 const CONTEXTS: usize = 0x4000_0000;
 
 /// Number of multiprocessors of the simulated device.
