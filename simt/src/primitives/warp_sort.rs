@@ -95,7 +95,7 @@ impl<B: Block, T: Scalar> Indices<B> for GlobalMut<'_, T> {
 /// place. The whole warp calls.
 ///
 /// The high words of the keys are compared first, each with all of its group, then the low words of those that are
-/// equal. Cost: a shuffle and about five instructions for each of the `most` lanes (two, where `first` and `n` are the
+/// equal. Cost: a shuffle and about six instructions for each of the `most` lanes (three, where `first` and `n` are the
 /// constants 0 and 32), a match; a ballot and a shuffle for each further key with the same high word.
 #[inline(always)]
 pub fn warp_places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32) -> u32 {
@@ -139,13 +139,26 @@ fn places_by<B: Block>(
 ) -> u32 {
     let lane = block.lane_id();
     let mut place = 0;
+    let mut other = if n == 0 { lane } else { first };
+    let last = other + n.max(1) - 1;
+    let mut is_last_before = 0;
     let mut i = 0;
     while i < most {
-        // (Behind the group's last key, the lane compares its key with itself.)
-        let other = block.shuffle_idx_sync(FULL_MASK, high, if i < n { first + i } else { lane });
-        place += u32::from(other < high);
-        i += 1;
+        let mut step = || {
+            is_last_before = u32::from(block.shuffle_idx_sync(FULL_MASK, high, other) < high);
+            place += is_last_before;
+            // (Behind the group's last key comes its last again.)
+            other = (other + 1).min(last);
+        };
+        // (A loop costs as much as a step.)
+        step();
+        step();
+        step();
+        step();
+        i += 4;
     }
+    // The last key counts once.
+    place -= if is_last_before == 0 { 0 } else { i.saturating_sub(n.max(1)) };
     // Lanes with the same place have the same high word.
     let same = block.match_any_sync(FULL_MASK, if is_there { first + place } else { WARP_SIZE + lane });
     let mut ties = same & !(1 << lane);

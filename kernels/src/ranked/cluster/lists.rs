@@ -11,8 +11,7 @@
 //! list takes the place of the descriptors, which all of the warp has in registers by then.
 
 use super::lane::{Found, Listed};
-use super::shared::ClusterShared;
-use super::strips::{CHUNKS, WINDOW};
+use super::shared::{CHUNKS, ClusterShared, WINDOW};
 use crate::ranked::PARTS;
 use crate::ranked::tables::{MAX_RANKS_OF_THREAD, Share};
 use simt::{Block, FULL_MASK, WARP_SIZE};

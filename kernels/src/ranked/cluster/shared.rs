@@ -1,9 +1,14 @@
 //! The kernel's shared memory.
 
-use super::strips::CHUNKS;
 use crate::ranked::PARTS;
 use crate::ranked::tables::{MAX_BOARDS, MAX_GROUPS, MAX_RANKS};
-use simt::{Shared, SharedLayout};
+use simt::{Shared, SharedLayout, WARP_SIZE};
+
+/// Chunks of a window: one for each warp lane.
+pub(super) const CHUNKS: u32 = WARP_SIZE;
+
+/// Strips of a window.
+pub(super) const WINDOW: u32 = CHUNKS * WARP_SIZE;
 
 pub(super) const PLACE_WORDS: u32 = 6;
 

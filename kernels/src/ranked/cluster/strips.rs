@@ -21,7 +21,7 @@
 
 use super::lane::{Key, Listed};
 use super::lists::{List, chunk, mark_window};
-use super::shared::ClusterShared;
+use super::shared::{CHUNKS, ClusterShared, WINDOW};
 use crate::bank::{v4, v5};
 use crate::detector::BankVersion;
 use crate::ranked::tables::Bounds;
@@ -29,12 +29,6 @@ use crate::ranked::{Ordinary, Record, Work};
 
 const _: () = assert!(Key::STEP >> 3 == 1 << 2 && Key::REVERSED >> 3 == Record::REVERSED);
 use simt::{Block, FULL_MASK, NonEmpty, WARP_SIZE};
-
-/// Chunks of a window: one for each warp lane.
-pub(super) const CHUNKS: u32 = WARP_SIZE;
-
-/// Strips of a window.
-pub(super) const WINDOW: u32 = CHUNKS * WARP_SIZE;
 
 /// Most strips of a cluster: for more, charge and moment do not fit a word.
 pub const MAX_SIZE: u32 = 128;
