@@ -67,8 +67,8 @@ fn every_barrier_of_the_clustering_kernel_is_needed() {
 
 #[test]
 fn a_counter_that_is_initialised_late_is_caught() {
-    // The opportunistic loop without its barrier: a fast warp adds to a counter that is not set
-    // yet, as it was in the released code.
+    // The opportunistic loop lacks its barrier, as in the released code: a fast warp adds to a
+    // counter that has no value yet.
     let next = SharedLayout::new().array(1);
     for seed in 0..30 {
         let violation = Executor::new(seed)
@@ -190,7 +190,7 @@ fn a_wrong_shuffle_mask_is_caught() {
 
 #[test]
 fn an_off_by_one_past_the_payload_is_caught() {
-    // One hit more in each lane than the counting kernel found: that of the last lane lies behind
+    // Each lane claims one hit more than the counting kernel found. In the last lane, it is beyond
     // the end of the batch.
     let mut setup = Setup::new();
     setup.count(0, Bug::None).unwrap();

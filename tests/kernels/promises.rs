@@ -1,5 +1,5 @@
-//! Promises of the sources about the kernels, a test each: `a1` to `a7` are Allen's merge request.
-//! What needs a GPU is tested in the executor here, or on the mock driver in
+//! Promises of the sources about the kernels, one test per promise: `a1` to `a7` are from Allen's
+//! merge request. Promises about a GPU are tested in the executor here, or on the mock driver in
 //! `tests/cuda/promises.rs`.
 
 use std::cell::{Cell, RefCell};

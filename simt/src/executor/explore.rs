@@ -112,7 +112,8 @@ fn shrink<E>(seed: u64, error: E, made: [u64; 2], mut test: impl FnMut(&mut Exec
     if let Some(failure) = fails(first.map(Drawn::First)) {
         found = failure;
     }
-    // Then the choices themselves: leave out runs of them, at first all, then halves, and at last
+    // Then the choices themselves: leave out runs of choices, at first all, then halves, and at
+    // last
     // one at a time (delta debugging). What still fails without a run of choices goes on without
     // it.
     let mut at_once = found.1.len();

@@ -286,7 +286,7 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
         let same = lanes_at(lanes, left, &request);
         left &= !same;
         if request.operation == Operation::ActiveMask {
-            // Any part of the waiting lanes that is not empty; the plain choice is all of them.
+            // Any part of the waiting lanes that is not empty; the plain choice is all lanes.
             let some = same & !order.next() as u32;
             let some = if some == 0 { 1 << first } else { some };
             if some != same {

@@ -349,8 +349,8 @@ fn a_block_is_not_ordered_after_another_by_its_own_barrier() {
                 before = block.atomic_add(view, 0, 1);
             }
             block.sync_threads();
-            // The last of the four, and of its own block: the other block's may still be on their
-            // way for all that it knows.
+            // This thread's atomic was the last of four, so that all are done. But nothing orders
+            // the plain load after the atomics of the other block.
             if before == 3 {
                 block.load_mut(view, 0);
             }

@@ -1,8 +1,8 @@
-//! The committed PTX, run on a machine that understands it: the same bits as the reference.
+//! The committed PTX, run on an interpreter, gives the same bits as the reference.
 //!
-//! The executor runs the kernels' source; this machine runs the compiler's output, entry by entry,
-//! with arguments laid out as a GPU backend lays them out. It is slow: the cases are fewer than in
-//! the suite of all backends.
+//! The executor runs the source of the kernels. The interpreter runs the output of the compiler,
+//! entry by entry, with arguments laid out as a GPU backend lays them out. It is slow, so that
+//! there are fewer cases than in the suite of all backends.
 
 use super::decoder::decoder;
 use super::{detectors, params};

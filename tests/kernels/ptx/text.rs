@@ -1,5 +1,5 @@
-//! Checks of the committed PTX: it is what the sources say, and nothing in it is what PTX from Rust
-//! can go wrong in.
+//! Checks of the committed PTX: it was made from the sources, and contains nothing that makes a bad
+//! kernel.
 //!
 //! No compiler is needed, except by the ignored tests, which rebuild and assemble it.
 
@@ -38,7 +38,8 @@ fn entries(text: &str) -> Vec<(&str, Vec<&str>)> {
     for part in text.split(".visible .entry ").skip(1) {
         let name = part.split('(').next().unwrap();
         let body = part.split_once("\n{").unwrap().1.split("\n}").next().unwrap();
-        // Without predicates, declarations, labels and comments; two instructions may share a line.
+        // Predicates, declarations, labels and comments are left out; two instructions may share a
+        // line.
         let lines = body.lines().flat_map(|line| line.split_inclusive(';')).map(str::trim);
         let lines = lines.map(|line| if line.starts_with('@') { line.split_once(' ').unwrap().1.trim() } else { line });
         let is_instruction = |line: &&str| line.ends_with(';') && !line.starts_with(['.', '{', '$']);
@@ -179,7 +180,7 @@ fn the_hash_depends_on_every_name_and_byte_of_the_sources_only() {
     write("lib.rs", "pub mod bank;");
     write("bank.rs", "\n");
     assert_eq!(hash(), third);
-    // So do those of a dependency.
+    // The sources of a dependency count, too.
     let shared = tempfile::tempdir().unwrap();
     let with_shared = || KernelCrate { dependencies: &[("shared", shared.path())], ..kernels }.source_hash();
     std::fs::create_dir(shared.path().join("src")).unwrap();
@@ -256,7 +257,8 @@ fn kernels(code: i32, args: &[&str]) -> String {
 fn recorded_resources_are_printed_as_json_with_the_occupancy() {
     let value: Value = serde_json::from_str(&kernels(0, &["--arch", "sm_86", "--json", "-"])).unwrap();
     let rows = value["kernels"].as_array().unwrap();
-    // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.
+    // One row per kernel, and one more for two of them: the counting kernel with 8 size classes,
+    // and the clustering kernel with 32-bit sums.
     assert_eq!(rows.len(), Kernel::ALLEN.len() + 2);
     let committed = Resources::committed().unwrap();
     let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();

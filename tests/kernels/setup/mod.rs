@@ -59,8 +59,8 @@ fn view(batch: &EventBatch) -> Batch<'_> {
 }
 
 impl Setup {
-    /// Hits of several sizes on every lane of most boards. The last bank's last row is full: what
-    /// lies behind its last hit is the end of the batch.
+    /// Makes an event with clusters of several sizes on every lane of most boards. The last row of
+    /// the last bank is full, so that the batch ends with the last hit.
     pub fn new() -> Self {
         let tables = tables(BankVersion::V5);
         let n_slots = tables.slots().len();
@@ -122,12 +122,13 @@ impl Setup {
         self.strip_counts.iter().sum::<u32>() as usize
     }
 
-    /// Clusters the strips that `count` found, with room for all clusters.
+    /// Runs the clustering kernel on the strips that `count` found, with room for all clusters.
     pub fn cluster(&mut self, seed: u64, bug: Bug) -> Result<(), Violation> {
         self.cluster_into(self.n_strips(), seed, bug)
     }
 
-    /// Clusters the strips that `count` found, with room for `capacity` clusters.
+    /// Runs the clustering kernel on the strips that `count` found, with room for `capacity`
+    /// clusters.
     pub fn cluster_into(&mut self, capacity: usize, seed: u64, bug: Bug) -> Result<(), Violation> {
         let mut executor = Executor::new(seed);
         let tables = Self::tables(&self.tables);
