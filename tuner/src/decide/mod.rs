@@ -2,5 +2,6 @@
 
 pub mod compare;
 pub mod drift;
+pub mod runoff;
 pub mod statistics;
 pub mod verdict;

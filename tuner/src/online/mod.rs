@@ -24,6 +24,7 @@
 mod scan;
 mod worker;
 
+pub use crate::decide::runoff::Statistic;
 pub use worker::{Elapsed, Event, Progress, Worker};
 
 use super::{Config, Error, Failure, Value};
@@ -41,20 +42,6 @@ enum Cause {
     Drift,
     /// The period of launches or time was over.
     Period,
-}
-
-/// Statistic that represents the samples of a configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Statistic {
-    /// The median, which a slow launch now and then does not move.
-    #[default]
-    Median,
-    /// The mean: the time of all launches together.
-    Mean,
-    /// The maximum: for work that waits for its slowest launch. There is no run-off, because the
-    /// maximum of more samples is larger.
-    Maximum,
 }
 
 /// Time after which every configuration is sampled again, one sample of each replaced.

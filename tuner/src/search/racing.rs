@@ -9,6 +9,7 @@
 //! out the slowest tenth, because few launches do not tell the share of rare outliers, and a first launch that was the
 //! slowest, which pays for caches and clocks.
 
+use crate::decide::runoff::{Statistic, undecided};
 use crate::objective::is_cost;
 use crate::{Failure, FailureKind, Outcome};
 
@@ -36,7 +37,7 @@ const PROBED: f64 = 0.1875;
 const NOISE: f64 = 0.015;
 /// Number of candidates that are always raced to the end.
 const FEWEST: usize = 5;
-/// Relative error of a difference below which a tie on a quiet device does not matter.
+/// Share of the time below which a tie on a quiet device does not matter.
 const TIE: f64 = 0.0005;
 
 /// Races the candidates `0..count` in at most `most` launches, or one each if that is more. `measure` launches one the
@@ -69,7 +70,7 @@ pub fn race(count: usize, most: usize, measure: impl FnMut(usize, usize) -> Outc
         // A quiet race is short.
         race.most = (count + count / 2).max(FEWEST * 6).min(most);
         while let Some(tie) = race.tie() {
-            race.alive = tie.to_vec();
+            race.alive = tie;
             race.level(race.fewest_samples() + 1);
         }
     } else {
@@ -165,25 +166,23 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
 
     /// Keeps the fastest candidates in the race, a share of all `count` and at least [`FEWEST`], the fastest first.
     fn keep(&mut self, share: f64, count: usize) {
-        let time = |at: usize| race_estimate(&self.result.samples[at]).unwrap_or(f64::INFINITY);
-        self.alive.sort_by(|&a, &b| time(a).total_cmp(&time(b)).then(a.cmp(&b)));
+        self.alive = self.ranked();
         self.alive.truncate(((share * count as f64).ceil() as usize).max(FEWEST));
     }
 
-    /// Returns the two fastest candidates if they cannot be told apart yet and it matters.
-    fn tie(&self) -> Option<[usize; 2]> {
-        let mut order: Vec<(usize, f64, f64)> = Vec::new();
-        for &at in &self.alive {
-            let samples = &self.result.samples[at];
-            let mean = race_estimate(samples)?;
-            let n = samples.len() as f64;
-            let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-            order.push((at, mean, variance / n));
-        }
-        order.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-        let [first, second, ..] = order.as_slice() else { return None };
-        let error = (first.2 + second.2).sqrt();
-        let open = second.1 - first.1 < 2.0 * error && error > TIE * first.1;
-        (open && self.result.launches + 2 <= self.most).then_some([first.0, second.0])
+    /// Returns the two fastest candidates if they cannot be told apart yet, it matters, and launches are left.
+    fn tie(&self) -> Option<Vec<usize>> {
+        let samples = |&at: &usize| (at, self.result.samples[at].clone());
+        let candidates: Vec<_> = self.ranked().iter().take(2).map(samples).collect();
+        let open = undecided(&candidates, Statistic::Mean, TIE);
+        (open.len() == 2 && self.result.launches + 2 <= self.most).then_some(open)
+    }
+
+    /// Returns the candidates in the race, the fastest first.
+    fn ranked(&self) -> Vec<usize> {
+        let time = |at: usize| race_estimate(&self.result.samples[at]).unwrap_or(f64::INFINITY);
+        let mut ranked = self.alive.clone();
+        ranked.sort_by(|&a, &b| time(a).total_cmp(&time(b)).then(a.cmp(&b)));
+        ranked
     }
 }

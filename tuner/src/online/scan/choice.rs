@@ -1,16 +1,11 @@
 //! Choices by the samples of a scan: configurations that may be the fastest, and the winner.
 
 use super::{FINALISTS, INDIFFERENCE, Scan, Statistic};
-use crate::statistics::{mean, median, quantile, variance};
+use crate::decide::runoff::undecided;
+use crate::statistics::quantile;
 
 /// Relative gain that is not worth more samples in a run-off.
 const TOLERANCE: f64 = 0.002;
-/// Standard errors between a median or mean and its bounds, with few and with many samples. There
-/// are some ten looks at several finalists, and the best must survive them all; but with few samples
-/// wide bounds span both modes of a kernel with two, which keeps too many in the run-off.
-const SURE: [f64; 2] = [2.0, 2.5];
-/// Number of samples that are many.
-const MANY: usize = 40;
 /// Chance, over all configurations together, that bad luck alone keeps one out of the run-off.
 const UNLUCKY: f64 = 0.01;
 
@@ -63,43 +58,16 @@ impl Scan {
         ranked.into_iter().map(|(config, _)| config).collect()
     }
 
-    /// Returns the finalists between which more samples could decide: the leader, and those that
-    /// may be faster by more than [`TOLERANCE`]. A median is taken to lie between the order
-    /// statistics [`SURE`] standard deviations of the binomial to either side of the middle; a
-    /// mean, within as many standard errors.
+    /// Returns the finalists between which more samples could decide.
     pub(super) fn undecided(&self) -> Vec<usize> {
-        let known: Vec<(usize, f64)> =
-            self.finalists.iter().filter_map(|config| Some((*config, self.estimate(*config)?))).collect();
-        let Some((leader, fastest)) = known.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)) else {
-            return Vec::new();
-        };
-        let bound = |config: usize, side: f64| {
-            let mut samples: Vec<f64> = self.samples[config].iter().copied().collect();
-            let sure = SURE[usize::from(samples.len() >= MANY)];
-            if self.options.statistic == Statistic::Mean {
-                return mean(&samples) + sure * side * (variance(&samples) / samples.len() as f64).sqrt();
-            }
-            samples.sort_by(f64::total_cmp);
-            let last = samples.len() as f64 - 1.0;
-            let place = last * 0.5 + side * 0.5 * sure * (last + 1.0).sqrt();
-            // Rounds outwards.
-            let place = if side > 0.0 { place.ceil().min(last) } else { place.floor().max(0.0) };
-            samples[place as usize]
-        };
-        let slowest = bound(leader, 1.0);
-        let open = |config: usize| config == leader || slowest - bound(config, -1.0) > TOLERANCE * fastest;
-        known.into_iter().map(|(config, _)| config).filter(|config| open(*config)).collect()
+        let finalists: Vec<_> = self.finalists.iter().map(|config| (*config, self.samples(*config))).collect();
+        undecided(&finalists, self.options.statistic, TOLERANCE)
     }
 
     /// Returns the statistic of a configuration's samples in ms.
     pub(super) fn estimate(&self, config: usize) -> Option<f64> {
-        let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
-        let statistic = || match self.options.statistic {
-            Statistic::Median => median(&samples),
-            Statistic::Mean => mean(&samples),
-            Statistic::Maximum => samples.iter().copied().fold(0.0, f64::max),
-        };
-        (!samples.is_empty()).then(statistic)
+        let samples = self.samples(config);
+        (!samples.is_empty()).then(|| self.options.statistic.of(&samples))
     }
 
     /// Returns the configuration in use, else the default, if it is within the zone of indifference
