@@ -40,7 +40,7 @@ cat >bin/ncu <<'STUB'
 #!/bin/bash
 case "$*" in
 *--import*source*) echo '"#","Address","Source","# Samples"' ;;
-*--import*details*) printf '  fused__v5_allen_fused (2, 1, 1)x(256, 1, 1)\n    Grid Size      2\n    DRAM Throughput  %%  35\n' ;;
+*--import*details*) printf '  cluster__v5_allen_ranked (2, 1, 1)x(256, 1, 1)\n    Grid Size      2\n    DRAM Throughput  %%  35\n' ;;
 *) while [ "$1" != -o ]; do shift; done; echo stub >"$2.ncu-rep"; while [ "${1##*/}" != ut-decode ]; do shift; done; exec "$@" ;;
 esac
 STUB
@@ -75,25 +75,25 @@ in_archive() { tar xzf "$1/everything.tar.gz" -O "gpu-check/$2"; }
 
 # ---- the whole
 check call-1 0 -- --call 1 --budget 900
-for part in alone-fused-v5 alone-allen-v4 real-fused-v5-unique-x-mep same-real-allen-v4-y-rows-allen again-fused again-allen \
-    memcheck-fused racecheck-fused initcheck-fused throughput-fused throughput-allen profile-fused grid-fused profile-allen copy; do
+for part in alone-ranked-v5 alone-allen-v4 real-ranked-v5-unique-x-mep same-real-allen-v4-y-rows-allen again-ranked again-allen \
+    memcheck-ranked racecheck-ranked initcheck-ranked throughput-ranked throughput-allen profile-ranked grid-ranked profile-allen copy; do
     says call-1/summary.md "^\| $part \| ok "
 done
-says call-1/summary.md '^\| throughput-fused \| 2 \| device-resident \| [0-9]+ \| [0-9.]+ \|'
+says call-1/summary.md '^\| throughput-ranked \| 2 \| device-resident \| [0-9]+ \| [0-9.]+ \|'
 says call-1/summary.md '^\| throughput-allen \| 2 \| end-to-end \| [0-9]+ \| 1.00 \|'
 says call-1/summary.md "memory's ceiling.* 2700 GB/s"
 says call-1/summary.md 'DRAM Throughput'
 says call-1/summary.md 'clocks meanwhile, MHz .*: 1980 1980'
-check call-2 0 OLD_DRIVER=1 UT_DECODE_TEST_WITHOUT=emulated -- --call 2 --budget 1800 --only tune,count-first,batches,inputs,ladder
-for part in tune count-first batches-fused inputs-fused-mep inputs-allen-unique-x ladder; do
+check call-2 0 OLD_DRIVER=1 UT_DECODE_TEST_WITHOUT=emulated -- --call 2 --budget 1800 --only tune,grids,batches,inputs,ladder
+for part in tune grids batches-ranked inputs-ranked-mep inputs-allen-unique-x ladder; do
     says call-2/summary.md "^\| $part \| ok "
 done
-says call-2/summary.md '^\| inputs-fused-v4 \| 2 \| device-resident \| [0-9]+ \| [0-9.]+ \|'
+says call-2/summary.md '^\| inputs-ranked-v4 \| 2 \| device-resident \| [0-9]+ \| [0-9.]+ \|'
 
 # ---- a kernel that goes wrong: the other pipeline's results are there, and the log says why
-for pair in fused:allen count_hits:fused; do
+for pair in make_hits:allen count_hits:ranked; do
     kernel=${pair%%:*} other=${pair##*:}
-    bad=$([ "$kernel" = fused ] && echo fused || echo allen)
+    bad=$([ "$kernel" = make_hits ] && echo ranked || echo allen)
     for how in wrong hang fault missing; do
         name=$bad-$how
         # Only what hangs is waited for as long as its limit.

@@ -6,7 +6,7 @@
 #
 #   gpu-check.sh [--call 1|2] [--only PART,…] [--quick] [--events N] [--budget S] [RESULTS]
 #
-# --call 1, 240 s: alone, real, again, sanitizer, throughput, profile, copy. --call 2, 300 s: tune, count-first, batches,
+# --call 1, 240 s: alone, real, again, sanitizer, throughput, profile, copy. --call 2, 300 s: tune, grids, batches,
 # inputs, ladder, suite. What one wants most comes first; --only takes parts of either call. Every step has a limit,
 # none more than what is left of --budget; what there was no time for is listed. In "alone" each pipeline decodes by itself:
 # one that is wrong, hangs or fails is looked at by memcheck at once, and the rest goes on without it.
@@ -23,7 +23,7 @@ usage() {
     exit 2
 }
 parts1=alone,real,again,sanitizer,throughput,profile,copy
-parts2=tune,count-first,batches,inputs,ladder,suite
+parts2=tune,grids,batches,inputs,ladder,suite
 call=1 quick=0 only='' events='' budget=''
 while [ $# -gt 0 ]; do
     case $1 in
@@ -101,7 +101,7 @@ findings() {
     for name in throughput-* batches-* inputs-*; do
         name=${name%.json}
         [ -s "$name.json" ] && [ -s "$name.log" ] || continue
-        allen=${name/fused/allen}.json
+        allen=${name/ranked/allen}.json
         rates "$name.json" | while read -r size mode rate; do
             other=$([ -s "$allen" ] && rates "$allen" | awk -v s="$size" -v m="$mode" '$1 == s && $2 == m { print $3 }')
             awk -v n="$name" -v s="$size" -v m="$mode" -v r="$rate" -v o="${other:-0}" 'BEGIN {
@@ -112,7 +112,7 @@ findings() {
     echo "## What limits it"
     echo
     echo "- memory's ceiling, a large copy on the device: $(tail -n 1 copy.log 2>/dev/null | grep GB/s || echo 'not measured')"
-    for pipeline in fused allen; do
+    for pipeline in ranked allen; do
         if [ -s limits-$pipeline.txt ]; then
             printf -- '- %s, its heaviest kernel by ncu (stalls by line in stalls-%s.csv):\n\n```\n%s\n```\n' \
                 $pipeline $pipeline "$(cat limits-$pipeline.txt)"
@@ -139,7 +139,7 @@ save() {
         findings
         printf '\n## Steps\n\n| step | result | s | command |\n|---|---|---|---|\n'
         tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 ? "`" $4 "`" : "" }'
-        for table in throughput-fused throughput-allen tune count-first batches-* inputs-* ladder; do
+        for table in throughput-ranked throughput-allen tune grids batches-* inputs-* ladder; do
             table=${table%.log}
             [ -s "$table.log" ] && printf '\n## %s\n\n```\n%s\n```\n' "$table" "$(cat "$table.log")"
         done
@@ -147,7 +147,7 @@ save() {
     find . -size +8M -print >large.txt
     tar -C "$work" --exclude-from=<(sed 's|^\./|gpu-check/|' large.txt) -czf "$results/everything.tar.gz" gpu-check
     cp summary.md "$results/"
-    for file in throughput-fused.json throughput-allen.json stalls-fused.csv stalls-allen.csv fused.ncu-rep; do
+    for file in throughput-ranked.json throughput-allen.json stalls-ranked.csv stalls-allen.csv ranked.ncu-rep; do
         [ -e "$file" ] && [ "$(stat -c %s "$file")" -lt 16000000 ] && cp "$file" "$results/"
     done
     [ -e tune/sweep.html ] && cp tune/sweep.html "$results/tune.html"
@@ -249,7 +249,7 @@ if [ -n "$events" ]; then
     many=(--n-events "$events" --profile pp-low) batch=$events sizes=$events
 fi
 measured=("${many[@]}" --backend cuda)
-pipelines="fused allen"
+pipelines="ranked allen"
 
 # decode NAME LIMIT "BACKEND OPTIONS" EVENTS BOARDS GEOMETRY MORE...: decodes into NAME.csv, run by MORE.
 decode() {
@@ -374,7 +374,7 @@ if part profile; then
         fi
         # The kernel with the largest share of the time.
         kernel=$([ -s throughput-$pipeline.json ] && awk '/"kernel":/ { gsub(/[",]/, "", $2); name = $2 } /"share":/ && $2 + 0 > most { most = $2 + 0; found = name } END { print found }' throughput-$pipeline.json)
-        kernel=${kernel:-$([ $pipeline = fused ] && echo fused || echo cluster_and_predecode)}
+        kernel=${kernel:-$([ $pipeline = ranked ] && echo cluster || echo cluster_and_predecode)}
         step profile-$pipeline 25 "$ncu" --clock-control none --cache-control none --set full --import-source yes \
             -k "regex:^${kernel}__" -s 3 -c 1 -f -o $pipeline "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline \
             --batch "$batch" --duration 0 || continue
@@ -382,9 +382,9 @@ if part profile; then
         "$ncu" --import $pipeline.ncu-rep --page details >details-$pipeline.txt 2>&1
         grep -E '^  [a-z_0-9]+|Duration|Throughput|Hit Rate|Achieved Occupancy|Registers Per Thread|Spill|Each warp|each warp' \
             details-$pipeline.txt | head -n 40 >limits-$pipeline.txt
-        # A block an event, or more: less is a launch of the warm-up.
+        # A block an event, or what fills a GPU: less is a launch of the warm-up.
         step grid-$pipeline 10 awk -v batch="$batch" '/Grid Size/ { gsub(/,/, "", $NF); grid = $NF + 0 }
-            END { print "grid size " grid; exit !(grid >= batch) }' details-$pipeline.txt
+            END { print "grid size " grid; exit !(grid >= batch || grid >= 512) }' details-$pipeline.txt
     done
 fi
 if part copy; then
@@ -403,7 +403,7 @@ fi
 
 # ---- call 2
 # Sweeps and the ladder take their events from a file.
-if { part tune || part count-first || part ladder; } && [ ! -e many ]; then
+if { part tune || part grids || part ladder; } && [ ! -e many ]; then
     step many 15 "$tool" generate "${many[@]}" --output many
 fi
 # sweep NAME LIMIT MORE...: in device-resident mode unless told.
@@ -413,17 +413,20 @@ sweep() {
     step "$name" "$limit" "$tool" sweep many/events.mdf --backend cuda --set batch="$batch" --rounds $((quick ? 2 : 5)) \
         --output "$name" "$@"
 }
-# Where the fused pipeline is not right, nothing of it is tuned.
-if part tune && [ "$best" = fused ]; then
+# Where the pipeline ranked is not right, nothing of it is tuned.
+if part tune && [ "$best" = ranked ]; then
     if [ -n "$events" ]; then
-        sweep tune 60 --set pipeline=fused --axis cuda.registers=0,48 --axis fused.carve_out=0,100
+        sweep tune 60 --axis cuda.registers=0,40 --axis ranked.carve_out=0,100
     else
-        sweep tune 60 --set pipeline=fused --axis cuda.registers=48,56,64 --axis fused.block_x=128,256 \
-            --axis fused.carve_out=1,58,72,100
+        sweep tune 60 --axis cuda.registers=0,32,40,48 --axis ranked.carve_out=0,1,100
     fi
 fi
-if part count-first && [ "$best" = fused ]; then
-    sweep count-first 20 --set pipeline=fused --axis fused.count_first=0,1 --axis batch=$sizes
+if part grids && [ "$best" = ranked ]; then
+    if [ -n "$events" ]; then
+        sweep grids 40 --axis ranked.sort_grid=0,1 --axis ranked.make_hits_grid=0,1
+    else
+        sweep grids 40 --axis ranked.sort_block_x=64,256 --axis ranked.sort_grid=0,2,16 --axis ranked.make_hits_grid=0,2,16
+    fi
 fi
 if part batches; then
     small=10,100,1000,10000,100000

@@ -56,8 +56,8 @@ fn decoders(choice: u16) -> Vec<Made> {
     for name in ["count.block_x", "scan.block_x", "compress.block_x", "sort.block_x", "decode.block_x"] {
         parameters.set(name, 32).expect("a warp");
     }
-    parameters.set("fused.block_x", 64).expect("two warps");
-    let pipeline = if choice & 1 << 12 == 0 { Pipeline::Allen } else { Pipeline::Fused };
+    parameters.set("ranked.sort_block_x", 32).expect("a warp");
+    let pipeline = if choice & 1 << 12 == 0 { Pipeline::Allen } else { Pipeline::Ranked };
     let config = EmulatedConfig::of(&parameters.with_pipeline(pipeline));
     all.push(Box::new(EmulatedDecoder::new(&tables, options, config).expect("these parameters are sound")));
     let hits = || UtHits::with_capacity(MAX_EVENTS, tables.n_groups(), MAX_HITS);

@@ -1,6 +1,6 @@
 //! Device code of `ut-decoding`: LHCb Upstream Tracker (UT) raw banks to hits, `no_std`, without allocation.
 //!
-//! [`allen`], [`fused`] and [`ranked`] are the pipelines: a file a kernel, and the order of launches in `pipeline.rs`. They share
+//! [`ranked`] and [`allen`] are the pipelines: a file a kernel, and the order of launches in `pipeline.rs`. They share
 //! the rest: [`bank`] reads and checks raw banks, [`clustering`] finds clusters, [`hit`] makes hits. A kernel runs on
 //! an NVIDIA GPU and, in [`simt`]'s executor, on the CPU. [`detector`] and [`report`] are shared with the CPU decoder.
 //!
@@ -13,7 +13,6 @@
 pub mod allen;
 pub mod bank;
 pub mod clustering;
-pub mod fused;
 pub mod hit;
 #[cfg(feature = "ptx")]
 pub mod ptx;

@@ -25,8 +25,7 @@ fn the_ladder_has_the_merge_requests_steps_and_counts_that_show_what_each_does()
     assert!(text.contains("195834"), "the merge request's figures: {text}");
     let allen =
         ["board-table", "flat-map", "zero-suppression", "warp-atomics", "binned", "narrow-sums", "opportunistic"];
-    let rungs = allen.into_iter().chain(["fused-lanes", "fused-hits", "fused-ranks", "fused-look-back"]);
-    for rung in rungs {
+    for rung in allen {
         let lines = text.lines().filter(|line| line.split_whitespace().next() == Some(rung)).count();
         assert_eq!(lines, 2, "{rung}: one line of counts, one of registers\n{text}");
     }
@@ -37,15 +36,12 @@ fn the_ladder_has_the_merge_requests_steps_and_counts_that_show_what_each_does()
     let lanes = report["rungs"][3]["work"]["lanes_per_atomic"].as_f64().unwrap();
     assert!(lanes > 1.0, "{lanes}");
     assert_eq!(report["rungs"][2]["work"]["lanes_per_atomic"], 1.0);
-    let traffic = |rung: usize| report["rungs"][rung]["work"]["traffic"].as_f64().unwrap();
-    assert!(of(8, "global_sectors") < of(7, "global_sectors"), "neighbouring threads read neighbouring strips");
-    assert!(of(9, "global_sectors") < of(8, "global_sectors"), "where the order is known, few hits are moved");
-    assert!(traffic(10) < traffic(9), "without a launch that counts before, less is moved");
-    assert!(2.0 * traffic(10) < traffic(6), "and less than half of what the seven kernels do: {}", traffic(10));
-    assert!(of(10, "table_sectors") > 0.0 && of(10, "global_sectors") < of(6, "global_sectors"));
-    for (rung, n_kernels) in report["rungs"].as_array().unwrap().iter().zip([7, 7, 7, 7, 7, 7, 7, 4, 4, 4, 2]) {
+    assert!(of(6, "table_sectors") > 0.0);
+    let rungs = report["rungs"].as_array().unwrap();
+    assert_eq!(rungs.len(), allen.len());
+    for rung in rungs {
         let resources = rung["resources"].as_array().unwrap();
-        assert_eq!(resources.len(), n_kernels, "{rung}");
+        assert_eq!(resources.len(), 7, "{rung}");
         assert!(resources.iter().all(|of| of["registers"].as_u64().unwrap() > 0));
         let total: f64 = rung["work"]["per_event"].as_array().unwrap()[0][1].as_f64().unwrap();
         let kernels = rung["work"]["kernels"].as_array().unwrap();

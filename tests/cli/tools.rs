@@ -304,10 +304,10 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
     let simd = json["simd"].as_str().unwrap();
     assert!(err.contains(&format!("cpu ({simd}), 1 thread\n")), "{err}");
     assert!(json["pipeline"].is_null(), "{json}");
-    let args = "throughput --duration 0 --events 1 --backend emulated --pipeline fused";
+    let args = "throughput --duration 0 --events 1 --backend emulated";
     let (json, err) = json_of(0, directory, args);
-    assert_eq!((&json["pipeline"], &json["simd"]), (&"fused".into(), &serde_json::Value::Null));
-    assert!(err.contains("emulated (fused), "), "{err}");
+    assert_eq!((&json["pipeline"], &json["simd"]), (&"ranked".into(), &serde_json::Value::Null));
+    assert!(err.contains("emulated (ranked), "), "{err}");
 }
 
 #[test]

@@ -58,10 +58,10 @@ fn the_cpu_decoder_is_measured_by_a_process_that_may_be_killed() {
 #[test]
 fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
     let folder = &small(1);
-    let kernels = "events.mdf --backend emulated --pipeline fused --config tables.toml";
+    let kernels = "events.mdf --backend emulated --config tables.toml";
     let tune = "tune run --budget 5 --finalists 0 --strategy random --launches 1 --timeout 60";
-    let text = shows(folder, (tune, kernels), "emulated-fused-decoder v1 for banks=v5");
-    assert!(text.contains("fused.block_x="), "{text}");
+    let text = shows(folder, (tune, kernels), "emulated-ranked-decoder v1 for banks=v5");
+    assert!(text.contains("ranked.sort_block_x="), "{text}");
     // An interrupted one would go on only with these very events and tables.
     let sample = store(folder).run_record(1).unwrap().plan.sample;
     assert!(sample.contains("events.mdf ("), "{sample}");
@@ -87,7 +87,7 @@ fn what_cannot_be_meant_is_refused() {
         ("run --backend abacus", "[possible values: cpu, cuda, emulated]"),
         ("run --backend reference", "[possible values: cpu, cuda, emulated]"),
         ("run --timeout=-1", "above 0"),
-        ("run --pipeline fused", "--pipeline"),
+        ("run --pipeline fused", "ranked has replaced it"),
         ("run --budget forever", "--budget"),
         ("run --strategy prayer", "--strategy"),
         // Programs are another command's.

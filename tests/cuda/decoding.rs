@@ -1,14 +1,12 @@
 //! Hits and reports of batches, whatever they hold.
 
 use ut_decoding::Grouping;
-use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::cuda::{CudaConfig, Readback};
-use ut_decoding::decoder::parameters::Parameters;
+use ut_decoding::decoder::cuda::Readback;
 use ut_decoding::detector::BankVersion;
 
-use crate::fake_driver::{on_the_fakes, well_on_the_fake};
+use crate::fake_driver::on_the_fakes;
 use crate::suite::events::{allen_batch, fits_mep, mep_batch};
-use crate::{Checked, PAIR, VERSIONS, detector, events, overlapping};
+use crate::{Checked, PAIR, VERSIONS, events, overlapping};
 
 #[test]
 fn events_come_out_as_from_the_reference() {
@@ -22,25 +20,6 @@ fn events_come_out_as_from_the_reference() {
                 assert!(fits_mep(&events));
                 decoder.compare(&mep_batch(&events));
             }
-        }
-    });
-}
-
-#[test]
-fn the_fused_kernels_give_the_same_hits_in_windows_and_when_a_launch_counts_first() {
-    well_on_the_fake(&[], || {
-        for assignments in [["fused.strips=256", "fused.count_first=0"], ["fused.strips=256", "fused.count_first=1"]] {
-            let mut launch = Parameters::default();
-            for assignment in assignments {
-                launch.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
-            }
-            let config = CudaConfig::of(&launch).with_pipeline(Pipeline::Fused);
-            let mut decoder = Checked::with(detector(BankVersion::V5, Grouping::YRows), config);
-            for n in [2, 1, 3] {
-                let batch = allen_batch(&events(BankVersion::V5, n, n as usize));
-                decoder.compare(&batch);
-            }
-            decoder.compare(&overlapping());
         }
     });
 }

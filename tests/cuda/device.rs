@@ -31,7 +31,7 @@ const LAUNCHES: [(&str, &str); 2] = [
         "count_hits prefix_sum_tiles prefix_sum_offsets cluster_and_predecode prefix_sum_tiles prefix_sum_offsets \
          compress_and_make_keys find_permutation decode_in_order",
     ),
-    ("fused", "fused fused_others"),
+    ("ranked", "cluster cluster_unusual sort_groups scan make_hits"),
 ];
 
 #[test]

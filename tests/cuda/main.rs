@@ -35,9 +35,9 @@ const KERNELS: &str = "UT_DECODE_TEST_KERNELS";
 /// Orders in which the fake does its work (some that run ahead, and as late as possible), with either pipeline.
 const RUNS: [[(&str, &str); 2]; 4] = [
     [("FAKE_CUDA_SEED", "1"), (KERNELS, "allen")],
-    [("FAKE_CUDA_SEED", "2"), (KERNELS, "fused")],
+    [("FAKE_CUDA_SEED", "2"), (KERNELS, "ranked")],
     [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen")],
-    [("FAKE_CUDA_SEED", "0"), (KERNELS, "fused")],
+    [("FAKE_CUDA_SEED", "0"), (KERNELS, "ranked")],
 ];
 
 /// Two of [`RUNS`] in which either pipeline, and either order of work, is there once.

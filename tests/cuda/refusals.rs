@@ -111,7 +111,7 @@ fn decoder_and_tickets_go_to_another_thread_together() {
 
 #[test]
 fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
-    let memory = (2 << 20).to_string();
+    let memory = (3 << 20).to_string();
     for seed in ["0", "1"] {
         well_on_the_fake(&[("FAKE_CUDA_MEMORY", &memory), ("FAKE_CUDA_SEED", seed)], || {
             let (small, mut decoder) = (batch(), Checked::v5());
@@ -166,15 +166,17 @@ fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
         let batch = batch();
         let in_blocks = |block: &str| {
             let mut launch = Parameters::default();
-            launch.set_from(ut_decoding::Backend::Emulated, block).unwrap();
-            with(CudaConfig::of(&launch).with_pipeline(Pipeline::Fused))
+            for assignment in ["scan.block_x=128", block] {
+                launch.set_from(ut_decoding::Backend::Emulated, assignment).unwrap();
+            }
+            with(CudaConfig::of(&launch).with_pipeline(Pipeline::Allen))
         };
-        let mut decoder = in_blocks("fused.block_x=160");
+        let mut decoder = in_blocks("count.block_x=160");
         let error = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
-        for what in ["fused cannot run in blocks of 160 threads", "at most 128", "--set KERNEL.block_x"] {
+        for what in ["count_hits cannot run in blocks of 160 threads", "at most 128", "--set KERNEL.block_x"] {
             assert!(error.contains(what), "{what:?} is not in {error}");
         }
-        in_blocks("fused.block_x=128").compare(&batch);
+        in_blocks("count.block_x=128").compare(&batch);
     });
 }
 
@@ -186,7 +188,7 @@ fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
         for registers in [0, 0, 40, 0, 40] {
             let limit = format!("cuda.registers={registers}");
             let launch = Parameters::default().with(ut_decoding::Backend::Cuda, &limit).unwrap();
-            with(CudaConfig::of(&launch).with_pipeline(Pipeline::Fused)).compare(&batch);
+            with(CudaConfig::of(&launch)).compare(&batch);
         }
         drop(kept);
     });

@@ -57,8 +57,8 @@ fn real_events_give_the_expected_bits() {
     }
 }
 
-/// Returns the detectors of the tests: both formats, each in another grouping, with nearly as many kinds of sectors as the fused
-/// kernel has room for.
+/// Returns the detectors of the tests: both formats, each in another grouping, with many kinds of
+/// sectors.
 pub fn detectors() -> [DetectorTables; 2] {
     [(BankVersion::V4, Grouping::UniqueX), (BankVersion::V5, Grouping::YRows)].map(|(version, grouping)| {
         let (boards, mut geometry) = ut_decoding::synth::detector(version, 1);
@@ -244,7 +244,6 @@ fn a_detector_with_nothing_connected_has_no_hits() {
     }
 }
 
-/// The fused kernel has room for a few kinds of sectors; with more of them, another kernel decodes all events.
 #[test]
 fn with_more_kinds_of_sectors_than_there_are_all_decode_alike_and_a_list_is_decoded_or_refused() {
     for version in VERSIONS {

@@ -46,7 +46,7 @@ fn an_event_that_the_batch_does_not_have_is_named_and_allens_kernels_refuse_a_li
         if takes_lists(name) {
             assert!(matches!(error, DecodeError::NoSuchEvent { place: 1, event: 2, events: 2 }), "{name}: {error}");
         } else {
-            assert!(error.to_string().contains("needs the fused pipeline"), "{name}: {error}");
+            assert!(error.to_string().contains("needs the pipeline ranked"), "{name}: {error}");
         }
     }
 }

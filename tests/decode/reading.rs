@@ -103,7 +103,7 @@ pub fn read_all(part: impl Into<InputPart>, n: usize, how: &How) -> Read {
             assert!(max_hits >= bytes / 2);
             if view.layout == Layout::Mep {
                 let places = &view.offsets[2 + view.offsets[0] as usize..];
-                assert!(places.iter().all(|place| place % 4 == 0), "the fused kernels read words");
+                assert!(places.iter().all(|place| place % 4 == 0), "the kernels read words");
                 assert_eq!(max_hits, bytes / 2);
             } else {
                 assert!(view.n_events <= n);

@@ -2,11 +2,11 @@
 
 mod capacity;
 mod executor;
-mod fused;
 mod planted_bugs;
 mod primitives;
 mod promises;
 mod ptx;
+mod ranked;
 mod setup;
 #[path = "../suite/mod.rs"]
 mod suite;

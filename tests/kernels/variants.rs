@@ -10,7 +10,6 @@ use proptest::prop_oneof;
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::parameters::{Parameters, launch_parameters};
-use ut_decoding::decoder::rank_tables::FusedStep;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::{BankVersion, Lane};
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, UtHits};
@@ -63,10 +62,9 @@ fn launch() -> impl Strategy<Value = Parameters> {
 
 fn config() -> impl Strategy<Value = (Pipeline, EmulatedConfig)> {
     let pipeline = prop::sample::select(Pipeline::ALL.to_vec());
-    let step = prop::sample::select(vec![FusedStep::Lanes, FusedStep::Hits, FusedStep::Ranks, FusedStep::Ranks]);
-    (any::<u64>(), pipeline, launch(), switches(), step).prop_map(|(seed, pipeline, launch, switches, step)| {
+    (any::<u64>(), pipeline, launch(), switches()).prop_map(|(seed, pipeline, launch, switches)| {
         let launch = launch.with_pipeline(pipeline);
-        let config = EmulatedConfig::of(&launch).with_seed(seed).with_switches(switches).with_step(step);
+        let config = EmulatedConfig::of(&launch).with_seed(seed).with_switches(switches);
         (pipeline, config)
     })
 }
@@ -203,14 +201,11 @@ fn a_group_with_thousands_of_hits_is_sorted() {
         };
         boards.iter().map(bank).collect::<Vec<_>>()
     };
-    // The lanes of the first event are not sorted: the fused kernel begins with the second one
-    // only.
+    // The lanes of the first event are not sorted: it is deferred.
     let batch = allen_batch(&[event(&falling), event(&rising)]);
-    // With 512 strips it is too large to be sorted where it is, and left for the second kernel.
     for (pipeline, parameter, value) in [
-        (Pipeline::Fused, "fused.strips", 4096),
-        (Pipeline::Fused, "fused.strips", 512),
-        (Pipeline::Ranked, "scan.block_x", 32),
+        (Pipeline::Ranked, "ranked.sort_block_x", 32),
+        (Pipeline::Ranked, "ranked.sort_block_x", 256),
         (Pipeline::Allen, "sort.run", 32),
         (Pipeline::Allen, "sort.run", 4096),
     ] {
@@ -259,11 +254,9 @@ fn hits_with_equal_keys_have_a_fixed_order() {
         });
         let banks: Vec<_> = (0..150).map(|board| v5(board, &v5_payload(&std::array::from_fn(|_| lane())))).collect();
         let of_copies = allen_batch(&[150, 50, 9].map(|n| banks[..n].to_vec()));
-        for (seed, strips) in [(0, 256), (1, 4096), (2, 1024), (3, 3264)] {
+        for seed in 0..4 {
             for pipeline in Pipeline::ALL {
-                let mut launch = Parameters::default();
-                launch.set("fused.strips", strips).expect("valid");
-                let config = EmulatedConfig::of(&launch.with_pipeline(pipeline)).with_seed(seed);
+                let config = EmulatedConfig::default().with_pipeline(pipeline).with_seed(seed);
                 compare(&tables, options, config, batch.view()).unwrap();
                 compare(&copies, options, config, of_copies.view()).unwrap();
             }

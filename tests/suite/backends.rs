@@ -38,14 +38,14 @@ pub fn backends() -> Vec<Backend> {
         ("emulated", |tables, options| {
             emulated(tables, options, EmulatedConfig::default().with_pipeline(Pipeline::Allen))
         }),
-        ("emulated, fused", |tables, options| emulated(tables, options, fused(&[]))),
         ("emulated, ranked", |tables, options| {
             emulated(tables, options, EmulatedConfig::default().with_pipeline(Pipeline::Ranked))
         }),
-        // Events in windows, and groups that are too large to be sorted in place.
-        ("emulated, fused without room", |tables, options| {
-            let assignments = ["fused.block_x=64", "fused.strips=256", "fused.count_first=1"];
-            emulated(tables, options, fused(&assignments))
+        // A block for several events.
+        ("emulated, ranked in small grids", |tables, options| {
+            let set = "ranked.make_hits_grid=1,ranked.sort_grid=1,ranked.sort_block_x=32,scan.block_x=32";
+            let launch = Parameters::default().with(ut_decoding::Backend::Emulated, set);
+            emulated(tables, options, EmulatedConfig::of(&launch.expect("valid assignments")))
         }),
     ];
     if Simd::Avx2.resolve().is_some() {
@@ -56,7 +56,6 @@ pub fn backends() -> Vec<Backend> {
     }
     if *HAS_GPU {
         backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen)));
-        backends.push(("cuda, fused", |tables, options| gpu(tables, options, Pipeline::Fused)));
         backends.push(("cuda, ranked", |tables, options| gpu(tables, options, Pipeline::Ranked)));
     }
     backends.retain(|(name, _)| WITHOUT.as_ref().is_none_or(|without| !name.starts_with(without.as_str())));
@@ -70,15 +69,6 @@ fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedCon
 fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline) -> Box<dyn Decoder> {
     let config = CudaConfig::of(&Parameters::default().with_pipeline(pipeline));
     Box::new(CudaDecoder::new(tables, options, config).expect("the GPU can be used"))
-}
-
-/// Returns the fused pipeline with these launch parameters.
-pub fn fused(assignments: &[&str]) -> EmulatedConfig {
-    let mut launch = Parameters::default().with_pipeline(Pipeline::Fused);
-    for assignment in assignments {
-        launch.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
-    }
-    EmulatedConfig::of(&launch)
 }
 
 fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd) -> Box<dyn Decoder> {

@@ -1,6 +1,5 @@
-//! The ladder of Allen merge request !1663: what each optimisation is worth on top of the one before. Further rungs
-//! lead to the fused pipeline. A GPU times all rungs in interleaved rounds; without one the executor counts their work.
-//! The merge request's figures stand beside.
+//! The ladder of Allen merge request !1663: what each optimisation is worth on top of the one before. A GPU times all
+//! rungs in interleaved rounds; without one the executor counts their work. The merge request's figures stand beside.
 
 use std::time::Duration;
 
@@ -19,12 +18,10 @@ use ut_data::input::Layout;
 use ut_decoders::cuda::CudaConfig;
 use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::parameters::Parameters;
-use ut_decoders::ptx::{Kernel, Unit};
-use ut_decoders::rank_tables::FusedStep;
 use ut_decoders::{DecodeError, DecodeOptions, Pipeline};
 
 /// Number of rungs.
-pub const RUNGS: usize = 11;
+pub const RUNGS: usize = 7;
 
 /// A step of the table in Allen merge request !1663: the rate of Allen's sequence
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
@@ -98,8 +95,7 @@ pub struct CountedWork {
     /// Mean number of lanes that took part in a collective.
     pub lanes_per_collective: f64,
     /// Mean number of lanes that an atomic served: the atomics of the same rung with one for each lane, over its own.
-    /// `None` for the fused pipeline, which needs them all.
-    pub lanes_per_atomic: Option<f64>,
+    pub lanes_per_atomic: f64,
     /// Bytes between global memory and the multiprocessors, without the tables that all events share, over the bytes in
     /// and out.
     pub traffic: f64,
@@ -149,12 +145,6 @@ pub struct Ladder<'a> {
     pub chip: &'a Chip,
 }
 
-struct FusedRung {
-    name: &'static str,
-    step: FusedStep,
-    launch: Parameters,
-}
-
 /// Takes what was found of a rung, or says what is wrong with it.
 fn of_rung<T>(rung: &str, found: Result<Result<T, String>, DecodeError>) -> Result<T, String> {
     let found = found.map_err(|error| format!("rung {rung}: {}", with_causes(&error)))?;
@@ -166,30 +156,8 @@ impl Ladder<'_> {
         self.sample.batches.first().map(|batch| batch.layout).unwrap_or_default()
     }
 
-    fn rungs(&self) -> [(&'static str, Switches); 7] {
+    fn rungs(&self) -> [(&'static str, Switches); RUNGS] {
         Switches::ladder(self.tables.boards().version, self.layout())
-    }
-
-    /// Steps of the fused pipeline; in the first ones a launch before counts the hits of each event.
-    fn fused_rungs(&self) -> [FusedRung; 4] {
-        let rung = |name, step, count_first| {
-            let mut launch = self.launch;
-            // Valid: a parameter's own smallest or largest value.
-            let _ = launch.set("fused.count_first", count_first);
-            FusedRung { name, step, launch }
-        };
-        [
-            rung("fused-lanes", FusedStep::Lanes, 1),
-            rung("fused-hits", FusedStep::Hits, 1),
-            rung("fused-ranks", FusedStep::Ranks, 1),
-            rung("fused-look-back", FusedStep::Ranks, 0),
-        ]
-    }
-
-    /// Names of all rungs: those of the seven kernels, then those of the fused pipeline.
-    fn names(&self) -> [&'static str; RUNGS] {
-        let (allen, fused) = (self.rungs(), self.fused_rungs());
-        std::array::from_fn(|i| if i < allen.len() { allen[i].0 } else { fused[i - allen.len()].name })
     }
 
     fn expected(&self) -> Result<Expected, String> {
@@ -206,21 +174,13 @@ impl Ladder<'_> {
             let work = self.work_of(name, config, &expected)?;
             let plain = if switches.warp_atomics {
                 let switches = Switches { warp_atomics: false, ..switches };
-                Some(self.work_of(name, config.with_switches(switches), &expected)?)
+                self.work_of(name, config.with_switches(switches), &expected)?
             } else {
-                Some(work.clone())
+                work.clone()
             };
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
-            let counted = counted(&work, plain.as_ref(), before);
+            let counted = counted(&work, &plain, before);
             rungs.push(rung(name, self.resources(i), Some(counted), None));
-            tick(rungs.len());
-        }
-        for FusedRung { name, step, launch } in self.fused_rungs() {
-            let config = EmulatedConfig::of(&launch.with_pipeline(Pipeline::Fused)).with_step(step);
-            let work = self.work_of(name, config, &expected)?;
-            let before = rungs.last().and_then(|rung| rung.work.as_ref());
-            let counted = counted(&work, None, before);
-            rungs.push(rung(name, self.fused_resources(launch), Some(counted), None));
             tick(rungs.len());
         }
         Ok(rungs)
@@ -243,23 +203,20 @@ impl Ladder<'_> {
                     .to_owned(),
             );
         }
-        let allen = (0..self.rungs().len())
-            .map(|i| CudaConfig::of(&self.launch).with_pipeline(Pipeline::Allen).with_rung(rung_variant(i)));
-        let fused = self.fused_rungs().map(|FusedRung { step, launch, .. }| {
-            CudaConfig::of(&launch).with_pipeline(Pipeline::Fused).with_step(step)
-        });
-        let configs: Vec<CudaConfig> = allen.chain(fused).collect();
+        let rungs = self.rungs();
+        let config = |i| CudaConfig::of(&self.launch).with_pipeline(Pipeline::Allen).with_rung(rung_variant(i));
+        let configs: [CudaConfig; RUNGS] = std::array::from_fn(config);
         let Self { sample, tables, options, .. } = *self;
         let gpu = |i: usize| OnGpu { sample, tables, options, config: &configs[i], streams };
         let expected = self.expected()?;
         let measuring = |error: DecodeError| format!("measuring: {}", with_causes(&error));
         let mut variants = Vec::new();
-        for (i, name) in self.names().into_iter().enumerate() {
+        for (i, (name, _)) in rungs.into_iter().enumerate() {
             let variant = of_rung(name, gpu(i).variant(Mode::DeviceResident, Some(&expected)))?;
             variants.push(variant.warmed(repetition(duration)).map_err(measuring)?);
         }
         let rates = measure(&mut variants, duration, tick).map_err(measuring)?;
-        let of = |(i, name): (usize, &'static str)| {
+        let of = |(i, (name, _)): (usize, (&'static str, Switches))| {
             let change = |before: usize| Change::between(&rates[before], &rates[i], BLOCK, RUNGS - 1).filter(|_| i > 0);
             let measured = MeasuredRate {
                 events_per_second: Spread::of(&rates[i]),
@@ -267,13 +224,9 @@ impl Ladder<'_> {
                 change_to_first: change(0),
                 kernels: gpu(i).kernel_times(kernel_passes(duration)).map_err(measuring)?,
             };
-            let resources = match i.checked_sub(self.rungs().len()) {
-                None => self.resources(i),
-                Some(fused) => self.fused_resources(self.fused_rungs()[fused].launch),
-            };
-            Ok(rung(name, resources, None, Some(measured)))
+            Ok(rung(name, self.resources(i), None, Some(measured)))
         };
-        self.names().into_iter().enumerate().map(of).collect()
+        rungs.into_iter().enumerate().map(of).collect()
     }
 
     /// Returns true if the rungs were compiled for this sample.
@@ -286,20 +239,7 @@ impl Ladder<'_> {
         if !self.is_compiled() {
             return Vec::new();
         }
-        self.filled(&rung_variant(i), self.launch)
-    }
-
-    fn fused_resources(&self, launch: Parameters) -> Vec<KernelResources> {
-        let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
-        let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);
-        // All events of a sample are decoded: none are selected.
-        let counting = |of: &KernelResources| launch.fused_count_first() && of.kernel != Kernel::SelectEvents.name();
-        kernels.retain(|of| counting(of) || always.contains(&of.kernel.as_str()));
-        kernels
-    }
-
-    fn filled(&self, variant: &str, launch: Parameters) -> Vec<KernelResources> {
-        let filled = self.chip.filled(variant, launch, self.tables);
+        let filled = self.chip.filled(&rung_variant(i), self.launch, self.tables);
         let of = |Filled { kernel, threads, registers, shared, occupancy }: Filled| KernelResources {
             kernel: kernel.name().to_owned(),
             threads,
@@ -334,8 +274,8 @@ pub fn rung_variant(i: usize) -> String {
     format!("v5_allen__rung{i}")
 }
 
-/// Summarises the work of a rung; `plain`: the same with an atomic for each lane, if that exists.
-fn counted(work: &Work, plain: Option<&Work>, before: Option<&CountedWork>) -> CountedWork {
+/// Summarises the work of a rung; `plain`: the same with an atomic for each lane.
+fn counted(work: &Work, plain: &Work, before: Option<&CountedWork>) -> CountedWork {
     let per_event: Vec<(String, f64)> =
         METRICS.iter().map(|metric| (metric.name.to_owned(), work.per_event(metric))).collect();
     let change_percent = before.map_or_else(Vec::new, |before| {
@@ -355,7 +295,7 @@ fn counted(work: &Work, plain: Option<&Work>, before: Option<&CountedWork>) -> C
         change_percent,
         idle_share: work.total.idle_share(),
         lanes_per_collective: ratio(work.total.collective_lanes as f64, work.total.collectives as f64),
-        lanes_per_atomic: plain.map(|plain| ratio(atomics(plain), atomics(work))),
+        lanes_per_atomic: ratio(atomics(plain), atomics(work)),
         traffic: work.traffic(),
         distinct_traffic: work.distinct_traffic(),
         kernels: work.kernels.iter().map(kernel).collect(),

@@ -161,7 +161,8 @@ pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
     };
     if backend == Backend::Cuda {
         let mut hash = Fnv::default();
-        for unit in Unit::PRODUCTION {
+        let units = if pipeline == Pipeline::Ranked { Unit::RANKED } else { Unit::PRODUCTION };
+        for unit in units {
             hash.take(unit.text.as_bytes());
         }
         identity.kernel_hash = hash.to_string();
@@ -250,7 +251,7 @@ mod tests {
                 backend.parameters().iter().all(|parameter| tuned.iter().any(|name| name == parameter.name)),
                 "{tuned:?}"
             );
-            assert_ne!(tunable((backend, Pipeline::Fused)), tunable((backend, Pipeline::Allen)));
+            assert_ne!(tunable((backend, Pipeline::Ranked)), tunable((backend, Pipeline::Allen)));
         }
         let none = space(Backend::Reference, 1).unwrap();
         assert_eq!((none.len(), varied(Backend::Reference, &none).unwrap().default()), (1, Config(vec![])));

@@ -132,12 +132,11 @@ fn value(parameter: &Parameter, number: u32) -> Value {
     word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
 }
 
-/// Returns true unless a parameter belongs to another pipeline. The fused and the ranked pipeline's begin with its name; all
-/// other kernels' are Allen's.
+/// Returns true unless a parameter belongs to another pipeline. The ranked pipeline's begin with its name; all other kernels'
+/// are Allen's.
 pub(super) fn runs(parameter: &Parameter, pipeline: Pipeline) -> bool {
     match parameter.name.split_once('.') {
         None | Some(("cpu" | "cuda", _)) => true,
-        Some(("fused", _)) => pipeline == Pipeline::Fused,
         Some(("ranked", _)) => pipeline == Pipeline::Ranked,
         Some(_) => pipeline == Pipeline::Allen,
     }

@@ -7,7 +7,7 @@ use super::cuda::{CudaConfig, CudaDecoder, choose, events_at_once};
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::parameters::{Parameters, cores};
 use super::reference::ReferenceDecoder;
-use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
+use super::{DecodeError, DecodeOptions, Decoder};
 use ut_data::detector::DetectorTables;
 use ut_data::job::{CHUNK_MEMORY, LARGE_BATCH_SIZE};
 use ut_data::{memory, named};
@@ -72,7 +72,7 @@ impl Backend {
 
     /// Makes a decoder of this backend with the default parameters.
     pub fn decoder(self, tables: &DetectorTables, options: DecodeOptions) -> Result<Box<dyn Decoder>, DecodeError> {
-        self.decoder_with(tables, options, &Parameters::default().with_pipeline(Pipeline::default_for(self)))
+        self.decoder_with(tables, options, &Parameters::default())
     }
 
     /// Makes a decoder of this backend with these parameters.

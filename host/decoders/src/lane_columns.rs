@@ -1,4 +1,4 @@
-//! The lanes' constants as the fused pipeline's second kernel reads them: one column for each.
+//! The lanes' constants as `cluster_unusual` reads them: one column for each.
 
 use ut_kernels::ranked::lane_tables::LaneTables;
 

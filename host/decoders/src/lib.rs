@@ -37,8 +37,6 @@ pub mod cuda;
 #[cfg(feature = "emulated")]
 pub mod emulated;
 #[cfg(feature = "device")]
-pub mod hit_records;
-#[cfg(feature = "device")]
 mod kind;
 #[cfg(feature = "device")]
 pub mod lane_columns;

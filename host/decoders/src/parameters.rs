@@ -3,7 +3,6 @@
 //! (`--set cluster.block_x=64`) and found by the tuner; nothing about a launch is hard-wired elsewhere.
 
 use simt::WARP_SIZE;
-use ut_kernels::fused::{MAX_STRIPS, MIN_STRIPS, Room};
 use ut_kernels::ranked::sort_groups::MAX_WARPS;
 
 use super::cpu::Simd;
@@ -71,11 +70,6 @@ parameters! {
     pub sort_run "sort.run", WARP_SIZE, 4096, WARP_SIZE, 128, &[32, 64, 96, 128, 256, 512],
         "hits up to which a group is sorted by counting; longer ones are merged from runs of 32";
     pub decode_block_x "decode.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
-    pub fused_block_x "fused.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 256, BLOCKS, "threads of a block";
-    fused_strips "fused.strips", MIN_STRIPS, MAX_STRIPS, WARP_SIZE, 3840, &[1536, 2048, 2400, 3264, 3840, 4096],
-        "strips of an event that shared memory has room for; one with more is read a second time, in tiles";
-    count_first "fused.count_first", 0, 1, 1, 0, &[0, 1],
-        "1: a launch before counts the hits of each event; 0: events look back at those before them";
     pub sort_groups_block_x "ranked.sort_block_x", WARP_SIZE, MAX_SORT_THREADS, WARP_SIZE, MAX_SORT_THREADS, &[64, 128, 256],
         "threads of a block that sorts groups in which lanes overlap";
     pub sort_groups_grid "ranked.sort_grid", 0, 64, 1, 0, &[0, 2, 4, 8],
@@ -86,9 +80,9 @@ parameters! {
         "blocks for each multiprocessor that make hits of records; 0: as many as have a place there";
     // Of a GPU.
     pub registers "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 56, 64],
-        "registers that the driver's compiler may give a thread of all kernels but fused_others; 0: as many as it likes";
-    carve_out_word "fused.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
-        "share of shared memory that the fused kernel asks for, %, the rest being L1 cache; 0: what its resident blocks need; 1: what the driver takes by itself";
+        "registers that the driver's compiler may give a thread of all kernels but cluster_unusual; 0: as many as it likes";
+    carve_out_word "ranked.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
+        "share of shared memory that cluster and sort_groups ask for, %, the rest being L1 cache; 0: what their resident blocks need; 1: what the driver takes by itself";
     // How a decoder is fed.
     pub batch "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
     layout_word "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
@@ -96,7 +90,7 @@ parameters! {
         "threads, each with a decoder of its own; 0: one a core";
     streams "streams", 1, 64, 1, 3, &[1, 2, 3, 4, 6, 8],
         "streams, each with buffers of its own, so that copies and kernels of several batches overlap";
-    pipeline_word "pipeline", 0, 2, 1, 1, &[0, 1, 2], "kernels: fused (two), allen (seven) or ranked (five)";
+    pipeline_word "pipeline", 0, 1, 1, 0, &[0, 1], "kernels: ranked (five) or allen (seven)";
 }
 
 const LAYOUTS: [&str; 2] = ["allen", "mep"];
@@ -126,6 +120,9 @@ impl Parameter {
     pub fn parse(&self, text: &str) -> Result<u32, ParameterError> {
         let word = words(self.name).iter().position(|word| *word == text);
         let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
+        if self.name == "pipeline" && text == Pipeline::REPLACED {
+            return Err(ParameterError::Other(format!("pipeline = {text}: {} has replaced it", Pipeline::Ranked)));
+        }
         number.filter(|&value| self.is_valid(value)).ok_or_else(|| self.refused(&text))
     }
 
@@ -200,6 +197,12 @@ impl Backend {
 }
 
 fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'static Parameter, ParameterError> {
+    if name.split_once('.').is_some_and(|(place, _)| place == Pipeline::REPLACED) {
+        let successor = Pipeline::Ranked;
+        let message =
+            format!("{name}: the pipeline fused is replaced by {successor}, whose parameters begin with {successor}.");
+        return Err(ParameterError::Other(message));
+    }
     let rest = |parameter: &&&Parameter| parameter.name.split_once('.').is_some_and(|(_, rest)| rest == name);
     let mut short = all.iter().filter(rest);
     let exact = all.iter().find(|parameter| parameter.name == name);
@@ -208,7 +211,7 @@ fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'st
     found.copied().ok_or_else(|| ParameterError::Unknown { of, name: name.to_owned(), known: known() })
 }
 
-/// Division of a multiprocessor's memory into shared memory and L1 cache while the fused kernel runs.
+/// Division of a multiprocessor's memory into shared memory and L1 cache while `cluster` or `sort_groups` runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CarveOut {
     /// As much shared memory as the resident blocks need.
@@ -257,17 +260,7 @@ impl Parameters {
         (self.cluster_block_x(), self.cluster_block_y())
     }
 
-    /// Room of the fused kernel's shared memory.
-    pub const fn fused_room(&self) -> Room {
-        Room { threads: self.fused_block_x(), strips: self.fused_strips() }
-    }
-
-    /// Returns true if a launch before counts the hits of each event.
-    pub const fn fused_count_first(&self) -> bool {
-        self.count_first() != 0
-    }
-
-    /// Division of a multiprocessor's memory while the fused kernel runs.
+    /// Division of a multiprocessor's memory while `cluster` or `sort_groups` runs.
     pub const fn carve_out(&self) -> CarveOut {
         match self.carve_out_word() {
             0 => CarveOut::Needed,
@@ -458,7 +451,10 @@ mod tests {
             (Backend::Cpu, "batch", "\"batch\" is not of the form name=value"),
             (Backend::Cpu, "bach=1", "cpu has no parameter called \"bach\"; it has cpu.simd, batch"),
             (Backend::Cpu, "streams=1", "cpu has no parameter"),
-            (Backend::Cpu, "pipeline=fused", "cpu has no parameter"),
+            (Backend::Cpu, "pipeline=ranked", "cpu has no parameter"),
+            (Backend::Cuda, "pipeline=x", "pipeline = x: must be one of ranked, allen"),
+            (Backend::Cuda, "pipeline=fused", "pipeline = fused: ranked has replaced it"),
+            (Backend::Emulated, "fused.strips=3264", "fused.strips: the pipeline fused is replaced by ranked"),
             (Backend::Emulated, "threads=1", "emulated has no parameter"),
             (Backend::Cpu, "batch=1,batch=2", "batch is given twice"),
             (Backend::Cpu, "simd=scalar,cpu.simd=scalar", "cpu.simd is given twice"),
@@ -485,10 +481,10 @@ mod tests {
     fn tuned_values_leave_threads_instructions_kernels_and_batches_as_they_are() {
         let by_hand = Parameters::default().with(Backend::Cpu, "batch=3,simd=scalar,threads=5").unwrap();
         let tuned =
-            Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,registers=48,pipeline=fused").unwrap();
+            Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,registers=48,pipeline=allen").unwrap();
         let both = by_hand.tuned(&tuned.with(Backend::Cpu, "batch=7,threads=9").unwrap());
         assert_eq!((both.sort_run(), both.registers()), (64, 48));
         assert_eq!((both.threads(), both.simd(), both.batch()), (5, Simd::Scalar, 3));
-        assert_eq!((both.pipeline(), both.decoders(Backend::Cuda)), (Pipeline::Allen, 3));
+        assert_eq!((both.pipeline(), both.decoders(Backend::Cuda)), (Pipeline::Ranked, 3));
     }
 }

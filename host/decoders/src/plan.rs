@@ -8,7 +8,6 @@ use ut_kernels::allen::prefix_sum::tiles;
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::{BankVersion, Lane, SectorConstants, Slot};
-use ut_kernels::fused::pipeline::FusedShapes;
 use ut_kernels::ptx::MAX_REGISTERS;
 use ut_kernels::ranked;
 use ut_kernels::ranked::gather::{GATHER_THREADS, gather_blocks};
@@ -132,18 +131,10 @@ pub fn check_selected(
     super::check_selected(batch)
 }
 
-/// Refuses lists of events for Allen's kernels, which cannot look one up, and where the fused kernel has no room for
-/// its tables, which would place the events that it leaves out.
+/// Refuses lists of events for Allen's kernels, which have no tables by rank and decode whole batches.
 pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
-    let message = match ranks {
-        Some(ranks) if ranks.takes_lists() => return Ok(()),
-        Some(_) => {
-            "these tables have too many groups, kinds of sectors or connected lanes for decoding a list of events: decode all \
-             of them"
-        }
-        None => "a list of selected events needs the fused pipeline: Allen's kernels decode whole batches",
-    };
-    Err(DecodeError::NoList { backend, message })
+    let message = "a list of selected events needs the pipeline ranked: Allen's kernels decode whole batches";
+    if ranks.is_some() { Ok(()) } else { Err(DecodeError::NoList { backend, message }) }
 }
 
 /// [`Batch::version`](ut_kernels::bank::layout::Batch::version) for a version of each bank, one of all, or by default
@@ -184,12 +175,8 @@ pub const fn most_records(version: BankVersion, bytes: usize, n_events: usize) -
     hits + ranked::PARTS as usize * n_events
 }
 
-/// Most blocks for the groups and events that the fused kernel leaves: several times as many as the largest GPU holds
-/// (four of 256 threads on each of 132 multiprocessors), so that the last leave little of it idle.
-const OTHERS_BLOCKS: u32 = 1024;
-
-/// Most threads of such a block: the kernel has too many registers for the largest.
-pub(super) const OTHERS_THREADS: u32 = 256;
+/// Threads of a block of `cluster_unusual`, which has too many registers for the largest.
+pub(super) const UNUSUAL_THREADS: u32 = 256;
 
 /// Returns the number of events that a device clusters at once.
 pub fn events_at_once(device: Multiprocessors) -> u32 {
@@ -254,16 +241,8 @@ impl Plan {
             // For a list as long as the batch; the pipeline looks at the list.
             Kernel::SelectEvents => (select_blocks(self.events), (SELECT_THREADS, 1)),
             Kernel::GatherBanks => (gather_blocks(self.events), (GATHER_THREADS, 1)),
-            Kernel::Fused => (self.events, (params.fused_block_x(), 1)),
-            // Only the device knows how few events come here: blocks without one end at once.
-            Kernel::FusedOthers => {
-                let blocks = if self.events < OTHERS_BLOCKS { self.events } else { OTHERS_BLOCKS };
-                let threads =
-                    if params.fused_block_x() < OTHERS_THREADS { params.fused_block_x() } else { OTHERS_THREADS };
-                (blocks, (threads, 1))
-            }
             Kernel::Cluster => (self.events, (ranked::THREADS, 1)),
-            Kernel::ClusterUnusual => self.sharing(params.unusual_grid(), OTHERS_THREADS),
+            Kernel::ClusterUnusual => self.sharing(params.unusual_grid(), UNUSUAL_THREADS),
             Kernel::SortGroups => self.sharing(params.sort_groups_grid(), params.sort_groups_block_x()),
             Kernel::MakeHits => self.sharing(params.make_hits_grid(), ranked::THREADS),
             Kernel::Scan => (self.event_tiles(), (params.scan_block_x(), 1)),
@@ -277,17 +256,6 @@ impl Plan {
         (if self.events < grid { self.events } else { grid }, (threads, 1))
     }
 
-    /// Returns true if a counting launch precedes the fused kernel.
-    pub const fn counts_first(&self) -> bool {
-        self.params.fused_count_first()
-    }
-
-    /// Shape of a prefix-sum kernel over one count an event.
-    pub const fn shape_over_events(&self, kernel: Kernel) -> Shape {
-        let x = self.params.scan_block_x();
-        self.shape_of(kernel, tiles(self.events, x), (x, 1))
-    }
-
     /// Shapes of the launches of Allen's pipeline.
     pub const fn allen_shapes(&self) -> AllenShapes {
         AllenShapes {
@@ -297,16 +265,6 @@ impl Plan {
             compress_and_make_keys: self.shape(Kernel::CompressAndMakeKeys),
             find_permutation: self.shape(Kernel::FindPermutation),
             decode_in_order: self.shape(Kernel::DecodeInOrder),
-        }
-    }
-
-    /// Shapes of the launches of the fused pipeline, with or without the count.
-    pub const fn fused_shapes(&self, counts: bool) -> FusedShapes {
-        FusedShapes {
-            gather_banks: self.shape(Kernel::GatherBanks),
-            count_first: if counts { Some(self.shape_over_events(Kernel::PrefixSumTiles)) } else { None },
-            fused: self.shape(Kernel::Fused),
-            others: self.shape(Kernel::FusedOthers),
         }
     }
 
@@ -328,8 +286,7 @@ impl Plan {
     }
 
     const fn shape_of(&self, kernel: Kernel, grid: u32, block: (u32, u32)) -> Shape {
-        let room = self.params.fused_room();
-        Shape { grid, block, shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups, room) }
+        Shape { grid, block, shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups) }
     }
 }
 

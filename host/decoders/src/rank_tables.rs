@@ -1,64 +1,34 @@
-//! The fused pipeline's tables by rank, a lane's place in the static order, which the CPU decoder has, too.
+//! The tables by rank, a lane's place in the static order, which the CPU decoder has, too.
 
 use std::collections::HashMap;
 
 use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
-use ut_kernels::fused::pipeline::FusedTables;
 use ut_kernels::ranked::lane_tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED};
 use ut_kernels::ranked::pipeline::AllTables;
-use ut_kernels::ranked::tables::MAX_GROUPS;
 
 use super::cpu::lanes::LaneOrder;
-use super::hit_records::HitRecords;
 use super::lane_columns::LaneColumns;
 use super::placer::{InPlace, Placer};
 use super::ranked_records::{RankedLane, RankedRecords, is_reversed};
-use super::{DecodeError, DecodeOptions, Pipeline};
+use super::{DecodeError, DecodeOptions};
 use ut_data::detector::{BankVersion, DetectorTables};
-
-/// Steps of the fused pipeline's design, each on top of the one before. All give the same results; fewer steps measure
-/// what an idea gives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum FusedStep {
-    /// A block an event. The second kernel takes every event, clusters it lane by lane, and sorts.
-    Lanes,
-    /// A thread a strip, and a thread a hit. Ranks do not follow x, so that nearly every group is sorted.
-    Hits,
-    /// The lanes of a group are ranked by x, so that few groups are sorted.
-    #[default]
-    Ranks,
-}
 
 /// The tables of a detector in the order of the ranks.
 #[derive(Clone, Debug)]
 pub struct RankTables {
     /// One column for each constant.
     pub lanes: LaneColumns,
-    /// Records for ordinary events.
-    pub records: HitRecords,
-    /// Records of the ranked pipeline.
+    /// The records that all kernels read.
     pub ranked: RankedRecords,
-    /// Kernels that the tables are for.
-    pub pipeline: Pipeline,
 }
 
 impl RankTables {
     /// Makes the tables for `backend`. Of the options only the flip matters, and only for the order of two lanes.
     pub fn new(backend: &'static str, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
-        Self::of_step(backend, tables, options, FusedStep::default())
-    }
-
-    /// Makes the tables for fewer steps.
-    pub fn of_step(
-        backend: &'static str,
-        tables: &DetectorTables,
-        options: DecodeOptions,
-        step: FusedStep,
-    ) -> Result<Self, DecodeError> {
         let order = LaneOrder::new(tables, options);
         let n = order.n_connected;
         if n > MAX_RANKS as usize || tables.slots().len() > usize::from(u16::MAX) {
-            let message = format!("{n} connected lanes are too many for the fused kernels");
+            let message = format!("{n} connected lanes are too many for the kernels");
             return Err(DecodeError::Device { backend, message });
         }
         // By rank: slot, and true if it is reversed.
@@ -67,11 +37,6 @@ impl RankTables {
             let rank = usize::from(order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD]);
             if rank < n {
                 lanes[rank] = (slot, order.sources[rank].direction != 0);
-            }
-        }
-        if step != FusedStep::Ranks {
-            for group in order.first_ranks.windows(2) {
-                lanes[usize::from(group[0])..usize::from(group[1])].sort_unstable();
             }
         }
         let mut ranks = vec![UNCONNECTED; tables.slots().len()];
@@ -113,39 +78,21 @@ impl RankTables {
             classes,
             constants,
         };
-        let mut records = HitRecords::new(&lanes, version, order.overlaps);
-        if step == FusedStep::Lanes {
-            records.fits = false;
-        }
         let of_rank = slots.iter().map(|&slot| RankedLane {
             slot,
             is_reversed: is_reversed(lanes.ranks[slot]),
             is_second_half: tables.slots()[slot].chan_id & 0x100 != 0,
         });
         let ranked = RankedRecords::new(&of_rank.collect::<Vec<_>>(), &lanes, version, options.flip().origin());
-        Ok(Self { lanes, records, ranked, pipeline: Pipeline::Fused })
-    }
-
-    /// Returns true if the kernels pass over events that are not selected.
-    pub fn takes_lists(&self) -> bool {
-        self.pipeline == Pipeline::Ranked || self.has_records()
-    }
-
-    /// Returns true if the fused kernel has room for its records, used or not ([`FusedStep::Lanes`]).
-    pub fn has_records(&self) -> bool {
-        self.records.lanes.len() == self.lanes.chan_ids.len() && self.records.n_groups <= MAX_GROUPS
+        Ok(Self { lanes, ranked })
     }
 
     /// The tables in place, in the host's memory.
-    pub fn view(&self) -> FusedTables<'_> {
+    pub fn view(&self) -> AllTables<'_> {
         self.placed(&mut InPlace)
     }
 
-    pub(crate) fn placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> FusedTables<'v> {
-        FusedTables { lanes: self.lanes.placed(by), records: self.records.placed(by) }
-    }
-
-    pub(crate) fn all_placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> AllTables<'v> {
+    pub(crate) fn placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> AllTables<'v> {
         AllTables { lanes: self.lanes.placed(by), ranks: self.ranked.placed(by) }
     }
 }

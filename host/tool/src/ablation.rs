@@ -28,10 +28,6 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 
 /// Climb the ladder of optimisations of Allen merge request !1663, each building on the one before.
 ///
-/// After its last step come those that lead to the fused pipeline: one block per event instead of nine launches; one
-/// thread per strip and then one per hit; the order in x known beforehand, so that few hits are sorted; and no launch
-/// that counts hits first.
-///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
 /// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every
 /// machine: sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand registers and
@@ -155,7 +151,7 @@ fn work_table(rungs: &[Rung]) -> String {
             row.push(count.map_or_else(String::new, number));
             row.push(change.map_or_else(String::new, percent));
         }
-        row.push(work.lanes_per_atomic.map_or_else(String::new, |lanes| format!("{lanes:.2}")));
+        row.push(format!("{:.2}", work.lanes_per_atomic));
         row.push(format!("{:.1}", work.lanes_per_collective));
         row.push(format!("{:.0} %", 100.0 * work.idle_share));
         row.push(format!("{:.2}", work.traffic));
@@ -184,7 +180,7 @@ fn rate_table(rungs: &[Rung]) -> String {
 }
 
 fn resource_table(rungs: &[Rung], arch: &str) -> String {
-    let kernels = ["count_hits", "cluster_and_predecode", "decode_in_order", "fused"];
+    let kernels = ["count_hits", "cluster_and_predecode", "decode_in_order"];
     let mut rows = vec![vec!["rung".to_owned()]];
     rows[0].extend(kernels.map(str::to_owned));
     rows[0].extend(["A5000, events/s".to_owned(), String::new()]);

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
@@ -24,6 +24,15 @@ macro_rules! one_of {
     };
 }
 pub(crate) use one_of;
+
+/// Reads a pipeline; the one that is replaced is refused with the name of its successor.
+pub fn pipeline() -> impl TypedValueParser<Value = Pipeline> {
+    let names = Pipeline::ALL.map(|pipeline| PossibleValue::new(pipeline.name())).into_iter();
+    let names = names.chain([PossibleValue::new(Pipeline::REPLACED).hide(true)]);
+    PossibleValuesParser::new(names).try_map(|name: String| {
+        name.parse().map_err(|_| format!("{} has replaced it: leave the option out", Pipeline::Ranked))
+    })
+}
 
 /// Detector that the banks come from.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -127,9 +136,9 @@ pub struct BackendArgs {
     /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
-    /// Kernels of emulated and cuda: allen, seven in nine launches, or fused, one for ordinary events that keeps
-    /// everything in shared memory and one for the others, with the same results [default: on a GPU fused, else allen].
-    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    /// Kernels of emulated and cuda: ranked, five, which keep clusters in the order of the hits, or allen, seven in nine
+    /// launches, with the same results [default: ranked].
+    #[arg(long, value_name = "NAME", value_parser = pipeline())]
     pub pipeline: Option<Pipeline>,
     /// Set a parameter of the backend, as --set cpu.simd=avx2 or --set cluster.block_x=64, or the layout of batches in
     /// memory, --set layout=mep [default: as they are read]; hits never change. `ut-decode sweep --list` lists them.
@@ -144,7 +153,7 @@ impl BackendArgs {
     }
 
     pub fn pipeline(&self) -> Pipeline {
-        self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend))
+        self.pipeline.unwrap_or_default()
     }
 
     /// Returns the parameters of a decoder; ends the program on errors.

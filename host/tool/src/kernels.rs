@@ -7,7 +7,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use ut_data::detector::BankVersion;
 use ut_decoders::occupancy::Architecture;
-use ut_decoders::parameters::Parameters;
 use ut_decoders::ptx::{Kernel, KernelUse, Resources, Unit};
 
 use crate::Failure;
@@ -61,7 +60,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let head = ["kernel", "arch", "regs", "spilled", "shared", "barriers"].map(str::to_owned);
         let mut lines = vec![head.into_iter().chain(BLOCKS.map(|threads| threads.to_string())).collect()];
         for (kernel, variant) in kernels(&unit) {
-            let shared = kernel.shared_bytes(unit.version, boards, GROUPS, Parameters::default().fused_room());
+            let shared = kernel.shared_bytes(unit.version, boards, GROUPS);
             for arch in &archs {
                 let Some(figures) = resources.of(kernel, &variant, arch.name) else {
                     return Err(format!("no figures for {} on {}", kernel.entry(&variant), arch.name).into());

@@ -11,7 +11,7 @@ use ut_bench::sweep::plan::Plan;
 use ut_bench::sweep::report::{About, Report};
 use ut_bench::work::METRICS;
 use ut_decoders::parameters::{Parameter, value_text};
-use ut_decoders::{Backend, Parameters, Pipeline};
+use ut_decoders::{Backend, Parameters};
 
 use crate::args::{DetectorArgs, ParameterArgs, one_of};
 use crate::output::{print, say, write_file, write_json};
@@ -66,10 +66,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    let mut base = args.backend.parameters();
-    if !args.backend.set.iter().any(|set| set.starts_with("pipeline=")) {
-        base = base.with_pipeline(Pipeline::default_for(backend));
-    }
+    let base = args.backend.parameters();
     if args.list {
         return print(&list(backend, &base));
     }

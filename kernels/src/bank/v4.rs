@@ -15,12 +15,6 @@ pub fn n_words<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32
     (size >= HEADER + 2 * n).then_some(n)
 }
 
-/// Byte offset of cluster word `i` from the start of the payload.
-#[inline(always)]
-pub const fn word_offset(i: u32) -> u32 {
-    HEADER + 2 * i
-}
-
 /// Position inside the strip, in quarters.
 #[inline(always)]
 pub const fn fraction(word: u16) -> u32 {

@@ -41,23 +41,12 @@ macro_rules! hardware {
 simt::declare_shared_memory!();
 
 #[cfg(not(any(
-    ptx_unit = "v4_allen_fused",
-    ptx_unit = "v4_mep_fused",
-    ptx_unit = "v5_allen_fused",
-    ptx_unit = "v5_mep_fused",
     ptx_unit = "v4_allen_ranked",
     ptx_unit = "v4_mep_ranked",
     ptx_unit = "v5_allen_ranked",
     ptx_unit = "v5_mep_ranked"
 )))]
 mod allen;
-#[cfg(any(
-    ptx_unit = "v4_allen_fused",
-    ptx_unit = "v4_mep_fused",
-    ptx_unit = "v5_allen_fused",
-    ptx_unit = "v5_mep_fused"
-))]
-mod fused;
 #[cfg(any(
     ptx_unit = "v4_allen_ranked",
     ptx_unit = "v4_mep_ranked",

@@ -24,14 +24,6 @@ texts! {
     V5_MEP "v5_mep.ptx";
     /// The steps of [`Switches::ladder`](crate::switches::Switches::ladder) for v5 banks in Allen layout.
     V5_ALLEN_LADDER "v5_allen_ladder.ptx";
-    /// The fused pipeline for v4 banks in Allen layout.
-    V4_ALLEN_FUSED "v4_allen_fused.ptx";
-    /// The fused pipeline for v4 banks in MEP layout.
-    V4_MEP_FUSED "v4_mep_fused.ptx";
-    /// The fused pipeline for v5 banks in Allen layout.
-    V5_ALLEN_FUSED "v5_allen_fused.ptx";
-    /// The fused pipeline for v5 banks in MEP layout.
-    V5_MEP_FUSED "v5_mep_fused.ptx";
     /// The ranked pipeline for v4 banks in Allen layout.
     V4_ALLEN_RANKED "v4_allen_ranked.ptx";
     /// The ranked pipeline for v4 banks in MEP layout.

@@ -1,5 +1,5 @@
 //! Costs of the kernels, counted by the machine that runs their PTX: the counters themselves, and the table of
-//! `docs/fused.md`.
+//! `docs/ranked.md`.
 
 use serde_json::{Value, json};
 
@@ -138,8 +138,8 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines
             "sectors": mean(sum.sectors),
         })
     });
-    // A block of the second kernel passes barriers only if it has an event that was left.
-    let others = all.iter().filter(|(entry, _)| entry.starts_with("fused_others__"));
+    // A block of this kernel passes barriers only if it has an event that was deferred.
+    let others = all.iter().filter(|(entry, _)| entry.starts_with("cluster_unusual__"));
     let left = others.flat_map(|(_, of)| &of.blocks).filter(|block| block.barriers > 0).count();
     let row = json!({
         "events": name,
@@ -160,15 +160,15 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines
 /// A kernel and its instructions.
 type Lines = (String, Vec<(String, u64)>);
 
-/// A row of the table of `docs/fused.md`.
+/// A row of the table of `docs/ranked.md`.
 fn markdown(row: &Value) -> String {
     let kernels = row["kernels"].as_array().expect("a list");
     let number = |of: &Value, name: &str| of[name].as_f64().expect("a number");
     let sum = |name: &str| kernels.iter().map(|of| number(of, name)).sum::<f64>();
     let lanes = kernels.iter().map(|of| number(of, "lanes") * number(of, "issued")).sum::<f64>();
     // The kernel with a block an event.
-    let fused = kernels.iter().find(|of| of["kernel"].as_str().is_some_and(|name| name.starts_with("fused__")));
-    let path = fused.map_or("–".to_owned(), |of| format!("{:.0}", number(of, "path")));
+    let cluster = kernels.iter().find(|of| of["kernel"].as_str().is_some_and(|name| name.starts_with("cluster__")));
+    let path = cluster.map_or("–".to_owned(), |of| format!("{:.0}", number(of, "path")));
     let title = ["events", "grouping", "layout", "pipeline"].map(|name| row[name].as_str().expect("text")).join(", ");
     format!(
         "| {title} | {:.0} | {:.0} | {:.0} | {:.1} | {path} | {:.0} |",
@@ -184,11 +184,11 @@ fn markdown(row: &Value) -> String {
 fn the_committed_counts_are_those_of_the_committed_kernels() {
     let sample = generated(Profile::PpLow);
     let committed: Value = serde_json::from_str(ut_kernels::ptx::COUNTS).expect("JSON");
-    for (layout, pipeline) in [(Layout::Allen, Pipeline::Fused), (Layout::Mep, Pipeline::Allen)] {
+    for (layout, pipeline) in [(Layout::Allen, Pipeline::Ranked), (Layout::Mep, Pipeline::Allen)] {
         let (row, _) = row(&sample, layout, pipeline);
         let same = |of: &&Value| ["events", "grouping", "layout", "pipeline"].iter().all(|key| of[key] == row[key]);
         let found = committed["rows"].as_array().and_then(|rows| rows.iter().find(same));
-        assert_eq!(found, Some(&row), "the kernels have changed: docs/fused.md says how they are counted");
+        assert_eq!(found, Some(&row), "the kernels have changed: docs/ranked.md says how they are counted");
     }
 }
 

@@ -3,7 +3,7 @@
 mod allen;
 mod counts;
 mod decoder;
-mod fused;
+mod ranked;
 mod text;
 
 use crate::suite::events::{Event, VERSIONS, generated_as, tables_in};

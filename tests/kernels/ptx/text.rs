@@ -8,7 +8,6 @@ use std::path::Path;
 
 use serde_json::Value;
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, TARGET, check, header_field};
-use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::ptx::{Kernel, Resources, Unit};
 use ut_kernels::detector::BankVersion;
 use ut_kernels::ptx::{MAX_REGISTERS, UNITS};
@@ -26,7 +25,7 @@ fn shipped() -> Vec<(Unit, String)> {
         all.extend(Kernel::ALLEN.map(|kernel| (Unit::LADDER, kernel.entry(&variant))));
     }
     all.push((Unit::LADDER, Kernel::ClusterAndPredecode.entry(Unit::WIDE)));
-    for unit in Unit::FUSED.into_iter().chain(Unit::RANKED) {
+    for unit in Unit::RANKED {
         all.extend(unit.kernels().iter().map(|kernel| (unit, kernel.entry(unit.name))));
     }
     all
@@ -230,7 +229,7 @@ fn ptxas_reports_the_committed_resources() {
     let committed = Resources::committed().unwrap();
     assert_eq!(ptxas.version().unwrap(), committed.ptxas);
     // One module is enough to see that the figures belong to the PTX; the build compares all.
-    let unit = Unit::fused(BankVersion::V5, Layout::Allen);
+    let unit = Unit::ranked(BankVersion::V5, Layout::Allen);
     for arch in ARCHS {
         let measured = ptxas.assemble(unit.text, arch, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
         assert_eq!(measured.len(), unit.kernels().len());
@@ -264,8 +263,7 @@ fn recorded_resources_are_printed_as_json_with_the_occupancy() {
     let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
     let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
     assert_eq!(row["registers"], expected.registers);
-    let room = Parameters::default().fused_room();
-    let shared = Kernel::ClusterAndPredecode.shared_bytes(BankVersion::V5, 216, 84, room);
+    let shared = Kernel::ClusterAndPredecode.shared_bytes(BankVersion::V5, 216, 84);
     assert_eq!(row["dynamic_shared"], shared);
     let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();
     assert_eq!(of_128["blocks"], expected.occupancy(128, shared).unwrap().blocks);
@@ -278,7 +276,7 @@ fn every_module_and_every_rung_can_be_shown() {
     for what in [
         "v4_allen (240 boards",
         "v5_mep (216 boards",
-        "v5_allen_fused (216 boards",
+        "v5_allen_ranked (216 boards",
         "(rung0)",
         "(rung6)",
         "(32-bit sums)",

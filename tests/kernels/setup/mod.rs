@@ -1,7 +1,7 @@
 //! Runs the first kernels on one event, one launch at a time, on a block that may have a fault.
 
 mod faulty;
-pub mod fused;
+pub mod ranked;
 
 pub use faulty::{Bug, Faulty, is_race};
 

@@ -37,8 +37,7 @@ pub trait Decoder: Send {
 
     /// Decodes every event of `batch`, or those that it selects, replacing the contents of `hits`
     /// and `report`. Every backend takes an interval of the events and one version for all banks.
-    /// Allen's kernels refuse a list of events, as do the fused ones if the tables have more than
-    /// 96 groups, 24 kinds of sectors or 1200 connected lanes.
+    /// Allen's kernels refuse a list of events.
     ///
     /// Hits come out in the order of `docs/format.md`: by event, then by sector group, and inside a
     /// group ascending by x and `LHCbID`. Bad banks cost only themselves and are counted in

@@ -72,9 +72,6 @@ pub struct LaneOrder {
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
-    /// In most groups two lanes lie one above the other in y, so that x does not rise from lane to lane.
-    #[cfg(feature = "device")]
-    pub overlaps: bool,
     /// Is true if the kinds of sectors are few enough for numbers, see [`HALF`]. Otherwise every rank is its own kind.
     pub few_kinds: bool,
     /// A column of [`RANK_STRIDE`] words for each of [`RankColumn`].
@@ -164,20 +161,6 @@ impl LaneOrder {
         let first_ranks = (0..=tables.n_groups())
             .map(|group| groups.partition_point(|&of_rank| usize::from(of_rank) < group) as u16)
             .collect::<Vec<_>>();
-        #[cfg(feature = "device")]
-        let overlaps = {
-            let sector = |slot: &usize| sector_of(&tables.slots()[*slot]);
-            let middle = |slot: &usize| middle(version, tables.slots()[*slot], sector(slot), options);
-            // The middles of such lanes are closer together than 128 strips, half the width of the narrowest
-            // lane. Lanes that lie side by side are farther apart.
-            let half_width =
-                128.0 * connected.iter().map(|slot| sector(slot).dp0di_x.abs()).fold(f32::INFINITY, f32::min);
-            let n_overlapping = first_ranks.windows(2).filter(|group| {
-                let lanes = &connected[usize::from(group[0])..usize::from(group[1])];
-                lanes.windows(2).any(|two| middle(&two[1]) - middle(&two[0]) < half_width)
-            });
-            2 * n_overlapping.count() > tables.n_groups()
-        };
         let sectors: Vec<_> = connected.iter().map(|&slot| sector_of(&tables.slots()[slot])).collect();
         let (of_rank, kinds) = kinds(&sectors);
         let numbers = number_kinds(&kinds).filter(|_| id.iter().all(|id| id & KIND_MASK == 0));
@@ -228,18 +211,7 @@ impl LaneOrder {
                 of_kind(|sector| sector.weight),
             ],
         );
-        Self {
-            version,
-            boards,
-            n_connected,
-            sources,
-            first_ranks,
-            #[cfg(feature = "device")]
-            overlaps,
-            few_kinds,
-            by_rank,
-            by_kind,
-        }
+        Self { version, boards, n_connected, sources, first_ranks, few_kinds, by_rank, by_kind }
     }
 
     pub fn n_groups(&self) -> usize {

@@ -12,7 +12,7 @@ use super::tables::TablesOnDevice;
 use crate::Pipeline;
 use crate::parameters::Parameters;
 use crate::plan::{DeviceTables, Plan, check_list, check_selected, cluster_options};
-use crate::rank_tables::{FusedStep, RankTables};
+use crate::rank_tables::RankTables;
 use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::BatchView;
 use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
@@ -23,7 +23,7 @@ use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 /// use ut_decoders::cuda::CudaConfig;
 /// use ut_decoders::{Parameters, Pipeline};
 ///
-/// let config = CudaConfig::of(&Parameters::default().with_pipeline(Pipeline::Fused)).with_gpu(1).with_streams(4);
+/// let config = CudaConfig::of(&Parameters::default().with_pipeline(Pipeline::Allen)).with_gpu(1).with_streams(4);
 /// ```
 #[derive(Clone, Debug)]
 pub struct CudaConfig {
@@ -32,7 +32,6 @@ pub struct CudaConfig {
     pub(super) launch: Parameters,
     pub(super) streams: usize,
     rung: Option<String>,
-    step: FusedStep,
 }
 
 /// Three: one batch is copied in, one is decoded, one is copied out.
@@ -40,13 +39,7 @@ pub const DEFAULT_STREAMS: usize = 3;
 
 impl Default for CudaConfig {
     fn default() -> Self {
-        Self {
-            ordinal: 0,
-            launch: Parameters::default(),
-            streams: DEFAULT_STREAMS,
-            rung: None,
-            step: FusedStep::default(),
-        }
+        Self { ordinal: 0, launch: Parameters::default(), streams: DEFAULT_STREAMS, rung: None }
     }
 }
 
@@ -70,7 +63,7 @@ impl CudaConfig {
         self
     }
 
-    /// Sets the kernels. Default: [`Pipeline::Allen`].
+    /// Sets the kernels. Default: [`Pipeline::Ranked`].
     #[must_use]
     pub const fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         self.launch = self.launch.with_pipeline(pipeline);
@@ -82,13 +75,6 @@ impl CudaConfig {
     #[must_use]
     pub fn with_rung(mut self, rung: impl Into<String>) -> Self {
         self.rung = Some(rung.into());
-        self
-    }
-
-    /// Sets the step of the fused kernels. Default: the last.
-    #[must_use]
-    pub const fn with_step(mut self, step: FusedStep) -> Self {
-        self.step = step;
         self
     }
 }
@@ -174,17 +160,14 @@ impl<D: Device> DeviceDecoder<D> {
         options: DecodeOptions,
         config: CudaConfig,
     ) -> Result<Self, DecodeError> {
-        let CudaConfig { launch, rung, step, .. } = config;
+        let CudaConfig { launch, rung, .. } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
         if rung.is_some() && tables.boards().version != BankVersion::V5 {
             return Err(failure("a rung of the ladder decodes v5 banks, and these tables are of v4".to_owned()));
         }
         let ranks = match (launch.pipeline(), &rung) {
-            (Pipeline::Fused, None) => Some(RankTables::of_step(name, tables, options, step)?),
-            (Pipeline::Ranked, None) => {
-                Some(RankTables { pipeline: Pipeline::Ranked, ..RankTables::new(name, tables, options)? })
-            }
+            (Pipeline::Ranked, None) => Some(RankTables::new(name, tables, options)?),
             _ => None,
         };
         let tables = DeviceTables::new(name, tables)?;
@@ -192,7 +175,7 @@ impl<D: Device> DeviceDecoder<D> {
         if streams.is_empty() {
             return Err(failure("a decoder needs a stream".to_owned()));
         }
-        let pipeline = ranks.as_ref().map_or(Pipeline::Allen, |ranks| ranks.pipeline);
+        let pipeline = if ranks.is_some() { Pipeline::Ranked } else { Pipeline::Allen };
         let streams: Vec<_> = streams.into_iter().map(|queue| BatchStream::new(queue, pipeline)).collect();
         let mut moved = TransferBytes::default();
         let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, ranks, &mut moved)?;

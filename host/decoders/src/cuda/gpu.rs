@@ -48,7 +48,7 @@ impl CudaDevice {
         Ok(Self { gpu, registers, carve_out, multiprocessors, functions: Vec::new(), timed: None, context })
     }
 
-    /// Sets how the fused kernel's memory is divided, before a decoder has the device.
+    /// Sets how a multiprocessor's memory is divided, before a decoder has the device.
     #[must_use]
     pub const fn with_carve_out(mut self, carve_out: CarveOut) -> Self {
         self.carve_out = carve_out;
@@ -130,7 +130,7 @@ impl CudaDevice {
 
     /// Carve-out to ask for: it matters only to kernels that keep enough in shared memory.
     fn carve_out(&self, kernel: Kernel, function: &Function, shape: Shape) -> i32 {
-        if !matches!(kernel, Kernel::Fused | Kernel::Cluster | Kernel::SortGroups) {
+        if !matches!(kernel, Kernel::Cluster | Kernel::SortGroups) {
             return ANY_CARVE_OUT;
         }
         let launch = Launch {

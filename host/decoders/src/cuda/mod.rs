@@ -6,7 +6,7 @@
 //! - `device`: the trait of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these calls;
 //! - `start`: whether there is a GPU; `facts`, `identity`: which one; `interop`: a caller's context and streams;
 //! - `buffer`, `tables`, `batch`, `output`: memory and its contents; `setup`: what all launches share;
-//! - `allen`, `fused`: a batch's launches by either pipeline; `work`: one of the two;
+//! - `allen`, `ranked`: a batch's launches by either pipeline; `work`: one of the two;
 //! - `upload`: a batch on its way to the device; `stream`: a batch in flight; `decoder`: several streams; `passes`:
 //!   many batches in turn;
 //! - `sequence`: a stage of a sequence whose memory and streams are the caller's; `staged`: one with a caller around it.
@@ -20,7 +20,6 @@ mod decoder;
 mod device;
 mod driver;
 mod facts;
-mod fused;
 mod gpu;
 mod identity;
 mod interop;

@@ -150,7 +150,7 @@ pub(super) unsafe fn launch<'a, D: Device>(
     //   lie in buffers of the setup's owner, which are as long as their views;
     // - the shapes are the plan's, for these kernels.
     let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, unit.name, unit.name) };
-    let Some(tables) = setup.tables.all_view() else { unreachable!("only a setup with ranks is launched like this") };
+    let Some(tables) = setup.tables.rank_view() else { unreachable!("only a setup with ranks is launched like this") };
     let batch = batch.view(version);
     match task {
         Task::Decode => pipeline::decode(&mut launcher, &ranked, batch, tables, &mut buffers, &mut output),

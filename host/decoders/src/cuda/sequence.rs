@@ -18,7 +18,6 @@ use super::output::WORD;
 use super::ranked::{self, RankedPlaces, Task};
 use super::setup::Setup;
 use super::tables::TablesOnDevice;
-use crate::Pipeline;
 use crate::parameters::Parameters;
 use crate::plan::{DeviceTables, Plan, cluster_options, most_records};
 use crate::ptx::Unit;
@@ -100,7 +99,7 @@ impl<D: Device> DeviceSequence<D> {
         params: Parameters,
     ) -> Result<Self, DecodeError> {
         params.validate().map_err(|error| failure(error.to_string()))?;
-        let ranks = RankTables { pipeline: Pipeline::Ranked, ..RankTables::new("cuda", tables, options)? };
+        let ranks = RankTables::new("cuda", tables, options)?;
         device.begin()?;
         // Refuses a stream of another device: copying the tables relies on it.
         device.synchronize(stream)?;

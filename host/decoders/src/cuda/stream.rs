@@ -29,7 +29,6 @@
 
 use std::sync::Arc;
 
-use ut_kernels::fused::look_back::LIMIT;
 use ut_kernels::status::{NO_SUCH_EVENT, WRONG_VERSION};
 
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
@@ -384,14 +383,10 @@ impl<D: Device> BatchStream<D> {
                 }
                 break hits as usize;
             }
-            // A buffer was too small. Find out how much room the batch needs: the number of strips,
-            // or for the fused kernel, which keeps no strips, the number of hits.
-            let (strips, room) = match self.work.strips_found(&plan, &batch) {
-                // SAFETY: a word of the work buffers, reserved for this plan.
-                Some((place, room)) => (unsafe { self.read_word(device, place) }?, room),
-                None if hits >= LIMIT => (u32::MAX, 0),
-                None => (hits, self.output.stride()),
-            };
+            // A buffer was too small. Find out how many strips the batch has.
+            let (place, room) = self.work.strips_found(&plan, &batch);
+            // SAFETY: a word of the work buffers, reserved for this plan.
+            let strips = unsafe { self.read_word(device, place) }?;
             if strips == u32::MAX {
                 return failure("the batch has more strips than 32 bits can count".to_owned());
             }

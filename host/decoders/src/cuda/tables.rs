@@ -2,13 +2,11 @@
 
 use bytemuck::NoUninit;
 use simt::{Global, Plain};
-use ut_kernels::fused::pipeline::FusedTables;
 use ut_kernels::ranked::pipeline::AllTables;
 use ut_kernels::tables::Tables;
 
 use super::buffer::{Buffer, HostBuffer, LINE};
 use super::device::{Device, TransferBytes};
-use crate::Pipeline;
 use crate::placer::Placer;
 use crate::plan::DeviceTables;
 use crate::rank_tables::RankTables;
@@ -35,10 +33,7 @@ impl<D: Device> TablesOnDevice<D> {
         host.placed(&mut parts);
         let ranks_at = parts.end;
         if let Some(ranks) = &ranks {
-            match ranks.pipeline {
-                Pipeline::Ranked => drop(ranks.all_placed(&mut parts)),
-                _ => drop(ranks.placed(&mut parts)),
-            }
+            ranks.placed(&mut parts);
         }
         let memory = write_all(device, stream, &parts.parts, moved)?;
         Ok(Self { host, ranks, memory, ranks_at })
@@ -48,11 +43,7 @@ impl<D: Device> TablesOnDevice<D> {
         self.host.placed(&mut Placed { memory: &self.memory, at: 0 })
     }
 
-    pub(super) fn all_view(&self) -> Option<AllTables<'static>> {
-        Some(self.ranks.as_ref()?.all_placed(&mut Placed { memory: &self.memory, at: self.ranks_at }))
-    }
-
-    pub(super) fn rank_view(&self) -> Option<FusedTables<'static>> {
+    pub(super) fn rank_view(&self) -> Option<AllTables<'static>> {
         Some(self.ranks.as_ref()?.placed(&mut Placed { memory: &self.memory, at: self.ranks_at }))
     }
 }

@@ -6,7 +6,6 @@ use super::allen::AllenWork;
 use super::batch::DeviceBatch;
 use super::buffer::Buffer;
 use super::device::Device;
-use super::fused::{self, FusedPlaces};
 use super::output::Output;
 use super::ranked::{self, RankedPlaces};
 use super::setup::Setup;
@@ -17,7 +16,6 @@ use ut_data::DecodeError;
 /// Buffers between the kernels of a stream.
 pub(super) enum Work<D: Device> {
     Allen(AllenWork<D>),
-    Fused(Buffer<D>),
     /// Memory with room for so many records.
     Ranked(Buffer<D>, usize),
 }
@@ -26,7 +24,6 @@ impl<D: Device> Work<D> {
     pub(super) const fn new(pipeline: Pipeline) -> Self {
         match pipeline {
             Pipeline::Allen => Self::Allen(AllenWork::new()),
-            Pipeline::Fused => Self::Fused(Buffer::new()),
             Pipeline::Ranked => Self::Ranked(Buffer::new(), 0),
         }
     }
@@ -41,8 +38,6 @@ impl<D: Device> Work<D> {
     ) -> Result<(), DecodeError> {
         match self {
             Self::Allen(work) => work.reserve(device, plan, strips),
-            // Clusters leave a block only as hits: no room for strips is needed.
-            Self::Fused(memory) => memory.reserve(device, FusedPlaces::of(plan, batch, plan.counts_first()).bytes),
             Self::Ranked(memory, records) => {
                 *records = strips.max(*records);
                 memory.reserve(device, RankedPlaces::of(plan, batch, *records).bytes)
@@ -54,20 +49,17 @@ impl<D: Device> Work<D> {
     pub(super) const fn overflow(&self) -> u32 {
         match self {
             Self::Allen(_) => status::STRIPS_OVERFLOW,
-            Self::Fused(_) => status::HITS_OVERFLOW,
             Self::Ranked(..) => status::STRIPS_OVERFLOW | status::HITS_OVERFLOW,
         }
     }
 
-    /// Returns the address of the batch's number of strips, valid once the kernels have run, and the room for strips;
-    /// `None` if strips are not kept.
-    pub(super) fn strips_found(&self, plan: &Plan, batch: &DeviceBatch) -> Option<(u64, usize)> {
+    /// Returns the address of the batch's number of strips, valid once the kernels have run, and the room for strips.
+    pub(super) fn strips_found(&self, plan: &Plan, batch: &DeviceBatch) -> (u64, usize) {
         match self {
-            Self::Allen(work) => Some((work.strips_found(plan), work.strips)),
-            Self::Fused(_) => None,
+            Self::Allen(work) => (work.strips_found(plan), work.strips),
             Self::Ranked(memory, records) => {
                 let taken = RankedPlaces::of(plan, batch, *records).taken();
-                Some((memory.address() + taken as u64, *records))
+                (memory.address() + taken as u64, *records)
             }
         }
     }
@@ -89,11 +81,6 @@ impl<D: Device> Work<D> {
         match self {
             // SAFETY: these are this function's preconditions.
             Self::Allen(work) => unsafe { work.launch(device, stream, setup, plan, batch, output) },
-            Self::Fused(memory) => {
-                let output = output.views(plan);
-                // SAFETY: these are this function's preconditions; `memory` is a buffer, from a line on.
-                unsafe { fused::launch(device, stream, setup, plan, batch, memory.address(), output) }
-            }
             Self::Ranked(memory, records) => {
                 let (output, task) = (output.views(plan), ranked::Task::Decode);
                 let memory = (memory.address(), *records);

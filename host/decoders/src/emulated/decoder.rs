@@ -7,9 +7,6 @@ use ut_kernels::allen::pipeline::{self as allen, AllenBuffers, AllenSetup, Strip
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::BankVersion;
-use ut_kernels::fused::FusedOptions;
-use ut_kernels::fused::look_back::LookBack;
-use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup};
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::ranked::gather::bank_words;
 use ut_kernels::ranked::pipeline::{RankedBuffers, RankedSetup};
@@ -27,7 +24,7 @@ use crate::plan::{
     DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, most_records, too_many_hits,
     version_word,
 };
-use crate::rank_tables::{FusedStep, RankTables};
+use crate::rank_tables::RankTables;
 use ut_data::detector::DetectorTables;
 use ut_data::input::{BatchView, Layout};
 use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMut};
@@ -39,7 +36,6 @@ pub struct EmulatedConfig {
     /// Pipeline, block shapes and other launch parameters.
     launch: Parameters,
     switches: Switches,
-    step: FusedStep,
 }
 
 impl Default for EmulatedConfig {
@@ -48,7 +44,6 @@ impl Default for EmulatedConfig {
             schedule_seed: 0,
             launch: Parameters::default(),
             switches: Switches::production(BankVersion::V5, Layout::Allen),
-            step: FusedStep::default(),
         }
     }
 }
@@ -59,7 +54,7 @@ impl EmulatedConfig {
         Self { launch: *parameters, ..Self::default() }
     }
 
-    /// Sets the kernels. Default: [`Pipeline::Allen`].
+    /// Sets the kernels. Default: [`Pipeline::Ranked`].
     #[must_use]
     pub const fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         self.launch = self.launch.with_pipeline(pipeline);
@@ -80,13 +75,6 @@ impl EmulatedConfig {
         self.switches = switches;
         self
     }
-
-    /// Sets the step of the fused kernels. Default: the last.
-    #[must_use]
-    pub const fn with_step(mut self, step: FusedStep) -> Self {
-        self.step = step;
-        self
-    }
 }
 
 /// Multiprocessors that the executor stands for: a small GPU, so that blocks take several events in turn.
@@ -100,7 +88,7 @@ pub struct EmulatedDecoder {
     flip_origin: f32,
     switches: Switches,
     params: Parameters,
-    /// With [`Pipeline::Fused`].
+    /// With [`Pipeline::Ranked`].
     ranks: Option<RankTables>,
     executor: Executor,
     stats: Vec<(&'static str, LaunchStats)>,
@@ -112,11 +100,8 @@ impl EmulatedDecoder {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
         let ranks = match config.launch.pipeline() {
-            Pipeline::Fused => Some(RankTables::of_step("emulated", tables, options, config.step)?),
             Pipeline::Allen => None,
-            Pipeline::Ranked => {
-                Some(RankTables { pipeline: Pipeline::Ranked, ..RankTables::new("emulated", tables, options)? })
-            }
+            Pipeline::Ranked => Some(RankTables::new("emulated", tables, options)?),
         };
         let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };
         Ok(Self {
@@ -167,7 +152,7 @@ impl EmulatedDecoder {
                 };
                 run_allen(&mut launcher, &self.detector, &plan, &setup, batch, &mut output)?;
             }
-            Some(ranks) if ranks.pipeline == Pipeline::Ranked => {
+            Some(ranks) => {
                 let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
                 let setup = RankedSetup {
                     switches: Switches::production(self.switches.version, batch.layout),
@@ -184,21 +169,6 @@ impl EmulatedDecoder {
                     }
                     room = taken;
                 }
-            }
-            Some(ranks) => {
-                let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
-                let setup = FusedSetup {
-                    switches: Switches::production(self.switches.version, batch.layout),
-                    options: FusedOptions {
-                        cluster: self.options,
-                        flip_origin: self.flip_origin,
-                        strips: self.params.fused_room().strips,
-                    },
-                    n_events: plan.events,
-                    list: batch.selected.map(Global::from_slice),
-                    shapes: plan.fused_shapes(plan.counts_first()),
-                };
-                run_fused(&mut launcher, ranks, &plan, &setup, batch, &mut output)?;
             }
         }
         if status_word[0] & status::STRIPS_OVERFLOW != 0 {
@@ -253,7 +223,7 @@ fn run_ranked<'h>(
 ) -> Result<usize, DecodeError> {
     let events = plan.events as usize;
     let mut constants = Constants::default();
-    let tables = ranks.all_placed(&mut constants);
+    let tables = ranks.placed(&mut constants);
     launcher.constant(constants.0);
     let is_mep = batch.layout == Layout::Mep;
     let mut buffers: RankedBuffers<ExecutorLauncher<'h>> = RankedBuffers {
@@ -273,34 +243,6 @@ fn run_ranked<'h>(
     let batch = device_batch(batch, setup.switches.version);
     ranked::pipeline::decode(launcher, setup, batch, tables, &mut buffers, output)?;
     Ok(buffers.counters.slice()[ranked::TAKEN as usize] as usize)
-}
-
-fn run_fused<'h>(
-    launcher: &mut ExecutorLauncher<'h>,
-    ranks: &'h RankTables,
-    plan: &Plan,
-    setup: &FusedSetup,
-    batch: &BatchView<'_>,
-    output: &mut Output<ExecutorLauncher<'h>>,
-) -> Result<(), DecodeError> {
-    let events = plan.events as usize;
-    let counted = if plan.counts_first() { events } else { 0 };
-    let mut constants = Constants::default();
-    let tables = ranks.placed(&mut constants);
-    launcher.constant(constants.0);
-    let is_mep = batch.layout == Layout::Mep;
-    let mut buffers: FusedBuffers<ExecutorLauncher<'h>> = FusedBuffers {
-        bank_words: HostBuffer::of_len(if is_mep { bank_words(events, batch.offsets.len()) } else { 0 })?,
-        counts: HostBuffer::of_len(counted)?,
-        bases: HostBuffer::of_len(if counted == 0 { 0 } else { counted + 1 })?,
-        tile_totals: HostBuffer::of_len(if counted == 0 { 0 } else { plan.event_tiles() as usize })?,
-        look_back: HostBuffer::of_len(LookBack::words(events))?,
-        groups: HostBuffer::of_len(plan.counters as usize)?,
-        others: HostBuffer::of_len(events)?,
-        selected: HostBuffer::of_len(batch.selected.map_or(0, |_| events.div_ceil(32)))?,
-        nothing: HostBuffer::of_len(0)?,
-    };
-    fused::decode(launcher, setup, device_batch(batch, setup.switches.version), tables, &mut buffers, output)
 }
 
 /// Addresses of the tables, which stay where they are.

@@ -11,8 +11,6 @@ use ut_format::detector::BankVersion;
 use ut_kernels::allen::cluster_and_predecode::cluster_and_predecode_shared_bytes;
 use ut_kernels::allen::count_hits::count_hits_shared_bytes;
 use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
-use ut_kernels::fused::others::others_shared_bytes;
-use ut_kernels::fused::{Room, fused_shared_bytes};
 use ut_kernels::ranked::cluster::cluster_shared_bytes;
 use ut_kernels::ranked::gather::gather_shared_bytes;
 use ut_kernels::ranked::scan::scan_shared_bytes;
@@ -56,14 +54,6 @@ impl Unit {
     /// kernel with 32-bit sums, variant [`WIDE`](Self::WIDE).
     pub const LADDER: Self = unit!("v5_allen_ladder", V5_ALLEN_LADDER, V5, Allen);
 
-    /// The fused pipeline: a module for each format and layout.
-    pub const FUSED: [Self; 4] = [
-        unit!("v4_allen_fused", V4_ALLEN_FUSED, V4, Allen),
-        unit!("v4_mep_fused", V4_MEP_FUSED, V4, Mep),
-        unit!("v5_allen_fused", V5_ALLEN_FUSED, V5, Allen),
-        unit!("v5_mep_fused", V5_MEP_FUSED, V5, Mep),
-    ];
-
     /// The ranked pipeline: a module for each format and layout.
     pub const RANKED: [Self; 4] = [
         unit!("v4_allen_ranked", V4_ALLEN_RANKED, V4, Allen),
@@ -82,28 +72,21 @@ impl Unit {
 
     /// All modules.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::PRODUCTION.into_iter().chain([Self::LADDER]).chain(Self::FUSED).chain(Self::RANKED)
+        Self::PRODUCTION.into_iter().chain([Self::LADDER]).chain(Self::RANKED)
     }
 
     /// Kernels of each variant, but for those with 8 size classes and with 32-bit sums.
     pub fn kernels(&self) -> &'static [Kernel] {
         match self.layout {
-            Layout::Allen if Self::RANKED.contains(self) => &Kernel::RANKED,
-            Layout::Mep if Self::RANKED.contains(self) => &Kernel::RANKED_MEP,
-            _ if !Self::FUSED.contains(self) => &Kernel::ALLEN,
-            Layout::Allen => &Kernel::FUSED,
-            Layout::Mep => &Kernel::FUSED_MEP,
+            _ if !Self::RANKED.contains(self) => &Kernel::ALLEN,
+            Layout::Allen => &Kernel::RANKED,
+            Layout::Mep => &Kernel::RANKED_MEP,
         }
     }
 
     /// The production module for a format and a layout.
     pub fn production(version: BankVersion, layout: Layout) -> Self {
         Self::of(Self::PRODUCTION, version, layout)
-    }
-
-    /// The module of the fused pipeline for a format and a layout.
-    pub fn fused(version: BankVersion, layout: Layout) -> Self {
-        Self::of(Self::FUSED, version, layout)
     }
 
     /// The module of the ranked pipeline for a format and a layout.
@@ -139,10 +122,6 @@ pub enum Kernel {
     SelectEvents,
     /// Gathers an event's banks (MEP layout).
     GatherBanks,
-    /// Counts or decodes ordinary events.
-    Fused,
-    /// Decodes the other events.
-    FusedOthers,
     /// Writes the records of ordinary events.
     Cluster,
     /// Writes the records of the other events.
@@ -159,26 +138,10 @@ pub enum Kernel {
 named!("kernel" Kernel: CountHits "count_hits", PrefixSumTiles "prefix_sum_tiles",
     PrefixSumOffsets "prefix_sum_offsets", ClusterAndPredecode "cluster_and_predecode",
     CompressAndMakeKeys "compress_and_make_keys", FindPermutation "find_permutation",
-    DecodeInOrder "decode_in_order", SelectEvents "select_events", GatherBanks "gather_banks", Fused "fused",
-    FusedOthers "fused_others", Cluster "cluster", ClusterUnusual "cluster_unusual", Scan "scan",
+    DecodeInOrder "decode_in_order", SelectEvents "select_events", GatherBanks "gather_banks", Cluster "cluster", ClusterUnusual "cluster_unusual", Scan "scan",
     SortGroups "sort_groups", MakeHits "make_hits");
 
 impl Kernel {
-    /// Kernels of the fused pipeline in Allen layout; the mask only runs for a list of events, and the prefix sum only
-    /// if hits are counted first.
-    pub const FUSED: [Self; 5] =
-        [Self::SelectEvents, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused, Self::FusedOthers];
-
-    /// Same in MEP layout, where the banks are gathered first.
-    pub const FUSED_MEP: [Self; 6] = [
-        Self::SelectEvents,
-        Self::GatherBanks,
-        Self::PrefixSumTiles,
-        Self::PrefixSumOffsets,
-        Self::Fused,
-        Self::FusedOthers,
-    ];
-
     /// Kernels of the ranked pipeline in Allen layout; the mask only runs for a list of events.
     pub const RANKED: [Self; 6] =
         [Self::SelectEvents, Self::Cluster, Self::ClusterUnusual, Self::SortGroups, Self::Scan, Self::MakeHits];
@@ -216,9 +179,8 @@ impl Kernel {
         Some((name.parse().ok()?, variant))
     }
 
-    /// Bytes of dynamic shared memory of a block, for `n_boards` boards and `n_groups` groups, where the fused kernel
-    /// has `room`.
-    pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> u32 {
+    /// Bytes of dynamic shared memory of a block, for `n_boards` boards and `n_groups` groups.
+    pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32) -> u32 {
         match self {
             Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),
             Self::PrefixSumTiles | Self::PrefixSumOffsets => prefix_sum_shared_bytes(),
@@ -233,8 +195,6 @@ impl Kernel {
             Self::ClusterUnusual => cluster_unusual_shared_bytes(version, n_boards),
             Self::Scan => scan_shared_bytes(),
             Self::GatherBanks => gather_shared_bytes(),
-            Self::Fused => fused_shared_bytes(version, room),
-            Self::FusedOthers => others_shared_bytes(version, n_boards, n_groups),
         }
     }
 }

@@ -109,13 +109,13 @@ mod tests {
     use super::*;
     use crate::occupancy::Multiprocessors;
     use crate::parameters::Parameters;
-    use crate::plan::{DeviceTables, OTHERS_THREADS, Plan, events_at_once};
+    use crate::plan::{DeviceTables, Plan, UNUSUAL_THREADS, events_at_once};
     use ut_data::detector::{DetectorTables, Grouping};
 
     #[test]
     fn every_kernel_of_every_module_has_figures_on_every_architecture() {
         let committed = Resources::committed().unwrap();
-        for unit in Unit::PRODUCTION.into_iter().chain(Unit::FUSED).chain(Unit::RANKED) {
+        for unit in Unit::PRODUCTION.into_iter().chain(Unit::RANKED) {
             for (kernel, arch) in unit.kernels().iter().flat_map(|&k| ARCHS.map(|arch| (k, arch))) {
                 let found = committed.of(kernel, unit.name, arch).unwrap();
                 assert!(found.unit == unit.name && found.occupancy(128, 0).unwrap().blocks > 0, "{found:?}");
@@ -128,13 +128,7 @@ mod tests {
     #[test]
     fn no_kernel_spills_but_those_with_a_limit_a_few_words() {
         let kernels = Resources::committed().unwrap().kernels;
-        // Spilled are up to six words at 48 registers; at 64 by the part that decodes whole events, not by repairs.
-        let few = |of: &&KernelUse| {
-            let (stack, loads) = if of.kernel.starts_with("fused_others__") { (128, 256) } else { (16, 64) };
-            (of.kernel.starts_with("fused") || of.kernel.starts_with("cluster__"))
-                && of.stack <= stack
-                && of.spill_loads <= loads
-        };
+        let few = |of: &&KernelUse| of.kernel.starts_with("cluster__") && of.stack <= 16 && of.spill_loads <= 64;
         let spills = |of: &&KernelUse| of.stack + of.spill_stores + of.spill_loads > 0;
         let dirty: Vec<_> = kernels.iter().filter(|of| spills(of) && !few(of)).collect();
         assert!(dirty.is_empty(), "{dirty:#?}");
@@ -187,10 +181,9 @@ mod tests {
     fn every_kernel_can_be_launched_with_the_largest_blocks_that_it_gets() {
         for of in Resources::committed().unwrap().kernels {
             let (kernel, _) = Kernel::of_entry(&of.kernel).unwrap();
-            let room = Parameters::default().fused_room();
-            let shared = kernel.shared_bytes(ut_kernels::detector::BankVersion::V5, 240, 84, room);
+            let shared = kernel.shared_bytes(ut_kernels::detector::BankVersion::V5, 240, 84);
             let threads = match kernel {
-                Kernel::FusedOthers | Kernel::ClusterUnusual | Kernel::SortGroups => OTHERS_THREADS,
+                Kernel::ClusterUnusual | Kernel::SortGroups => UNUSUAL_THREADS,
                 Kernel::Cluster | Kernel::MakeHits => ut_kernels::ranked::THREADS,
                 _ => 1024,
             };

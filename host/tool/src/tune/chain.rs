@@ -57,8 +57,8 @@ pub struct Args {
     /// Decoder to tune.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
-    /// Kernels of cuda and emulated: fused or allen [default: fused on a GPU, else allen].
-    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    /// Kernels of cuda and emulated: ranked or allen [default: ranked].
+    #[arg(long, value_name = "NAME", value_parser = crate::args::pipeline())]
     pipeline: Option<Pipeline>,
     #[command(flatten)]
     sample: EventsArgs,

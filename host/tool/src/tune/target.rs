@@ -31,9 +31,8 @@ pub struct Args {
     /// experiments).
     #[arg(long, value_name = "BACKEND", default_value = "cpu", value_parser = one_of!(TUNED, Backend::name))]
     pub backend: Backend,
-    /// Kernels of cuda and emulated: fused (two launches) or allen (seven kernels in nine launches) [default: fused on
-    /// a GPU, else allen].
-    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    /// Kernels of cuda and emulated: ranked (five) or allen (seven kernels in nine launches) [default: ranked].
+    #[arg(long, value_name = "NAME", value_parser = crate::args::pipeline())]
     pub pipeline: Option<Pipeline>,
     #[command(flatten)]
     pub session: SessionArgs,
@@ -93,7 +92,7 @@ fn measuring(args: &[OsString]) -> Vec<OsString> {
 
 /// Returns the backend with the requested kernels.
 pub fn subject(backend: Backend, pipeline: Option<Pipeline>) -> Subject {
-    Subject { backend, pipeline: pipeline.unwrap_or_else(|| Pipeline::default_for(backend)) }
+    Subject { backend, pipeline: pipeline.unwrap_or_default() }
 }
 
 /// Measures for standard input: the other side of [`process`].

@@ -1,4 +1,5 @@
-//! The committed PTX of the fused and the ranked pipeline, run on a machine that understands it: the same bits as the reference.
+//! The committed PTX of the ranked pipeline, run on a machine that understands it: the same bits as
+//! the reference.
 //!
 //! Blocks run one after the other, in turned orders: the block that another looks back at has ended. What happens while
 //! blocks wait for each other is the executor's to test.
@@ -10,7 +11,6 @@ use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, fits_mep, mep_batch, v5, v5_payload};
 use crate::suite::nasty::{self, check};
 use proptest::sample::select;
-use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::CudaConfig;
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Position};
@@ -24,20 +24,15 @@ fn compare(
     turn: u32,
 ) -> Result<(), String> {
     let case = |what| format!("turn {turn}, {params:?}: {what}");
-    for pipeline in [Pipeline::Fused, Pipeline::Ranked] {
-        let config = CudaConfig::of(&params).with_pipeline(pipeline);
-        as_reference(&mut decoder(tables, options, config, turn), tables, options, batch)
-            .map_err(|error| case(format!("{pipeline}: {error}")))?;
-    }
-    Ok(())
+    as_reference(&mut decoder(tables, options, CudaConfig::of(&params), turn), tables, options, batch).map_err(case)
 }
 
-/// Decodes in one window and in several, in both layouts.
+/// Decodes with different launches, in both layouts.
 fn with_all_assignments(tables: &DetectorTables, events: &[Event]) {
     let assignments: [&[&str]; 3] = [
         &[],
-        &["fused.block_x=64", "fused.strips=256"],
-        &["fused.block_x=1024", "fused.strips=1024", "fused.count_first=1", "scan.block_x=32"],
+        &["ranked.sort_block_x=64", "scan.block_x=1024"],
+        &["ranked.make_hits_grid=1", "ranked.sort_grid=1", "ranked.sort_block_x=32", "scan.block_x=32"],
     ];
     assert!(fits_mep(events), "one sequence of sourceIDs");
     for (turn, assignments) in assignments.into_iter().enumerate() {
@@ -48,7 +43,7 @@ fn with_all_assignments(tables: &DetectorTables, events: &[Event]) {
 }
 
 #[test]
-fn events_come_out_as_from_the_reference_in_one_window_and_in_several() {
+fn events_come_out_as_from_the_reference_with_any_launches() {
     for (tables, events) in detectors(Grouping::UniqueX) {
         with_all_assignments(&tables, &events);
     }
@@ -73,11 +68,7 @@ fn clusters_of_all_sizes_across_the_parts_of_warps_come_out_as_from_the_referenc
     let default = DecodeOptions::default();
     let geometric = default.with_position(Position::Geometric);
     for options in [default, geometric, up_to(1000), up_to(2)] {
-        for assignments in
-            [&[][..], &["fused.block_x=1024", "fused.strips=256"], &["fused.block_x=32", "fused.strips=512"]]
-        {
-            compare(&tables, options, params(assignments), allen_batch(&events).view(), 1).unwrap();
-        }
+        compare(&tables, options, params(&[]), allen_batch(&events).view(), 1).unwrap();
     }
 }
 
@@ -96,9 +87,7 @@ fn an_interval_a_list_and_one_version_for_all_banks_come_out_as_from_the_referen
             .into_iter()
             .enumerate()
             {
-                for assignments in [&[][..], &["fused.count_first=1"]] {
-                    compare(&tables, DecodeOptions::default(), params(assignments), part, turn as u32).unwrap();
-                }
+                compare(&tables, DecodeOptions::default(), params(&[]), part, turn as u32).unwrap();
             }
         }
     }
@@ -106,7 +95,7 @@ fn an_interval_a_list_and_one_version_for_all_banks_come_out_as_from_the_referen
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_events_come_out_as_from_the_reference_in_one_window_and_in_several() {
+fn real_events_come_out_as_from_the_reference_with_any_launches() {
     for (tables, events) in [Real::V4, Real::V5].map(|real| real.needed(Grouping::YRows)) {
         with_all_assignments(&tables, &events[..3]);
     }
@@ -116,7 +105,7 @@ fn real_events_come_out_as_from_the_reference_in_one_window_and_in_several() {
 fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_bounds() {
     for (tables, _) in detectors(Grouping::UniqueX) {
         let batches = (nasty::aligned_events(tables.boards(), 1..4), nasty::corruptions());
-        let assignments = select(vec![&["fused.block_x=96"][..], &["fused.block_x=32", "fused.strips=256"]]);
+        let assignments = select(vec![&["ranked.sort_block_x=96"][..], &["ranked.sort_block_x=32", "scan.block_x=32"]]);
         check(&(batches, nasty::options(), assignments), 8, |((events, corruptions), options, assignments)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
