@@ -68,8 +68,8 @@ impl Flow {
 /// items, until it returns false.
 ///
 /// One thread at a time calls `produce`. The same thread then works on the item unless another one
-/// is idle, so that the bytes need not move from core to core. At most `in_flight` items (at least
-/// 1) are between the source and the end of `consume`: a source that is too fast waits. If the
+/// is idle, so that the bytes need not move from core to core. At most `in_flight` items, at least
+/// one, are between the source and the end of `consume`: a source that is too fast waits. If the
 /// system refuses threads, fewer workers work; if it refuses all of them, the calling thread works.
 ///
 /// # Panics
