@@ -1,10 +1,14 @@
 //! Memory of Rust as NumPy sees it.
 
+use std::sync::Arc;
+
 use arrow_buffer::{ArrowNativeType, Buffer};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::pages::Pages;
+use ut_decoding::UtHits;
+
+use crate::pages::{Lent, Pages};
 
 /// An array that NumPy can look at without copying it: `numpy.asarray(array)` keeps it alive.
 #[pyclass(frozen)]
@@ -18,6 +22,8 @@ pub struct Array {
 enum Memory {
     Pages(Pages),
     Buffer(Buffer),
+    /// A column of the decoder's.
+    Lent(Arc<Lent>, fn(&UtHits) -> &[u8]),
 }
 
 /// The size of an item, from the name that NumPy has for its type.
@@ -28,6 +34,10 @@ pub fn item_size(kind: &str) -> usize {
 impl Array {
     pub fn of_pages(pages: Pages, kind: &'static str) -> Self {
         Self { memory: Memory::Pages(pages), kind, row: 0 }
+    }
+
+    pub fn of_lent(hits: Arc<Lent>, column: fn(&UtHits) -> &[u8], kind: &'static str) -> Self {
+        Self { memory: Memory::Lent(hits, column), kind, row: 0 }
     }
 
     pub fn of_vec<T: ArrowNativeType>(items: Vec<T>, kind: &'static str) -> Self {
@@ -44,6 +54,7 @@ impl Array {
         match &self.memory {
             Memory::Pages(pages) => pages.as_ref(),
             Memory::Buffer(buffer) => buffer.as_slice(),
+            Memory::Lent(hits, column) => hits.bytes(*column),
         }
     }
 }

@@ -12,18 +12,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ut_decoding::decoder::{Backend, CapacityError};
 use ut_decoding::error::WorkError;
-use ut_decoding::input::{Damage, Place, Seen};
+use ut_decoding::input::{Damage, Origin, Place, Seen};
 use ut_decoding::job::{Decoded, Done, Work};
 use ut_decoding::output::{Encoded, Encoder, Rows};
 use ut_decoding::{BatchReport, BatchView, DecodeError, Decoder, UtHits};
 
 use crate::failure::{Failure, panicked};
-use crate::pages::Pool;
+use crate::pages::{Pool, Spare};
 use crate::piece::{Batch, Piece, no_pool};
 use crate::request::{HITS_OF_EVENT, Request, Task, check};
 use crate::wait::{LOOK, Progress, start};
-
-type Spare = Mutex<Vec<UtHits>>;
 
 struct Worker<'a> {
     task: &'a Task,
@@ -82,9 +80,9 @@ pub fn run(
     task: &Task,
     stop: &AtomicBool,
     encoder: impl Fn() -> Option<Encoder>,
-    mut take: impl FnMut(u64, Result<Done<Made>, Failure>, &Spare) -> bool,
+    mut take: impl FnMut(u64, Result<Done<Made>, Failure>, &Arc<Spare>) -> bool,
 ) {
-    let spare = Spare::default();
+    let spare = Arc::new(Spare::default());
     let worker = |_| Worker { task, decoder: None, encoder: encoder(), spare: &spare };
     let job = ut_decoding::job::Job {
         parts: task.parts.clone(),
@@ -115,6 +113,8 @@ struct Pieces<'a> {
     task: &'a Task,
     /// Events of a piece, and the bytes that it takes.
     step: (usize, u64),
+    /// True if batches may be pieces as they are.
+    lends: bool,
     pool: Weak<Pool>,
     send: &'a SyncSender<Result<Piece, Failure>>,
     piece: Option<Piece>,
@@ -142,7 +142,7 @@ impl Pieces<'_> {
     }
 
     /// Takes the result of a piece of the inputs; returns true to go on.
-    fn take(&mut self, bytes: u64, done: Result<Done<Made>, Failure>, spare: &Spare) -> Result<bool, Failure> {
+    fn take(&mut self, bytes: u64, done: Result<Done<Made>, Failure>, spare: &Arc<Spare>) -> Result<bool, Failure> {
         let Done { mut seen, made, .. } = match done {
             Ok(done) => done,
             Err(failure) if self.task.keep_going && failure.is_of_input() => {
@@ -154,44 +154,74 @@ impl Pieces<'_> {
         let task = self.task;
         let mut damages = take(&mut seen.damages).into_iter().peekable();
         self.seen.merge(seen);
-        for Made { batch, .. } in &made {
+        let mut damages_of = |origins: &[Origin]| {
+            let mut found = Vec::new();
+            for origin in origins {
+                let is_of = |(place, _): &(Place, Damage)| {
+                    place.event == origin.event && task.names.get(origin.file as usize) == Some(&place.file)
+                };
+                // Damages come in the order of the events.
+                found.extend(from_fn(|| damages.next_if(is_of)));
+            }
+            found
+        };
+        for one in made {
+            let batch = &one.batch;
             let (mut next, n) = (0, batch.origins.len());
             task.progress.add(n as u64, bytes);
+            if self.piece.is_none() && self.is_piece(batch) {
+                let damages = damages_of(&batch.origins);
+                let mut piece = Piece::of_batch(&task.columns, task.tables.n_groups(), one.batch, spare);
+                piece.damages = damages;
+                self.piece = Some(piece);
+                if !self.flush() {
+                    return Ok(false);
+                }
+                continue;
+            }
             while next < n {
                 let step = self.step;
                 let piece = self.piece()?;
-                let end = piece.end(batch, next, step.0, step.1);
+                let end = piece.end(&task.columns, batch, next, step.0, step.1);
                 piece.append(batch, next..end)?;
-                for origin in &batch.origins[next..end] {
-                    let is_of = |(place, _): &(Place, Damage)| {
-                        place.event == origin.event && task.names.get(origin.file as usize) == Some(&place.file)
-                    };
-                    // Damages come in the order of the events.
-                    piece.damages.extend(from_fn(|| damages.next_if(is_of)));
-                }
+                piece.damages.append(&mut damages_of(&batch.origins[next..end]));
                 next = end;
                 // Where an event does not fit any more, the piece is full.
                 if (piece.n_events() == step.0 || end < n) && !self.flush() {
                     return Ok(false);
                 }
             }
+            give_back([one], spare);
         }
-        give_back(made, spare);
         Ok(true)
+    }
+
+    /// Returns true if a batch becomes a piece as it is, without a copy of its hits, which would take a fifth of the time.
+    fn is_piece(&self, batch: &Batch) -> bool {
+        let (columns, n) = (&self.task.columns, batch.origins.len());
+        let bytes = columns.bytes(self.task.tables.n_groups(), n, batch.hits.len());
+        self.lends && n > 0 && columns.keep_most() && (self.step.1 / 16..=self.step.1).contains(&bytes)
     }
 }
 
-/// Does a task, and sends its hits in pieces of at most as many events and bytes as `step` says.
-fn make_pieces(task: &Task, step: Option<(u64, u64)>, stop: &AtomicBool, send: &SyncSender<Result<Piece, Failure>>) {
+/// Does a task, and sends its hits in pieces of at most as many events and bytes as `step` says; where it is true, a batch
+/// that fits and is not much smaller is a piece.
+fn make_pieces(
+    task: &Task,
+    step: Option<(u64, u64, bool)>,
+    stop: &AtomicBool,
+    send: &SyncSender<Result<Piece, Failure>>,
+) {
     let pool: Arc<Pool> = Arc::default();
     let mut pieces = Pieces {
         task,
-        step: step.map_or((usize::MAX, u64::MAX), |(events, bytes)| (events.max(1) as usize, bytes)),
+        step: step.map_or((usize::MAX, u64::MAX), |(events, bytes, _)| (events.max(1) as usize, bytes)),
+        lends: step.is_some_and(|(.., lends)| lends),
         pool: if step.is_some() { Arc::downgrade(&pool) } else { no_pool() },
         send,
         piece: None,
         // Room that is not written takes no memory; to move a column would cost it its huge pages.
-        last: step.map_or(task.hits, |(events, bytes)| {
+        last: step.map_or(task.hits, |(events, bytes, _)| {
             let most = events.saturating_mul(HITS_OF_EVENT).min(bytes / task.columns.size().max(1));
             task.hits.min(most as usize)
         }),
@@ -252,7 +282,7 @@ impl Job {
         self.progress.tell(py, ended).inspect_err(|_| self.close())
     }
 
-    fn start(task: Task, step: Option<(u64, u64)>) -> PyResult<Self> {
+    fn start(task: Task, step: Option<(u64, u64, bool)>) -> PyResult<Self> {
         let stop: Arc<AtomicBool> = Arc::default();
         let (send, pieces) = sync_channel(0);
         let (seen, progress) = (Arc::clone(&stop), Arc::clone(&task.progress));
@@ -264,10 +294,10 @@ impl Job {
 
 #[pymethods]
 impl Job {
-    /// Starts a job; `step`: events and bytes of a piece, without it all.
+    /// Starts a job; `step`: events and bytes of a piece, and whether batches may be pieces; without it all.
     #[new]
     #[pyo3(signature = (request, step = None))]
-    fn new(py: Python<'_>, request: Request, step: Option<(u64, u64)>) -> PyResult<Self> {
+    fn new(py: Python<'_>, request: Request, step: Option<(u64, u64, bool)>) -> PyResult<Self> {
         Self::start(check(py, request)?, step)
     }
 

@@ -3,9 +3,10 @@
 //! A column can have gigabytes: growing must not copy it, and a page fault every 4 kB takes as long as writing.
 
 use std::io;
-use std::sync::{Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use memmap2::{Advice, MmapMut, RemapOptions};
+use ut_decoding::UtHits;
 use ut_decoding::memory::{self, TooMuchMemory};
 
 /// Bytes of a huge page.
@@ -16,6 +17,12 @@ const LARGE: usize = 1 << 28;
 
 /// Maps that are kept for the next columns.
 const KEPT: usize = 16;
+
+/// Hits of batches that are out of use.
+pub type Spare = Mutex<Vec<UtHits>>;
+
+/// Maximum number of batches whose memory the caller's hits leave for the next ones.
+const KEPT_HITS: usize = 8;
 
 /// Maps that are out of use, with their pages.
 #[derive(Default)]
@@ -111,6 +118,35 @@ impl Drop for Pages {
             && maps.len() < KEPT
         {
             maps.push((std::mem::replace(&mut self.map, empty), self.touched));
+        }
+    }
+}
+
+/// Hits of a batch where the decoder wrote them. When the last column of them is dropped, their memory is used again.
+pub struct Lent {
+    hits: Option<UtHits>,
+    spare: Weak<Spare>,
+}
+
+impl Lent {
+    pub fn new(hits: UtHits, spare: &Arc<Spare>) -> Arc<Self> {
+        Arc::new(Self { hits: Some(hits), spare: Arc::downgrade(spare) })
+    }
+
+    /// Returns a column.
+    pub fn bytes(&self, of: fn(&UtHits) -> &[u8]) -> &[u8] {
+        self.hits.as_ref().map_or(&[], of)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(spare) = self.spare.upgrade() else { return };
+        // Without waiting: in a forked process, the thread that would open the lock may be gone.
+        if let Ok(mut spare) = spare.try_lock()
+            && spare.len() < KEPT_HITS
+        {
+            spare.extend(self.hits.take());
         }
     }
 }

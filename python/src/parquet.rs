@@ -1,6 +1,6 @@
 //! A job whose hits go to a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use ut_decoding::decoder::{Count, EventReport, Loss};
 use ut_decoding::input::{Damage, Place, Seen};
 use ut_decoding::job::{Done, LARGE_BATCH_SIZE};
-use ut_decoding::output::{Columns, HitFormat, HitStyle, Provenance};
+use ut_decoding::output::{Columns, HitFormat, HitStyle, Provenance, remove_abandoned};
 use ut_decoding::views::{Detector, SYNTHETIC, facts};
 
 use crate::failure::Failure;
@@ -50,6 +50,8 @@ fn write(task: &Task, path: PathBuf, detector: &Detector, stop: &AtomicBool) -> 
     let columns = Columns { detector: task.columns.detector().collect(), ..Columns::default() };
     let style = HitStyle::new(path.clone(), HitFormat::Parquet, &task.names, columns)?;
     let style = style.without(task.columns.left_out())?;
+    // A worker that was killed has left a file.
+    remove_abandoned(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")));
     let mut file = style.create(path)?;
     let (mut written, mut all, mut failed) = (Written::default(), Seen::default(), None);
     run(

@@ -1,6 +1,7 @@
 //! The hits of consecutive events, as they go to Python.
 
 use std::io;
+use std::mem::take;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
@@ -16,7 +17,7 @@ use ut_decoding::{DetectorTables, UtHits};
 
 use crate::array::{Array, item_size};
 use crate::failure::Failure;
-use crate::pages::{Pages, Pool};
+use crate::pages::{Lent, Pages, Pool, Spare};
 
 #[derive(Clone, Copy)]
 enum Source {
@@ -90,6 +91,18 @@ impl Columns {
         self.all.iter().map(|column| item_size(column.kind) as u64).sum()
     }
 
+    /// Returns true if most of the columns that decoders write are among these.
+    pub fn keep_most(&self) -> bool {
+        2 * self.left_out().len() < COLUMNS.len()
+    }
+
+    /// Returns the bytes of events with all their hits.
+    pub fn bytes(&self, n_groups: usize, events: usize, hits: usize) -> u64 {
+        // An end a group, place, file, facts, counts and account of loss.
+        let of_event = 8 * n_groups + 12 + 9 * Fact::columns().count() + 4 * (Count::ALL.len() + N_LOSS);
+        hits as u64 * self.size() + (events * of_event) as u64
+    }
+
     /// Returns the columns that are made for each batch.
     pub fn detector(&self) -> impl Iterator<Item = DetectorColumn> {
         self.all.iter().filter_map(|column| match column.source {
@@ -125,10 +138,13 @@ struct Fact {
 }
 
 impl Fact {
+    /// Returns the columns that not every event has.
+    fn columns() -> impl Iterator<Item = EventColumn> {
+        EventColumn::all().filter(|column| column.may_be_null)
+    }
+
     fn all() -> Vec<Self> {
-        // An event has the other columns in any case.
-        let facts = EventColumn::all().filter(|column| column.may_be_null);
-        facts.map(|column| Self { column, values: Vec::new(), known: Vec::new() }).collect()
+        Self::columns().map(|column| Self { column, values: Vec::new(), known: Vec::new() }).collect()
     }
 }
 
@@ -156,9 +172,16 @@ pub struct Batch {
     pub meta: Vec<EventMeta>,
 }
 
+/// Values of a column of hits.
+enum Values {
+    Pages(Pages),
+    Made(Vec<u8>),
+    Lent(Arc<Lent>, fn(&UtHits) -> &[u8]),
+}
+
 pub struct Piece {
     version: BankVersion,
-    columns: Vec<(Column, Pages)>,
+    columns: Vec<(Column, Values)>,
     n_groups: usize,
     offsets: Vec<i64>,
     events: Vec<u64>,
@@ -175,11 +198,29 @@ impl Piece {
     pub fn new(columns: &Columns, n_groups: usize, hits: usize, pool: &Weak<Pool>) -> io::Result<Self> {
         let pages = |column: Column| {
             let bytes = hits * item_size(column.kind);
-            Ok((column, Pages::new(bytes, Weak::clone(pool))?))
+            Ok((column, Values::Pages(Pages::new(bytes, Weak::clone(pool))?)))
         };
-        Ok(Self {
-            version: columns.version,
-            columns: columns.all.iter().copied().map(pages).collect::<io::Result<_>>()?,
+        Ok(Self::of(columns.version, columns.all.iter().copied().map(pages).collect::<io::Result<_>>()?, n_groups))
+    }
+
+    /// A piece of a whole batch, whose hits stay where they are.
+    pub fn of_batch(columns: &Columns, n_groups: usize, mut batch: Batch, spare: &Arc<Spare>) -> Self {
+        let mut piece = Self::of(columns.version, Vec::new(), n_groups);
+        piece.add_events(&batch, 0..batch.origins.len());
+        let mut made = take(&mut batch.made).into_iter();
+        let lent = Lent::new(batch.hits, spare);
+        let values = |column: Column| match column.source {
+            Source::Hits(of) => (column, Values::Lent(Arc::clone(&lent), of)),
+            Source::Detector(_) => (column, Values::Made(made.next().unwrap_or_default())),
+        };
+        piece.columns = columns.all.iter().copied().map(values).collect();
+        piece
+    }
+
+    fn of(version: BankVersion, columns: Vec<(Column, Values)>, n_groups: usize) -> Self {
+        Self {
+            version,
+            columns,
             n_groups,
             offsets: vec![0],
             events: Vec::new(),
@@ -189,7 +230,7 @@ impl Piece {
             losses: Vec::new(),
             damages: Vec::new(),
             failures: Vec::new(),
-        })
+        }
     }
 
     pub fn n_events(&self) -> usize {
@@ -201,15 +242,12 @@ impl Piece {
     }
 
     /// End of the events of a batch, from `first` on, that fit into `events` and `bytes`; an empty piece takes one.
-    pub fn end(&self, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
-        let of_hit: usize = self.columns.iter().map(|(column, _)| item_size(column.kind)).sum();
-        // An end a group, place, file, facts, counts and account of loss.
-        let of_event = 8 * self.n_groups + 12 + 9 * self.facts.len() + 4 * (Count::ALL.len() + N_LOSS);
+    pub fn end(&self, columns: &Columns, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
         let (ends, n) = (batch.hits.offsets(), batch.origins.len());
         let fits = |end: usize| {
             let hits = self.n_hits() + (ends[end * self.n_groups] - ends[first * self.n_groups]) as usize;
             let events = self.n_events() + end - first;
-            (hits * of_hit + events * of_event) as u64 <= bytes
+            columns.bytes(self.n_groups, events, hits) <= bytes
         };
         let most = n.min(first.saturating_add(events - self.n_events()));
         let mut end = first + usize::from(self.n_events() == 0);
@@ -220,11 +258,12 @@ impl Piece {
     }
 
     pub fn append(&mut self, batch: &Batch, events: Range<usize>) -> io::Result<()> {
-        let Batch { hits, made, reports, losses, origins, meta } = batch;
+        let Batch { hits, made, .. } = batch;
         let mut made = made.iter();
         let ends = &hits.offsets()[events.start * self.n_groups..=events.end * self.n_groups];
         let (first, last) = (ends[0] as usize, ends[ends.len() - 1] as usize);
-        for (column, pages) in &mut self.columns {
+        for (column, values) in &mut self.columns {
+            let Values::Pages(pages) = values else { continue };
             let size = item_size(column.kind);
             let bytes = match column.source {
                 Source::Hits(bytes) => bytes(hits),
@@ -232,7 +271,14 @@ impl Piece {
             };
             pages.extend(&bytes[size * first..size * last])?;
         }
-        let before = self.n_hits() as i64 - first as i64;
+        self.add_events(batch, events);
+        Ok(())
+    }
+
+    fn add_events(&mut self, batch: &Batch, events: Range<usize>) {
+        let Batch { hits, reports, losses, origins, meta, .. } = batch;
+        let ends = &hits.offsets()[events.start * self.n_groups..=events.end * self.n_groups];
+        let before = self.n_hits() as i64 - ends[0] as i64;
         self.offsets.extend(ends[1..].iter().map(|&end| before + i64::from(end)));
         for e in events {
             let meta = meta.get(e).copied().unwrap_or_default();
@@ -247,16 +293,20 @@ impl Piece {
             self.counts.extend(row.report.counts);
             self.losses.extend(losses[e].numbers().map(|n| u32::try_from(n).unwrap_or(u32::MAX)));
         }
-        Ok(())
     }
 
     pub fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let (columns, mut missing) = (PyDict::new(py), Vec::new());
-        for (column, pages) in self.columns {
+        for (column, values) in self.columns {
             if matches!(column.source, Source::Detector(of) if of.needs_clusters()) && self.version == BankVersion::V4 {
                 missing.push(column.name);
             }
-            columns.set_item(column.name, Array::of_pages(pages, column.kind).into_py_any(py)?)?;
+            let array = match values {
+                Values::Pages(pages) => Array::of_pages(pages, column.kind),
+                Values::Made(bytes) => Array::of_vec(bytes, column.kind),
+                Values::Lent(hits, of) => Array::of_lent(hits, of, column.kind),
+            };
+            columns.set_item(column.name, array.into_py_any(py)?)?;
         }
         let all = PyDict::new(py);
         all.set_item("columns", columns)?;

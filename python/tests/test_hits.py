@@ -120,6 +120,19 @@ def test_a_step_may_be_an_amount_of_memory(busy, synthetic, step):
     assert step == "1B" or size(parts[0]) > 0.8 * most
 
 
+def test_steps_that_are_kept_do_not_change_when_others_are_dropped(busy, synthetic):
+    whole = ut.decode([busy] * 4, synthetic, columns="all")
+    kept, n = [], 0
+    for hits in ut.iterate([busy] * 4, synthetic, columns="all", threads=2):
+        n += 1
+        if n % 2 == 0:
+            kept.append(hits)
+        del hits
+    assert n >= 8
+    for hits in kept:
+        assert hits == whole[hits.events.index[0] : hits.events.index[-1] + 1]
+
+
 def test_events_are_chosen_by_run_and_number(busy, synthetic):
     def numbers(pairs):
         return ut.decode(busy, synthetic, run_events=pairs).events.event_number.tolist()

@@ -77,6 +77,16 @@ def test_damage_is_found_by_who_decodes_the_last_split(busy, synthetic, tmp_path
     assert kept.n_events == 50 and [failure.byte for failure in kept.failures] == [at]
 
 
+def test_what_a_killed_worker_left_goes_with_the_next_file(busy, synthetic, tmp_path, monkeypatch):
+    left = tmp_path / ".ut-decode-dead.part"
+    for folder, name in ((tmp_path, tmp_path / "hits.parquet"), (tmp_path, "more.parquet")):
+        left.write_bytes(b"half")
+        monkeypatch.chdir(folder)
+        ut.decode_to_parquet(busy, name, synthetic, limit=3)
+        assert not left.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hits.parquet", "more.parquet"]
+
+
 def test_options_go_with_splits(busy, synthetic):
     splits = ut.plan(busy, synthetic, events=400, columns=["lhcb_id"], clustering=False)
     hits = ut.decode(splits[1])

@@ -88,8 +88,8 @@ def iterate(
 
     Args:
         inputs, tables: as of `decode`.
-        step: events of each but the last `Hits`, or the memory that it takes at most: "100 MB". What fits into a
-            processor's caches is fastest.
+        step: events of each but the last `Hits`, or the memory that its columns take at most: "100 MB". Where they are
+            those of a batch, the rest of the batch's memory is kept, too: to collect all hits, use `decode`.
         **options
 
     Raises:
@@ -97,7 +97,11 @@ def iterate(
     """
     limits = _step(step)
     request, files = request_of(inputs, tables, options)
-    job = _native.Job(request, limits)
+    # The hits of batches so large need not be copied.
+    lends = request["batch"] is None and isinstance(step, str) and request["backend"] == "cpu"
+    if lends:
+        request["batch"] = 256
+    job = _native.Job(request, (*limits, lends))
 
     def pieces(place: int) -> Iterator[Hits]:
         loss = Loss()

@@ -103,8 +103,8 @@ class SplitOptions(EventOptions, total=False):
     batch: Annotated[
         int | None,
         None,
-        "Events that are decoded at a time. Default 64, whose bytes stay in a core's caches; for a row group of Parquet 256; "
-        "on a device 256, on a GPU four times as many as it clusters at once, if that is more.",
+        "Events that are decoded at a time. Default 64, whose bytes stay in a core's caches; for a row group of Parquet, and "
+        "in `iterate` with a step in bytes, 256; on a device 256, on a GPU four times as many as it clusters at once, if that is more.",
     ]
 
 
