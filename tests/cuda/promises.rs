@@ -1,5 +1,6 @@
-//! Promises of the sources that need a GPU, a test each: Allen's merge request, and ALICE's grids (`l3`), on the mock driver,
-//! whose kernels run on the interpreter of PTX. The others of the merge request are in `tests/kernels/promises.rs`.
+//! Promises of the sources that need a GPU, a test each: Allen's merge request, and ALICE's grids
+//! (`l3`), on the mock driver, whose kernels run on the interpreter of PTX. The others of the merge
+//! request are in `tests/kernels/promises.rs`.
 
 use std::sync::LazyLock;
 
@@ -133,11 +134,13 @@ fn a10_a_sweep_measures_launch_parameters_and_skips_what_the_gpu_cannot_run() {
     assert!(output.status.code() == Some(1) && said.contains("other bits than the reference"), "{said}");
 }
 
-/// Launch parameters of [`l3`](l3_our_kernels_are_swept_over_blocks_of_warps_and_grids_of_multiprocessors).
+/// Launch parameters of
+/// [`l3`](l3_our_kernels_are_swept_over_blocks_of_warps_and_grids_of_multiprocessors).
 const BLOCK_AND_GRID: [&str; 2] = ["ranked.sort_block_x", "ranked.sort_grid"];
 
-/// "A grid over (block, grid): blocks in multiples of the warp, grids in multiples of the multiprocessors or depending on the
-/// data, for our own kernels too": the sort of groups on the mock driver, which has two multiprocessors.
+/// "A grid over (block, grid): blocks in multiples of the warp, grids in multiples of the
+/// multiprocessors or depending on the data, for our own kernels too": the sort of groups on the
+/// mock driver, which has two multiprocessors.
 #[test]
 fn l3_our_kernels_are_swept_over_blocks_of_warps_and_grids_of_multiprocessors() {
     let (folder, path) = small(5);

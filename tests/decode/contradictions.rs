@@ -11,8 +11,9 @@ use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, mep_batch, tables
 
 const N_BANKS: usize = 4;
 
-/// A bank with three hits on each of four lanes, two of them a cluster, so that the last row is half full (v5), or one (v4).
-/// Those lanes are connected on all boards: an event without trouble takes the ranked kernels' short way.
+/// A bank with three hits on each of four lanes, two of them a cluster, so that the last row is
+/// half full (v5), or one (v4). Those lanes are connected on all boards: an event without trouble
+/// takes the ranked kernels' short way.
 fn bank(version: BankVersion, board: u16) -> Bank {
     let payload = match version {
         BankVersion::V5 => v5_payload(&std::array::from_fn(|lane| {

@@ -1,5 +1,6 @@
-//! The ladder of Allen merge request !1663: what each optimisation is worth on top of the one before. A GPU times all
-//! rungs in interleaved rounds; without one the executor counts their work. The merge request's figures stand beside.
+//! The ladder of Allen merge request !1663: what each optimisation is worth on top of the one
+//! before. A GPU times all rungs in interleaved rounds; without one the executor counts their work.
+//! The merge request's figures stand beside.
 
 use std::time::Duration;
 

@@ -8,7 +8,8 @@ use ut_decoders::{Backend, Pipeline};
 /// Most configurations for an on-line tuner; with more it varies the parameters of one kernel at a time.
 const MOST_CHOICES: usize = 500;
 
-/// Default values: on the CPU a decoder a core, else one decoder, on a GPU with some streams and batches that fill it.
+/// Default values: on the CPU a decoder a core, else one decoder, on a GPU with some streams and
+/// batches that fill it.
 pub fn base(backend: Backend) -> Parameters {
     let one = Parameters::default().with_threads(usize::from(backend != Backend::Cpu));
     one.with_batches(backend.batch(), one.layout())
@@ -132,8 +133,8 @@ fn value(parameter: &Parameter, number: u32) -> Value {
     word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
 }
 
-/// Returns true unless a parameter belongs to another pipeline. The ranked pipeline's begin with its name; all other kernels'
-/// are Allen's.
+/// Returns true unless a parameter belongs to another pipeline. The ranked pipeline's begin with
+/// its name; all other kernels' are Allen's.
 pub(super) fn runs(parameter: &Parameter, pipeline: Pipeline) -> bool {
     match parameter.name.split_once('.') {
         None | Some(("cpu" | "cuda", _)) => true,

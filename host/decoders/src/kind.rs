@@ -60,8 +60,8 @@ impl Backend {
         matches!(self, Self::Emulated | Self::Cuda)
     }
 
-    /// Returns the default number of events in a batch of a device, or of a measurement: 256; on a GPU four times as many
-    /// as the first one clusters at once, if that is more.
+    /// Returns the default number of events in a batch of a device, or of a measurement: 256; on a
+    /// GPU four times as many as the first one clusters at once, if that is more.
     pub fn batch(self) -> usize {
         match self {
             #[cfg(feature = "cuda")]

@@ -108,8 +108,8 @@ pub struct Multiprocessors {
 }
 
 impl Multiprocessors {
-    /// Returns the blocks of a grid with `each` blocks per multiprocessor. 0: as many blocks of `threads` threads as a
-    /// multiprocessor has warp and block slots for.
+    /// Returns the blocks of a grid with `each` blocks per multiprocessor. 0: as many blocks of
+    /// `threads` threads as a multiprocessor has warp and block slots for.
     pub const fn grid(self, each: u32, threads: u32) -> u32 {
         let by_warps = self.each.warps / threads.div_ceil(WARP);
         let slots = if by_warps < self.each.blocks { by_warps } else { self.each.blocks };

@@ -211,7 +211,8 @@ fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'st
     found.copied().ok_or_else(|| ParameterError::Unknown { of, name: name.to_owned(), known: known() })
 }
 
-/// Division of a multiprocessor's memory into shared memory and L1 cache while `cluster` or `sort_groups` runs.
+/// Division of a multiprocessor's memory into shared memory and L1 cache while `cluster` or
+/// `sort_groups` runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CarveOut {
     /// As much shared memory as the resident blocks need.

@@ -4,7 +4,8 @@ use ut_data::named;
 
 /// Division of the work among device kernels; the bits are the same.
 ///
-/// Allen's is the measure: what the kernels of `docs/ranked.md` gain is what they gain on it. It takes no list of events.
+/// Allen's is the measure: what the kernels of `docs/ranked.md` gain is what they gain on it. It
+/// takes no list of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -19,6 +20,7 @@ pub enum Pipeline {
 named!("pipeline" Pipeline: Ranked "ranked", Allen "allen");
 
 impl Pipeline {
-    /// Name of the pipeline that [`Ranked`](Self::Ranked) has replaced. It is refused with a message of its own.
+    /// Name of the pipeline that [`Ranked`](Self::Ranked) has replaced. Options that name it
+    /// are refused with the name of the successor.
     pub const REPLACED: &str = "fused";
 }

@@ -131,7 +131,8 @@ pub fn check_selected(
     super::check_selected(batch)
 }
 
-/// Refuses lists of events for Allen's kernels, which have no tables by rank and decode whole batches.
+/// Refuses lists of events for Allen's kernels, which have no tables by rank and decode whole
+/// batches.
 pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
     let message = "a list of selected events needs the pipeline ranked: Allen's kernels decode whole batches";
     if ranks.is_some() { Ok(()) } else { Err(DecodeError::NoList { backend, message }) }
@@ -250,7 +251,8 @@ impl Plan {
         self.shape_of(kernel, grid, block)
     }
 
-    /// Grid and block of a kernel whose blocks share the events, `each` of them on a multiprocessor.
+    /// Grid and block of a kernel whose blocks share the events, `each` of them on a
+    /// multiprocessor.
     const fn sharing(&self, each: u32, threads: u32) -> (u32, (u32, u32)) {
         let grid = self.device.grid(each, threads);
         (if self.events < grid { self.events } else { grid }, (threads, 1))

@@ -136,8 +136,8 @@ pub struct BackendArgs {
     /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
-    /// Kernels of emulated and cuda: ranked, five, which keep clusters in the order of the hits, or allen, seven in nine
-    /// launches, with the same results [default: ranked].
+    /// Kernels of emulated and cuda: ranked, five, which keep clusters in the order of the hits, or
+    /// allen, seven in nine launches, with the same results [default: ranked].
     #[arg(long, value_name = "NAME", value_parser = pipeline())]
     pub pipeline: Option<Pipeline>,
     /// Set a parameter of the backend, as --set cpu.simd=avx2 or --set cluster.block_x=64, or the layout of batches in

@@ -98,8 +98,8 @@ pub struct RankedSetup {
 }
 
 impl RankedSetup {
-    /// Ordinary events: hits of several sizes on every lane of most boards, differently in each; a few groups have to be
-    /// sorted.
+    /// Ordinary events: hits of several sizes on every lane of most boards, differently in each; a
+    /// few groups have to be sorted.
     pub fn new(n_events: usize) -> Self {
         Self::of(n_events, Layout::Allen, false, 1)
     }
@@ -124,8 +124,8 @@ impl RankedSetup {
         Self::with(n_events, Layout::Allen, false, 1, Grouping::YRows, |i| i + i / 4)
     }
 
-    /// Ordinary events in a grouping whose lanes overlap: groups with and without equal x, of up to and of more than 32
-    /// hits.
+    /// Ordinary events in a grouping whose lanes overlap: groups with and without equal x, of up to
+    /// and of more than 32 hits.
     pub fn overlapping(n_events: usize) -> Self {
         Self::with(n_events, Layout::Allen, false, 1, Grouping::UniqueX, |i| 3 * i)
     }
@@ -171,8 +171,8 @@ impl RankedSetup {
         Self { tables, ranks, batch, layout, selected, grid, deferred, flagged, resident, ids, offsets, report, status }
     }
 
-    /// Launches all kernels, `cluster` with `bug`, and room for `capacity` hits. Returns the counts of
-    /// `cluster`.
+    /// Launches all kernels, `cluster` with `bug`, and room for `capacity` hits. Returns the counts
+    /// of `cluster`.
     pub fn run(&mut self, seed: u64, bug: Bug, capacity: usize) -> Result<LaunchStats, Violation> {
         self.run_with(seed, bug, In::Cluster, capacity)
     }

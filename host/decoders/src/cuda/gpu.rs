@@ -146,8 +146,8 @@ impl CudaDevice {
     }
 }
 
-/// Asks for the multiprocessors of a GPU. What the driver does not tell is taken from the newest architecture that is not
-/// newer.
+/// Asks for the multiprocessors of a GPU. What the driver does not tell is taken from the newest
+/// architecture that is not newer.
 fn multiprocessors(ordinal: usize) -> Result<Multiprocessors, CallError> {
     let found = driver::describe(ordinal)?;
     let (major, minor) = found.capability;

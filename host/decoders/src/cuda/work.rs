@@ -53,7 +53,8 @@ impl<D: Device> Work<D> {
         }
     }
 
-    /// Returns the address of the batch's number of strips, valid once the kernels have run, and the room for strips.
+    /// Returns the address of the batch's number of strips, valid once the kernels have run, and
+    /// the room for strips.
     pub(super) fn strips_found(&self, plan: &Plan, batch: &DeviceBatch) -> (u64, usize) {
         match self {
             Self::Allen(work) => (work.strips_found(plan), work.strips),

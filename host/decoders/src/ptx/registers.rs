@@ -7,16 +7,16 @@ use std::fmt::Write as _;
 use super::{Kernel, Unit};
 
 impl Kernel {
-    /// Returns true if `cuda.registers` limits this kernel: all but the one for unusual events, which
-    /// needs the most and has another limit.
+    /// Returns true if `cuda.registers` limits this kernel: all but the one for unusual events,
+    /// which needs the most and has another limit.
     pub fn has_register_limit(self) -> bool {
         !matches!(self, Self::ClusterUnusual)
     }
 }
 
 impl Unit {
-    /// Returns the text with at most `registers` registers a thread in every kernel that has a limit, in place of
-    /// the one of `cluster`; 0 is no limit.
+    /// Returns the text with at most `registers` registers a thread in every kernel that has a
+    /// limit, in place of the one of `cluster`; 0 is no limit.
     pub fn limited(&self, registers: u32) -> Cow<'static, str> {
         if registers == 0 {
             return self.text.into();
