@@ -90,7 +90,7 @@ pub struct Group {
 
 /// Times of the kernels and steps of a chain, in ms, launch by launch.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Parts {
+struct LaunchTimes {
     kernels: Vec<Vec<f64>>,
     steps: Vec<Vec<f64>>,
 }
@@ -107,7 +107,7 @@ pub struct Chain<'d> {
     steps: Vec<Vec<usize>>,
     constraints: Vec<(Expr, Vec<usize>)>,
     /// Times of the whole chain, by configuration.
-    seen: HashMap<String, Parts>,
+    seen: HashMap<String, LaunchTimes>,
 }
 
 impl<'d> Chain<'d> {
@@ -396,7 +396,7 @@ impl<'d> Chain<'d> {
         step: &[usize],
         config: &Config,
         launches: usize,
-        parts: &mut Parts,
+        parts: &mut LaunchTimes,
     ) -> Result<Vec<f64>, Failure> {
         let places = &self.places;
         let of = |member: usize| Config(places[member].iter().map(|&place| config.0[place].clone()).collect());
@@ -432,8 +432,13 @@ impl<'d> Chain<'d> {
     }
 
     /// Measures the steps that have kernels of `members`, one after the other.
-    fn steps(&mut self, members: &[usize], config: &Config, launches: usize) -> Result<(Vec<f64>, Parts), Failure> {
-        let mut parts = Parts::default();
+    fn steps(
+        &mut self,
+        members: &[usize],
+        config: &Config,
+        launches: usize,
+    ) -> Result<(Vec<f64>, LaunchTimes), Failure> {
+        let mut parts = LaunchTimes::default();
         let mut sum = vec![0.0_f64; launches];
         for step in self.steps.clone() {
             if !step.iter().any(|member| members.contains(member)) {
@@ -447,13 +452,13 @@ impl<'d> Chain<'d> {
     }
 
     /// Returns the chain as a device whose configurations are those of a group; all other parameters are as in `all`.
-    pub fn part<'a>(&'a mut self, group: &'a Group, all: Config) -> Part<'a, 'd> {
-        Part { chain: self, group: Some((group, all)) }
+    pub fn part<'a>(&'a mut self, group: &'a Group, all: Config) -> ChainDevice<'a, 'd> {
+        ChainDevice { chain: self, group: Some((group, all)) }
     }
 
     /// Returns the whole chain as a device.
-    pub fn whole(&mut self) -> Part<'_, 'd> {
-        Part { chain: self, group: None }
+    pub fn whole(&mut self) -> ChainDevice<'_, 'd> {
+        ChainDevice { chain: self, group: None }
     }
 
     /// Returns the median times in ms of the kernels and of the concurrent steps in the whole chain, with their names;
@@ -509,12 +514,12 @@ fn defaults(
 }
 
 /// Chain, or a part of it, as a device.
-pub struct Part<'a, 'd> {
+pub struct ChainDevice<'a, 'd> {
     chain: &'a mut Chain<'d>,
     group: Option<(&'a Group, Config)>,
 }
 
-impl Device for Part<'_, '_> {
+impl Device for ChainDevice<'_, '_> {
     fn name(&self) -> String {
         self.chain.name()
     }

@@ -24,7 +24,7 @@ const SPREADS: f64 = 6.0;
 
 /// Detector, which takes one time after the other.
 #[derive(Clone, Debug, Default)]
-pub struct Detector {
+pub struct DriftDetector {
     window: Vec<f64>,
     /// Log medians of the past windows.
     past: VecDeque<f64>,
@@ -38,7 +38,7 @@ pub struct Detector {
     last_alarm: f64,
 }
 
-impl Detector {
+impl DriftDetector {
     /// Takes one time, and returns true for an alarm. Ignores numbers that are not positive.
     pub fn push(&mut self, time: f64) -> bool {
         if !(time.is_finite() && time > 0.0) {

@@ -15,13 +15,13 @@ pub(super) const GONE: Duration = Duration::from_secs(5);
 const REMOVED: Duration = Duration::from_millis(300);
 
 /// Processes and folders that must not outlive this process.
-struct Left {
+struct Cleanup {
     /// Each group, and true if its leader is a keeper.
     groups: Vec<(u32, bool)>,
     folders: Vec<PathBuf>,
 }
 
-static LEFT: Mutex<Left> = Mutex::new(Left { groups: Vec::new(), folders: Vec::new() });
+static LEFT: Mutex<Cleanup> = Mutex::new(Cleanup { groups: Vec::new(), folders: Vec::new() });
 
 /// Returns the running groups, those of keepers included.
 pub(crate) fn running() -> Vec<u32> {
@@ -33,7 +33,7 @@ pub(super) fn folders() -> Vec<PathBuf> {
     left().folders.clone()
 }
 
-fn left() -> MutexGuard<'static, Left> {
+fn left() -> MutexGuard<'static, Cleanup> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -62,13 +62,13 @@ pub(super) fn remove(folders: &[PathBuf]) {
 
 /// Process that leads a group. The group ends with it: a program left in the background would disturb later
 /// measurements.
-pub(crate) struct Group {
+pub(crate) struct ProcessGroup {
     leader: Child,
     /// True if the leader is a keeper, which ends with its input.
     keeps: bool,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts the process.
     pub(crate) fn spawn(command: &mut Command) -> std::io::Result<Self> {
         Self::start(command, false)
@@ -96,10 +96,10 @@ impl Group {
     /// Returns the leader's exit status if it has ended, after killing the rest of the group.
     pub(crate) fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
         match state(self.leader.id()) {
-            State::Runs => return Ok(None),
+            ChildState::Runs => return Ok(None),
             // Before the leader is waited for, no other process gets its number.
-            State::Ended => kill(self.leader.id()),
-            State::Unknown => {}
+            ChildState::Ended => kill(self.leader.id()),
+            ChildState::Unknown => {}
         }
         self.leader.try_wait()
     }
@@ -109,7 +109,7 @@ impl Group {
         if self.keeps {
             let _ = self.ended();
         }
-        if state(self.leader.id()) == State::Runs {
+        if state(self.leader.id()) == ChildState::Runs {
             kill(self.leader.id());
         }
         let _ = self.leader.kill();
@@ -128,7 +128,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
         left().groups.retain(|&(group, _)| group != self.leader.id());
@@ -137,7 +137,7 @@ impl Drop for Group {
 
 /// State of a child.
 #[derive(PartialEq, Eq)]
-enum State {
+enum ChildState {
     Runs,
     /// Ended, and not waited for.
     Ended,
@@ -146,19 +146,19 @@ enum State {
 }
 
 #[cfg(unix)]
-fn state(child: u32) -> State {
+fn state(child: u32) -> ChildState {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match Pid::from_raw(child as i32).map(|child| waitid(WaitId::Pid(child), options)) {
-        Some(Ok(None)) => State::Runs,
-        Some(Ok(Some(_))) => State::Ended,
-        Some(Err(_)) | None => State::Unknown,
+        Some(Ok(None)) => ChildState::Runs,
+        Some(Ok(Some(_))) => ChildState::Ended,
+        Some(Err(_)) | None => ChildState::Unknown,
     }
 }
 
 #[cfg(not(unix))]
-fn state(_: u32) -> State {
-    State::Unknown
+fn state(_: u32) -> ChildState {
+    ChildState::Unknown
 }
 
 #[cfg(unix)]
@@ -172,9 +172,9 @@ fn kill(group: u32) {
 fn kill(_: u32) {}
 
 /// Temporary folder that is removed with this value, by [`end_all`], or by a keeper.
-pub(crate) struct Folder(tempfile::TempDir);
+pub(crate) struct BuildFolder(tempfile::TempDir);
 
-impl Folder {
+impl BuildFolder {
     /// Makes a folder.
     pub(crate) fn new() -> std::io::Result<Self> {
         let mut left = left();
@@ -189,7 +189,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for BuildFolder {
     fn drop(&mut self) {
         left().folders.retain(|folder| folder != self.0.path());
     }

@@ -15,7 +15,7 @@ use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::group::{GONE, Group, folders, remove};
+use super::group::{GONE, ProcessGroup, folders, remove};
 use super::launch::{Launched, MOST_OUTPUT, Ran, launch_here};
 use crate::{Failure, FailureKind};
 
@@ -54,7 +54,7 @@ fn keeper() -> Option<Command> {
 
 /// Launch that a keeper is asked for.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Launch {
+struct LaunchRequest {
     program: String,
     args: Vec<String>,
     envs: Vec<(String, Option<String>)>,
@@ -70,7 +70,7 @@ enum Answer {
     Failed(Failure),
 }
 
-impl Launch {
+impl LaunchRequest {
     /// Describes a command; `None` if it cannot be written as text, or has a working folder.
     fn of(command: &Command, limit: Duration) -> Option<Self> {
         if command.get_current_dir().is_some() {
@@ -108,19 +108,19 @@ struct Keeper {
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
     /// Keeps the process's number; dropped last.
-    _group: Group,
+    _group: ProcessGroup,
 }
 
 impl Keeper {
     fn start(command: &mut Command) -> std::io::Result<Self> {
-        let mut group = Group::spawn_keeper(command.arg("launch").stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let mut group = ProcessGroup::spawn_keeper(command.arg("launch").stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let missing = || std::io::Error::other("the keeper has no pipes");
         let requests = group.leader().stdin.take().ok_or_else(missing)?;
         let answers = BufReader::new(group.leader().stdout.take().ok_or_else(missing)?);
         Ok(Self { requests, answers, _group: group })
     }
 
-    fn ask(&mut self, launch: &Launch) -> std::io::Result<Result<Ran, Failure>> {
+    fn ask(&mut self, launch: &LaunchRequest) -> std::io::Result<Result<Ran, Failure>> {
         let line = serde_json::to_string(launch)? + "\n";
         let gone = || std::io::Error::other("the keeper of the programs has ended");
         self.requests.write_all(line.as_bytes())?;
@@ -141,7 +141,7 @@ impl Keeper {
 
 /// Launches a command by a keeper, to its end; `None` if there is no keeper.
 pub(crate) fn launch(command: &Command, limit: Duration) -> Option<Result<Ran, Failure>> {
-    let (mut start, launch) = (keeper()?, Launch::of(command, limit)?);
+    let (mut start, launch) = (keeper()?, LaunchRequest::of(command, limit)?);
     let failed = |error: std::io::Error| Failure { kind: FailureKind::Launch, message: error.to_string() };
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut keeper = match free.map_or_else(|| Keeper::start(&mut start), Ok) {
@@ -157,7 +157,7 @@ pub(crate) fn launch(command: &Command, limit: Duration) -> Option<Result<Ran, F
 
 /// Returns the command with a keeper around it, if there is one; else the command itself.
 pub(super) fn wrap(command: &mut Command) -> Option<Command> {
-    let launch = Launch::of(command, Duration::ZERO)?;
+    let launch = LaunchRequest::of(command, Duration::ZERO)?;
     let mut keeper = keeper()?;
     keeper.arg("wrap").arg(serde_json::to_string(&launch).ok()?);
     Some(keeper)
@@ -170,7 +170,7 @@ static STARTS: Mutex<()> = Mutex::new(());
 fn keep(args: &[OsString]) -> ! {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
-    let wrapped = args.get(1).and_then(|text| serde_json::from_str::<Launch>(text.to_str()?).ok());
+    let wrapped = args.get(1).and_then(|text| serde_json::from_str::<LaunchRequest>(text.to_str()?).ok());
     match wrapped {
         Some(launch) => keep_one(&launch),
         None => keep_launches(),
@@ -198,10 +198,10 @@ fn end(status: Option<ExitStatus>) -> ! {
 
 /// Launches what it is asked for, until the tuner is gone.
 fn keep_launches() -> ! {
-    let (sender, launches) = std::sync::mpsc::channel::<Launch>();
+    let (sender, launches) = std::sync::mpsc::channel::<LaunchRequest>();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let Ok(launch) = serde_json::from_str::<Launch>(&line) else { break };
+            let Ok(launch) = serde_json::from_str::<LaunchRequest>(&line) else { break };
             if let Ok(mut folders) = FOLDERS.lock() {
                 folders.clone_from(&launch.folders);
             }
@@ -232,11 +232,11 @@ fn keep_launches() -> ! {
 /// Starts a child of the keeper, which stays in its group.
 fn spawn(command: &mut Command) -> std::io::Result<Box<dyn Launched>> {
     let _starts = STARTS.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(Box::new(Kept(command.spawn()?)))
+    Ok(Box::new(KeptChild(command.spawn()?)))
 }
 
 /// Runs one program, whose standard input is this process's, and ends as it does.
-fn keep_one(launch: &Launch) -> ! {
+fn keep_one(launch: &LaunchRequest) -> ! {
     let mut command = launch.command();
     let starts = STARTS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut child = match command.stdin(Stdio::piped()).spawn() {
@@ -274,15 +274,15 @@ fn keep_one(launch: &Launch) -> ! {
 }
 
 /// Child of the keeper.
-struct Kept(std::process::Child);
+struct KeptChild(std::process::Child);
 
-impl Launched for Kept {
+impl Launched for KeptChild {
     fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptChild {
     fn drop(&mut self) {
         end_descendants();
     }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::group::Group;
+use super::group::ProcessGroup;
 use crate::{Failure, FailureKind};
 
 /// Largest output of a program in bytes; more makes the launch a failure.
@@ -31,7 +31,7 @@ pub(crate) trait Launched {
     fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>>;
 }
 
-impl Launched for Group {
+impl Launched for ProcessGroup {
     fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
         Self::try_wait(self)
     }

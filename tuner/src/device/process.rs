@@ -15,7 +15,7 @@ use std::time::Duration;
 pub use super::group::end_all;
 pub use super::keeper::keep_if_asked;
 
-use super::group::Group;
+use super::group::ProcessGroup;
 use super::keeper;
 use crate::objective::RESOLUTION;
 use crate::{Config, Device, Error, Failure, FailureKind, Outcome};
@@ -39,7 +39,7 @@ enum Hello {
 
 /// Request to the child.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Request {
+struct MeasurementRequest {
     config: Config,
     launches: usize,
 }
@@ -86,7 +86,7 @@ pub fn serve(
 ) -> std::io::Result<()> {
     write_line(&mut answers, &Hello::Ready)?;
     for line in requests {
-        let request: Request = serde_json::from_str(&line?)?;
+        let request: MeasurementRequest = serde_json::from_str(&line?)?;
         write_line(&mut answers, &device.measure(&request.config, request.launches))?;
     }
     Ok(())
@@ -104,9 +104,9 @@ pub struct ProcessDevice {
 
 /// Child, with the channels to the two threads at its pipes.
 struct Running {
-    child: Group,
+    child: ProcessGroup,
     /// `None` once the child is to end.
-    requests: Option<Sender<Request>>,
+    requests: Option<Sender<MeasurementRequest>>,
     answers: Receiver<std::io::Result<String>>,
     died: bool,
 }
@@ -138,8 +138,8 @@ fn next_line(from: &mut impl BufRead) -> std::io::Result<Option<String>> {
 fn start(command: &mut Command) -> std::io::Result<Running> {
     let mut kept = keeper::wrap(command);
     let mut child = match &mut kept {
-        Some(keeper) => Group::spawn_keeper(keeper.stdin(Stdio::piped()).stdout(Stdio::piped())),
-        None => Group::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped())),
+        Some(keeper) => ProcessGroup::spawn_keeper(keeper.stdin(Stdio::piped()).stdout(Stdio::piped())),
+        None => ProcessGroup::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped())),
     }?;
     let missing = || std::io::Error::other("the child has no pipes");
     let mut input = child.leader().stdin.take().ok_or_else(missing)?;
@@ -155,7 +155,7 @@ fn start(command: &mut Command) -> std::io::Result<Running> {
             }
         }
     });
-    let (requests, asked) = channel::<Request>();
+    let (requests, asked) = channel::<MeasurementRequest>();
     // A child that does not read blocks this thread, not the one that watches the time. An error of writing needs no
     // report: the missing answer is the failure.
     std::thread::spawn(move || asked.iter().try_for_each(|request| write_line(&mut input, &request)));
@@ -225,7 +225,8 @@ impl ProcessDevice {
             // If the child has died, no answer will come.
             Err(_) => {}
         }
-        let _ = running.requests.iter().try_for_each(|to| to.send(Request { config: config.clone(), launches }));
+        let _ =
+            running.requests.iter().try_for_each(|to| to.send(MeasurementRequest { config: config.clone(), launches }));
         let line = answer(running, self.time_out)?;
         let outcome = serde_json::from_str(&line)
             .map_err(|_| launch(format!("the measuring process answered {}", quoted(&line))))?;

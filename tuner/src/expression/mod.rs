@@ -7,7 +7,7 @@ mod number;
 mod parse;
 
 use crate::{Error, Value};
-pub(crate) use number::{Computed, Fault, Number};
+pub(crate) use number::{Computed, ExprFault, Number};
 use number::{binary, compare, unary};
 
 /// Parsed expression over numbered *slots*, which hold the values of names.
@@ -19,22 +19,22 @@ pub enum Expr {
     /// Value of a name.
     Slot(usize),
     /// Operator with one operand.
-    Unary(Unary, Box<Expr>),
+    Unary(UnaryOperator, Box<Expr>),
     /// Operator with two operands.
-    Binary(Binary, Box<Expr>, Box<Expr>),
+    Binary(BinaryOperator, Box<Expr>, Box<Expr>),
     /// `a < b <= c`: the first operand, then each comparison with its right operand.
-    Compare(Box<Expr>, Vec<(Comparison, Expr)>),
+    Compare(Box<Expr>, Vec<(Comparator, Expr)>),
     /// `yes if condition else no`, in the order condition, yes, no.
     Choice(Box<[Expr; 3]>),
     /// Largest (`Greater`) or smallest (`Less`) of some operands; of equals the first.
-    Extreme(Comparison, Vec<Expr>),
+    Extreme(Comparator, Vec<Expr>),
 }
 
 /// Operators and functions of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is its Python operator or function")]
 #[non_exhaustive]
-pub enum Unary {
+pub enum UnaryOperator {
     Minus,
     Plus,
     Not,
@@ -46,7 +46,7 @@ pub enum Unary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is its Python operator")]
 #[non_exhaustive]
-pub enum Binary {
+pub enum BinaryOperator {
     Or,
     And,
     BitOr,
@@ -67,7 +67,7 @@ pub enum Binary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is its Python operator")]
 #[non_exhaustive]
-pub enum Comparison {
+pub enum Comparator {
     Less,
     LessEqual,
     Greater,
@@ -97,13 +97,13 @@ impl Expr {
     pub(crate) fn compute<'a>(&'a self, slots: &[Computed<'a>]) -> Computed<'a> {
         match self {
             Self::Literal(value) => Ok(value.into()),
-            Self::Slot(slot) => slots.get(*slot).copied().unwrap_or(Err(Fault::Type)),
+            Self::Slot(slot) => slots.get(*slot).copied().unwrap_or(Err(ExprFault::Type)),
             Self::Unary(operator, operand) => unary(*operator, operand.compute(slots)?),
             Self::Binary(operator, left, right) => {
                 let left = left.compute(slots)?;
                 match (operator, left.truth()) {
-                    (Binary::And, false) | (Binary::Or, true) => Ok(left),
-                    (Binary::And, true) | (Binary::Or, false) => right.compute(slots),
+                    (BinaryOperator::And, false) | (BinaryOperator::Or, true) => Ok(left),
+                    (BinaryOperator::And, true) | (BinaryOperator::Or, false) => right.compute(slots),
                     _ => binary(*operator, left, right.compute(slots)?),
                 }
             }
@@ -123,7 +123,7 @@ impl Expr {
             }
             Self::Extreme(better, operands) => {
                 let mut values = operands.iter().map(|operand| operand.compute(slots));
-                let first = values.next().unwrap_or(Err(Fault::Type))?;
+                let first = values.next().unwrap_or(Err(ExprFault::Type))?;
                 values.try_fold(first, |best, next| {
                     let next = next?;
                     Ok(if compare(*better, next, best)? { next } else { best })

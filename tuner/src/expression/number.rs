@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use super::{Binary, Comparison, Unary};
+use super::{BinaryOperator, Comparator, UnaryOperator};
 use crate::Value;
 
 /// Reason why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum ExprFault {
     /// Python's ZeroDivisionError.
     #[error("a division by zero")]
     DivisionByZero,
@@ -34,7 +34,7 @@ pub(crate) enum Number<'a> {
 use Number::{Bool, Int, Real, Text};
 
 /// Computed value, or the reason why there is none.
-pub(crate) type Computed<'a> = Result<Number<'a>, Fault>;
+pub(crate) type Computed<'a> = Result<Number<'a>, ExprFault>;
 
 impl<'a> From<&'a Value> for Number<'a> {
     fn from(value: &'a Value) -> Self {
@@ -59,11 +59,11 @@ impl From<Number<'_>> for Value {
 }
 
 fn whole_or_overflow<'a>(value: Option<i64>) -> Computed<'a> {
-    value.map(Int).ok_or(Fault::Overflow)
+    value.map(Int).ok_or(ExprFault::Overflow)
 }
 
 fn real<'a>(value: f64) -> Computed<'a> {
-    if value.is_nan() { Err(Fault::Domain) } else { Ok(Real(value)) }
+    if value.is_nan() { Err(ExprFault::Domain) } else { Ok(Real(value)) }
 }
 
 impl Number<'_> {
@@ -96,80 +96,86 @@ impl Number<'_> {
 }
 
 /// Computes an operator or a function of one operand.
-pub(crate) fn unary(operator: Unary, operand: Number<'_>) -> Computed<'_> {
+pub(crate) fn unary(operator: UnaryOperator, operand: Number<'_>) -> Computed<'_> {
     match (operator, operand.plain()) {
-        (Unary::Not, _) => Ok(Bool(!operand.truth())),
-        (Unary::Minus, Int(value)) => whole_or_overflow(value.checked_neg()),
-        (Unary::Minus, Real(value)) => Ok(Real(-value)),
-        (Unary::Abs, Int(value)) => whole_or_overflow(value.checked_abs()),
-        (Unary::Abs, Real(value)) => Ok(Real(value.abs())),
+        (UnaryOperator::Not, _) => Ok(Bool(!operand.truth())),
+        (UnaryOperator::Minus, Int(value)) => whole_or_overflow(value.checked_neg()),
+        (UnaryOperator::Minus, Real(value)) => Ok(Real(-value)),
+        (UnaryOperator::Abs, Int(value)) => whole_or_overflow(value.checked_abs()),
+        (UnaryOperator::Abs, Real(value)) => Ok(Real(value.abs())),
         // Towards zero. 2^63 itself is out of range; both bounds are exact doubles.
-        (Unary::Int, Real(value)) if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) => {
+        (UnaryOperator::Int, Real(value))
+            if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) =>
+        {
             Ok(Int(value as i64))
         }
-        (Unary::Int, Real(_)) => Err(Fault::Overflow),
-        (Unary::Plus, number @ (Int(_) | Real(_))) | (Unary::Int, number @ Int(_)) => Ok(number),
-        (_, Text(_) | Bool(_)) => Err(Fault::Type),
+        (UnaryOperator::Int, Real(_)) => Err(ExprFault::Overflow),
+        (UnaryOperator::Plus, number @ (Int(_) | Real(_))) | (UnaryOperator::Int, number @ Int(_)) => Ok(number),
+        (_, Text(_) | Bool(_)) => Err(ExprFault::Type),
     }
 }
 
 /// Computes `a operator b`; `and` and `or` are evaluated by the caller.
 #[inline]
-pub(crate) fn binary<'a>(operator: Binary, a: Number<'a>, b: Number<'a>) -> Computed<'a> {
+pub(crate) fn binary<'a>(operator: BinaryOperator, a: Number<'a>, b: Number<'a>) -> Computed<'a> {
     match (a.plain(), b.plain()) {
         (Int(a), Int(b)) => whole(operator, a, b),
         (a, b) => match (a.double(), b.double()) {
             (Some(a), Some(b)) => fraction(operator, a, b),
-            _ => Err(Fault::Type),
+            _ => Err(ExprFault::Type),
         },
     }
 }
 
 #[inline]
-fn whole<'a>(operator: Binary, a: i64, b: i64) -> Computed<'a> {
+fn whole<'a>(operator: BinaryOperator, a: i64, b: i64) -> Computed<'a> {
     match operator {
-        Binary::Add => whole_or_overflow(a.checked_add(b)),
-        Binary::Subtract => whole_or_overflow(a.checked_sub(b)),
-        Binary::Multiply => whole_or_overflow(a.checked_mul(b)),
-        Binary::Divide | Binary::FloorDivide | Binary::Modulo if b == 0 => Err(Fault::DivisionByZero),
-        Binary::Divide => Ok(Real(a as f64 / b as f64)),
+        BinaryOperator::Add => whole_or_overflow(a.checked_add(b)),
+        BinaryOperator::Subtract => whole_or_overflow(a.checked_sub(b)),
+        BinaryOperator::Multiply => whole_or_overflow(a.checked_mul(b)),
+        BinaryOperator::Divide | BinaryOperator::FloorDivide | BinaryOperator::Modulo if b == 0 => {
+            Err(ExprFault::DivisionByZero)
+        }
+        BinaryOperator::Divide => Ok(Real(a as f64 / b as f64)),
         // Rust rounds towards zero, Python down: they differ if the remainder's sign is not the divisor's.
-        Binary::FloorDivide => match (a.checked_div(b), a.checked_rem(b)) {
+        BinaryOperator::FloorDivide => match (a.checked_div(b), a.checked_rem(b)) {
             (Some(quotient), Some(rest)) => Ok(Int(quotient - i64::from(rest != 0 && (rest < 0) != (b < 0)))),
-            _ => Err(Fault::Overflow),
+            _ => Err(ExprFault::Overflow),
         },
-        Binary::Modulo => {
+        BinaryOperator::Modulo => {
             let rest = a.wrapping_rem(b);
             Ok(Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
         }
-        Binary::Power if b < 0 => fraction(operator, a as f64, b as f64),
-        Binary::Power => whole_or_overflow(u32::try_from(b).ok().and_then(|b| a.checked_pow(b))),
-        Binary::BitOr => Ok(Int(a | b)),
-        Binary::BitXor => Ok(Int(a ^ b)),
-        Binary::BitAnd => Ok(Int(a & b)),
-        Binary::ShiftLeft | Binary::ShiftRight if b < 0 => Err(Fault::Domain),
-        Binary::ShiftRight => Ok(Int(a >> b.min(63))),
-        Binary::ShiftLeft => whole_or_overflow(if b < 63 { a.checked_mul(1 << b) } else { None }),
-        Binary::And | Binary::Or => Err(Fault::Type),
+        BinaryOperator::Power if b < 0 => fraction(operator, a as f64, b as f64),
+        BinaryOperator::Power => whole_or_overflow(u32::try_from(b).ok().and_then(|b| a.checked_pow(b))),
+        BinaryOperator::BitOr => Ok(Int(a | b)),
+        BinaryOperator::BitXor => Ok(Int(a ^ b)),
+        BinaryOperator::BitAnd => Ok(Int(a & b)),
+        BinaryOperator::ShiftLeft | BinaryOperator::ShiftRight if b < 0 => Err(ExprFault::Domain),
+        BinaryOperator::ShiftRight => Ok(Int(a >> b.min(63))),
+        BinaryOperator::ShiftLeft => whole_or_overflow(if b < 63 { a.checked_mul(1 << b) } else { None }),
+        BinaryOperator::And | BinaryOperator::Or => Err(ExprFault::Type),
     }
 }
 
-fn fraction<'a>(operator: Binary, a: f64, b: f64) -> Computed<'a> {
+fn fraction<'a>(operator: BinaryOperator, a: f64, b: f64) -> Computed<'a> {
     match operator {
-        Binary::Add => real(a + b),
-        Binary::Subtract => real(a - b),
-        Binary::Multiply => real(a * b),
-        Binary::Divide | Binary::FloorDivide | Binary::Modulo if b == 0.0 => Err(Fault::DivisionByZero),
-        Binary::Divide => real(a / b),
-        Binary::Modulo => real(floor_rest(a, b)),
+        BinaryOperator::Add => real(a + b),
+        BinaryOperator::Subtract => real(a - b),
+        BinaryOperator::Multiply => real(a * b),
+        BinaryOperator::Divide | BinaryOperator::FloorDivide | BinaryOperator::Modulo if b == 0.0 => {
+            Err(ExprFault::DivisionByZero)
+        }
+        BinaryOperator::Divide => real(a / b),
+        BinaryOperator::Modulo => real(floor_rest(a, b)),
         // All but a rounding is whole after the rest is taken away.
-        Binary::FloorDivide => real(((a - floor_rest(a, b)) / b).round()),
-        Binary::Power if a == 0.0 && b < 0.0 => Err(Fault::DivisionByZero),
-        Binary::Power => match a.powf(b) {
-            result if result.is_infinite() && a.is_finite() && b.is_finite() => Err(Fault::Overflow),
+        BinaryOperator::FloorDivide => real(((a - floor_rest(a, b)) / b).round()),
+        BinaryOperator::Power if a == 0.0 && b < 0.0 => Err(ExprFault::DivisionByZero),
+        BinaryOperator::Power => match a.powf(b) {
+            result if result.is_infinite() && a.is_finite() && b.is_finite() => Err(ExprFault::Overflow),
             result => real(result),
         },
-        _ => Err(Fault::Type),
+        _ => Err(ExprFault::Type),
     }
 }
 
@@ -181,22 +187,22 @@ fn floor_rest(a: f64, b: f64) -> f64 {
 
 /// Computes `a comparison b`. Strings have no order.
 #[inline]
-pub(crate) fn compare(comparison: Comparison, a: Number<'_>, b: Number<'_>) -> Result<bool, Fault> {
+pub(crate) fn compare(comparison: Comparator, a: Number<'_>, b: Number<'_>) -> Result<bool, ExprFault> {
     let order = match (a.plain(), b.plain()) {
         (Int(a), Int(b)) => a.cmp(&b),
         (a, b) => match (a.double(), b.double(), comparison) {
-            (Some(a), Some(b), _) => a.partial_cmp(&b).ok_or(Fault::Domain)?,
-            (.., Comparison::Equal) => return Ok(a == b),
-            (.., Comparison::NotEqual) => return Ok(a != b),
-            _ => return Err(Fault::Type),
+            (Some(a), Some(b), _) => a.partial_cmp(&b).ok_or(ExprFault::Domain)?,
+            (.., Comparator::Equal) => return Ok(a == b),
+            (.., Comparator::NotEqual) => return Ok(a != b),
+            _ => return Err(ExprFault::Type),
         },
     };
     Ok(match comparison {
-        Comparison::Less => order == Ordering::Less,
-        Comparison::LessEqual => order != Ordering::Greater,
-        Comparison::Greater => order == Ordering::Greater,
-        Comparison::GreaterEqual => order != Ordering::Less,
-        Comparison::Equal => order == Ordering::Equal,
-        Comparison::NotEqual => order != Ordering::Equal,
+        Comparator::Less => order == Ordering::Less,
+        Comparator::LessEqual => order != Ordering::Greater,
+        Comparator::Greater => order == Ordering::Greater,
+        Comparator::GreaterEqual => order != Ordering::Less,
+        Comparator::Equal => order == Ordering::Equal,
+        Comparator::NotEqual => order != Ordering::Equal,
     })
 }

@@ -2,7 +2,7 @@
 
 use regex_lite::Regex;
 
-use super::{Binary, Comparison, Expr, Unary};
+use super::{BinaryOperator, Comparator, Expr, UnaryOperator};
 use crate::Value;
 
 /// Deepest nesting, over which the parser recurses.
@@ -28,28 +28,33 @@ const TOKEN: &str = concat!(
 
 const KEYWORDS: [&str; 5] = ["or", "and", "not", "if", "else"];
 
-const COMPARISONS: [(&str, Comparison); 6] = [
-    ("<", Comparison::Less),
-    ("<=", Comparison::LessEqual),
-    (">", Comparison::Greater),
-    (">=", Comparison::GreaterEqual),
-    ("==", Comparison::Equal),
-    ("!=", Comparison::NotEqual),
+const COMPARISONS: [(&str, Comparator); 6] = [
+    ("<", Comparator::Less),
+    ("<=", Comparator::LessEqual),
+    (">", Comparator::Greater),
+    (">=", Comparator::GreaterEqual),
+    ("==", Comparator::Equal),
+    ("!=", Comparator::NotEqual),
 ];
 
 /// Operators of two operands by precedence, the weakest first, without `**` and the comparisons.
-const LEVELS: [&[(&str, Binary)]; 6] = [
-    &[("|", Binary::BitOr)],
-    &[("^", Binary::BitXor)],
-    &[("&", Binary::BitAnd)],
-    &[("<<", Binary::ShiftLeft), (">>", Binary::ShiftRight)],
-    &[("+", Binary::Add), ("-", Binary::Subtract)],
-    &[("*", Binary::Multiply), ("/", Binary::Divide), ("//", Binary::FloorDivide), ("%", Binary::Modulo)],
+const LEVELS: [&[(&str, BinaryOperator)]; 6] = [
+    &[("|", BinaryOperator::BitOr)],
+    &[("^", BinaryOperator::BitXor)],
+    &[("&", BinaryOperator::BitAnd)],
+    &[("<<", BinaryOperator::ShiftLeft), (">>", BinaryOperator::ShiftRight)],
+    &[("+", BinaryOperator::Add), ("-", BinaryOperator::Subtract)],
+    &[
+        ("*", BinaryOperator::Multiply),
+        ("/", BinaryOperator::Divide),
+        ("//", BinaryOperator::FloorDivide),
+        ("%", BinaryOperator::Modulo),
+    ],
 ];
 
 pub(super) fn parse(text: &str, named: &dyn Fn(&str) -> Option<Expr>) -> Result<Expr, String> {
     let tokens = tokens(text)?;
-    let mut parser = Parser { text, named, tokens, at: 0, depth: 0 };
+    let mut parser = ExprParser { text, named, tokens, at: 0, depth: 0 };
     let expr = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(expr),
@@ -102,7 +107,7 @@ fn number(text: &str) -> Option<Value> {
     digits.parse().ok().filter(|value: &f64| value.is_finite()).map(Value::Float)
 }
 
-struct Parser<'a> {
+struct ExprParser<'a> {
     text: &'a str,
     named: &'a dyn Fn(&str) -> Option<Expr>,
     tokens: Vec<(usize, Token<'a>)>,
@@ -110,7 +115,7 @@ struct Parser<'a> {
     depth: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> ExprParser<'a> {
     fn peek(&self) -> &Token<'a> {
         &self.tokens[self.at].1
     }
@@ -152,13 +157,15 @@ impl<'a> Parser<'a> {
     }
 
     fn either(&mut self) -> Result<Expr, String> {
-        self.chain(&[("or", Binary::Or)], |parser| parser.chain(&[("and", Binary::And)], Self::negation))
+        self.chain(&[("or", BinaryOperator::Or)], |parser| {
+            parser.chain(&[("and", BinaryOperator::And)], Self::negation)
+        })
     }
 
     /// Parses operands of the next stronger kind between operators of one precedence, grouped from the left.
     fn chain(
         &mut self,
-        operators: &[(&str, Binary)],
+        operators: &[(&str, BinaryOperator)],
         operand: impl Fn(&mut Self) -> Result<Expr, String>,
     ) -> Result<Expr, String> {
         let mut left = operand(self)?;
@@ -171,10 +178,10 @@ impl<'a> Parser<'a> {
     fn negation(&mut self) -> Result<Expr, String> {
         if self.take("not") {
             let operand = self.deeper(Self::negation)?;
-            return Ok(Expr::Unary(Unary::Not, Box::new(operand)));
+            return Ok(Expr::Unary(UnaryOperator::Not, Box::new(operand)));
         }
         let first = self.level(0)?;
-        let mut rest: Vec<(Comparison, Expr)> = Vec::new();
+        let mut rest: Vec<(Comparator, Expr)> = Vec::new();
         while let Some(&(_, comparison)) = COMPARISONS.iter().find(|(symbol, _)| self.take(symbol)) {
             rest.push((comparison, self.level(0)?));
         }
@@ -189,7 +196,7 @@ impl<'a> Parser<'a> {
     }
 
     fn factor(&mut self) -> Result<Expr, String> {
-        for (symbol, operator) in [("-", Unary::Minus), ("+", Unary::Plus)] {
+        for (symbol, operator) in [("-", UnaryOperator::Minus), ("+", UnaryOperator::Plus)] {
             if self.take(symbol) {
                 let operand = self.deeper(Self::factor)?;
                 return Ok(Expr::Unary(operator, Box::new(operand)));
@@ -201,7 +208,7 @@ impl<'a> Parser<'a> {
         }
         // `**` binds tighter than a minus on its left, looser than one on its right, and groups from the right.
         let exponent = self.deeper(Self::factor)?;
-        Ok(Expr::Binary(Binary::Power, Box::new(base), Box::new(exponent)))
+        Ok(Expr::Binary(BinaryOperator::Power, Box::new(base), Box::new(exponent)))
     }
 
     fn atom(&mut self) -> Result<Expr, String> {
@@ -242,10 +249,10 @@ impl<'a> Parser<'a> {
             }
         }
         match (name, operands.len()) {
-            ("max", 1..) => Ok(Expr::Extreme(Comparison::Greater, operands)),
-            ("min", 1..) => Ok(Expr::Extreme(Comparison::Less, operands)),
-            ("abs", 1) => Ok(Expr::Unary(Unary::Abs, Box::new(operands.remove(0)))),
-            ("int", 1) => Ok(Expr::Unary(Unary::Int, Box::new(operands.remove(0)))),
+            ("max", 1..) => Ok(Expr::Extreme(Comparator::Greater, operands)),
+            ("min", 1..) => Ok(Expr::Extreme(Comparator::Less, operands)),
+            ("abs", 1) => Ok(Expr::Unary(UnaryOperator::Abs, Box::new(operands.remove(0)))),
+            ("int", 1) => Ok(Expr::Unary(UnaryOperator::Int, Box::new(operands.remove(0)))),
             _ => Err(self.wrong("a function with the wrong number of operands")),
         }
     }

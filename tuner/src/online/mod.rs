@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 
 /// Reason of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+enum ScanCause {
     First,
     /// The times of the configuration in use moved.
     Drift,
@@ -174,7 +174,7 @@ pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) 
     if configs.is_empty() { Err(none_valid()) } else { Ok(configs) }
 }
 
-struct Shared {
+struct TunerState {
     configs: Vec<Config>,
     default: usize,
     begun: Instant,
@@ -189,7 +189,7 @@ struct Shared {
     launches: AtomicU64,
 }
 
-impl Shared {
+impl TunerState {
     fn lock(&self) -> MutexGuard<'_, Scan> {
         self.scan.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,7 +205,7 @@ impl Shared {
 /// Tuner of one kernel. Clones share its state.
 #[derive(Clone)]
 pub struct Tuner {
-    shared: Arc<Shared>,
+    shared: Arc<TunerState>,
 }
 
 impl Tuner {
@@ -223,7 +223,7 @@ impl Tuner {
             _ => {}
         }
         let scan = Mutex::new(Scan::new(configs.len(), default, options));
-        let shared = Shared {
+        let shared = TunerState {
             configs,
             default,
             begun: Instant::now(),

@@ -1,7 +1,7 @@
 //! Workers of an on-line tuner: one for each thread or stream that launches.
 
-use super::scan::{Scan, Ticket};
-use super::{Shared, Tuner};
+use super::scan::{LaunchTicket, Scan};
+use super::{Tuner, TunerState};
 use crate::{Config, Failure};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,15 +46,15 @@ const UNTIMED: u64 = 3;
 /// Worker of one thread: `begin`, launch with `param`, `end`. Never waits for a launch or another
 /// worker.
 pub struct Worker<E: Event> {
-    shared: Arc<Shared>,
+    shared: Arc<TunerState>,
     config: usize,
-    ticket: Option<Ticket>,
+    ticket: Option<LaunchTicket>,
     launches: u64,
     /// Number of the launch from which on a locked tuner is asked again.
     asks_at: u64,
-    pending: VecDeque<(Ticket, E, f64, u64)>,
+    pending: VecDeque<(LaunchTicket, E, f64, u64)>,
     /// Results that arrived while another worker held the tuner.
-    held_back: Vec<(Ticket, Returned)>,
+    held_back: Vec<(LaunchTicket, Returned)>,
 }
 
 /// Result of a ticket.
@@ -168,7 +168,7 @@ impl<E: Event> Worker<E> {
     }
 }
 
-fn deliver(held_back: &mut Vec<(Ticket, Returned)>, scan: &mut Scan) {
+fn deliver(held_back: &mut Vec<(LaunchTicket, Returned)>, scan: &mut Scan) {
     for (ticket, returned) in held_back.drain(..) {
         match returned {
             Returned::Time(time) => scan.take(ticket, Some(time)),
@@ -188,7 +188,7 @@ impl<E: Event> Drop for Worker<E> {
     }
 }
 
-fn try_lock(shared: &Shared) -> Option<MutexGuard<'_, Scan>> {
+fn try_lock(shared: &TunerState) -> Option<MutexGuard<'_, Scan>> {
     match shared.scan.try_lock() {
         Ok(scan) => Some(scan),
         // The state is counters and samples, which are valid between any two statements that can

@@ -28,7 +28,7 @@ pub use crate::device::launch::Ran;
 pub use reading::{Reading, unit_ms};
 pub use template::Template;
 
-use crate::device::group::{Folder, Group};
+use crate::device::group::{BuildFolder, ProcessGroup};
 use crate::device::keeper;
 use crate::device::launch::{Launched, launch_here};
 use crate::objective::Objective;
@@ -63,7 +63,7 @@ pub struct ProgramDevice {
     pub objective: Objective,
     /// Time limit of a launch.
     pub time_out: Duration,
-    folder: Option<Folder>,
+    folder: Option<BuildFolder>,
     built: HashMap<String, Result<String, Failure>>,
     checked: HashMap<String, Result<(), Failure>>,
     reference: Option<Result<Vec<u8>, Failure>>,
@@ -75,7 +75,7 @@ pub struct ProgramDevice {
 /// # Errors
 /// [`FailureKind::TimeOut`] after `limit`; [`FailureKind::Launch`] if it cannot be started, fails, or prints too much.
 pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure> {
-    let spawn = |command: &mut Command| Ok(Box::new(Group::spawn(command)?) as Box<dyn Launched>);
+    let spawn = |command: &mut Command| Ok(Box::new(ProcessGroup::spawn(command)?) as Box<dyn Launched>);
     keeper::launch(command, limit).unwrap_or_else(|| launch_here(command, limit, &spawn))
 }
 
@@ -161,7 +161,7 @@ impl ProgramDevice {
         let Some(build) = self.build.clone() else { return Ok(None) };
         let failed = |message: String| Failure { kind: FailureKind::Compile, message };
         if self.folder.is_none() {
-            self.folder = Some(Folder::new().map_err(|error| failed(error.to_string()))?);
+            self.folder = Some(BuildFolder::new().map_err(|error| failed(error.to_string()))?);
         }
         let mut values = self.values(config, None);
         if self.parameters.iter().any(|name| build.sees(name)) {

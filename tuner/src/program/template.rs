@@ -11,7 +11,7 @@ use crate::Error;
 pub struct Template(String);
 
 /// Piece of a template.
-enum Part<'a> {
+enum Piece<'a> {
     Text(&'a str),
     Place(&'a str),
     Open,
@@ -23,25 +23,25 @@ impl Template {
         Self(text.to_owned())
     }
 
-    fn parts(&self) -> Vec<Part<'_>> {
+    fn parts(&self) -> Vec<Piece<'_>> {
         let (mut parts, mut rest) = (Vec::new(), self.0.as_str());
         while let Some(at) = rest.find(['{', '}']) {
-            parts.push(Part::Text(&rest[..at]));
+            parts.push(Piece::Text(&rest[..at]));
             let brace = &rest[at..=at];
             rest = &rest[at + 1..];
             if let Some(after) = rest.strip_prefix(brace) {
-                parts.push(Part::Text(brace));
+                parts.push(Piece::Text(brace));
                 rest = after;
             } else if brace == "}" {
-                parts.push(Part::Text(brace));
+                parts.push(Piece::Text(brace));
             } else if let Some(end) = rest.find('}') {
-                parts.push(Part::Place(&rest[..end]));
+                parts.push(Piece::Place(&rest[..end]));
                 rest = &rest[end + 1..];
             } else {
-                parts.push(Part::Open);
+                parts.push(Piece::Open);
             }
         }
-        parts.push(Part::Text(rest));
+        parts.push(Piece::Text(rest));
         parts
     }
 
@@ -49,7 +49,7 @@ impl Template {
     pub fn names(&self) -> Vec<&str> {
         self.parts()
             .into_iter()
-            .filter_map(|part| if let Part::Place(name) = part { Some(name) } else { None })
+            .filter_map(|part| if let Piece::Place(name) = part { Some(name) } else { None })
             .collect()
     }
 
@@ -62,13 +62,13 @@ impl Template {
     }
 
     /// Returns the parts, each place with the syntax around it.
-    fn read(&self) -> Vec<(Part<'_>, Around)> {
+    fn read(&self) -> Vec<(Piece<'_>, Around)> {
         let mut shell = Shell::new();
-        let one = |part: Part<'_>| {
+        let one = |part: Piece<'_>| {
             let around = shell.around();
             match part {
-                Part::Text(text) => shell.read(text),
-                Part::Place(_) | Part::Open => shell.value(),
+                Piece::Text(text) => shell.read(text),
+                Piece::Place(_) | Piece::Open => shell.value(),
             }
             around
         };
@@ -84,14 +84,14 @@ impl Template {
         for (part, around) in self.read() {
             let wrong = |what: String| Err(Error::program(format!("{:?}: {what}", self.0)));
             match (part, around) {
-                (Part::Place(name), _) if !known.contains(&name) => {
+                (Piece::Place(name), _) if !known.contains(&name) => {
                     return wrong(format!("there is no {{{name}}}; there are {}", known.join(", ")));
                 }
-                (Part::Place(name), Around::Refused(place)) => {
+                (Piece::Place(name), Around::Refused(place)) => {
                     return wrong(format!("{{{name}}} has no meaning {place}; write $TUNE_{name} there"));
                 }
-                (Part::Text(_) | Part::Place(_), _) => {}
-                (Part::Open, _) => {
+                (Piece::Text(_) | Piece::Place(_), _) => {}
+                (Piece::Open, _) => {
                     return wrong("a brace is not closed; write {{ for one that is meant as such".to_owned());
                 }
             }
@@ -101,10 +101,10 @@ impl Template {
 
     /// Fills the places, each with the text of a value: outside quotes one word, inside quotes a part of their text.
     pub fn fill(&self, values: &[(&str, String)]) -> String {
-        let one = |(part, around): (Part<'_>, Around)| match part {
-            Part::Text(text) => text.to_owned(),
-            Part::Open => "{".to_owned(),
-            Part::Place(name) => {
+        let one = |(part, around): (Piece<'_>, Around)| match part {
+            Piece::Text(text) => text.to_owned(),
+            Piece::Open => "{".to_owned(),
+            Piece::Place(name) => {
                 let value = values.iter().find(|(known, _)| *known == name);
                 value.and_then(|(_, value)| written(value, around)).unwrap_or_else(|| format!("{{{name}}}"))
             }

@@ -32,7 +32,7 @@ pub(super) fn decide_launches(plan: &compare::Plan, candidates: usize, blocks: u
 }
 
 /// Configuration that worked, with its time in the search.
-pub(super) struct Seen {
+pub(super) struct TimedConfig {
     pub index: ConfigIndex,
     pub time_ms: f64,
     samples: usize,
@@ -43,7 +43,7 @@ pub(super) struct Bench<'s, 'a> {
     pub session: &'s Session<'a>,
     pub recorder: Recorder<'s>,
     pub spent: Spent,
-    pub seen: Vec<Seen>,
+    pub seen: Vec<TimedConfig>,
     pub measured: HashSet<ConfigIndex>,
     pub failed: usize,
     pub last_failure: Option<Failure>,
@@ -141,7 +141,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         self.trouble = state.is_disturbed(&limits).then(|| state.trouble(&limits));
         match (&outcome, search_time(&outcome)) {
             (Outcome::Times(times), Some(time_ms)) => {
-                self.seen.push(Seen { index, time_ms, samples: times.len() });
+                self.seen.push(TimedConfig { index, time_ms, samples: times.len() });
             }
             (Outcome::Failed(failure), _) => {
                 self.failed += 1;
@@ -217,7 +217,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         Spent { launches: self.spent.launches + more, ms, ..self.spent }
     }
 
-    fn best(&self) -> Option<&Seen> {
+    fn best(&self) -> Option<&TimedConfig> {
         self.seen.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
     }
 

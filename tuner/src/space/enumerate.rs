@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::expression::{Computed, Expr, Fault, Number};
+use crate::expression::{Computed, Expr, ExprFault, Number};
 use crate::space::{ConstraintReport, Parameter, Space, SpaceReport, strides};
 use crate::{Error, Value};
 
@@ -35,7 +35,7 @@ pub(super) struct Problem<'a> {
 }
 
 /// Computation that follows the binding of a level's parameter.
-enum Step<'a> {
+enum Computation<'a> {
     /// Slot and expression of a derived value.
     Derive(usize, &'a Expr),
     /// Number and rule of a constraint.
@@ -43,10 +43,10 @@ enum Step<'a> {
 }
 
 /// Parameter in the order of binding. The first level has none, and computes the constants.
-struct Level<'a> {
+struct BoundParameter<'a> {
     parameter: usize,
     stride: u64,
-    steps: Vec<Step<'a>>,
+    steps: Vec<Computation<'a>>,
     /// Steps counted for a value.
     cost: u64,
     /// Number of combinations of the deeper levels.
@@ -61,7 +61,7 @@ struct Walk<'a> {
     codes: Vec<usize>,
     keys: Vec<u64>,
     rejected: Vec<u64>,
-    faults: Vec<Option<Fault>>,
+    faults: Vec<Option<ExprFault>>,
     steps_done: u64,
     steps_most: u64,
 }
@@ -76,7 +76,7 @@ impl<'a> Problem<'a> {
         let count = self.constraints.len();
         let mut walk = Walk {
             parameters: self.parameters,
-            slots: vec![Err(Fault::Type); self.parameters.len() + self.derived.len()],
+            slots: vec![Err(ExprFault::Type); self.parameters.len() + self.derived.len()],
             codes: vec![0; self.parameters.len()],
             keys: Vec::new(),
             rejected: vec![0; count],
@@ -120,7 +120,7 @@ impl<'a> Problem<'a> {
         order
     }
 
-    fn levels(&self, strides: &[u64]) -> Vec<Level<'a>> {
+    fn levels(&self, strides: &[u64]) -> Vec<BoundParameter<'a>> {
         let parameters = self.parameters.len();
         // Parameters that each derived value needs, directly or through an earlier one; then those of each constraint.
         let mut of_derived: Vec<Vec<bool>> = Vec::new();
@@ -140,20 +140,20 @@ impl<'a> Problem<'a> {
             |used: &[bool]| (0..used.len()).filter(|&place| used[place]).map(|place| rank[place]).max().unwrap_or(0);
 
         let mut below = order.iter().map(|&place| self.parameters[place].values().len() as u64).product::<u64>();
-        let mut levels: Vec<Level<'a>> =
-            vec![Level { parameter: usize::MAX, stride: 0, steps: Vec::new(), cost: 1, below }];
+        let mut levels: Vec<BoundParameter<'a>> =
+            vec![BoundParameter { parameter: usize::MAX, stride: 0, steps: Vec::new(), cost: 1, below }];
         for &place in &order {
             below /= self.parameters[place].values().len() as u64;
-            levels.push(Level { parameter: place, stride: strides[place], steps: Vec::new(), cost: 1, below });
+            levels.push(BoundParameter { parameter: place, stride: strides[place], steps: Vec::new(), cost: 1, below });
         }
         for (number, (expr, used)) in self.derived.iter().zip(&of_derived).enumerate() {
             let level = &mut levels[level_of(used)];
-            level.steps.push(Step::Derive(parameters + number, expr));
+            level.steps.push(Computation::Derive(parameters + number, expr));
             level.cost += size_of(expr);
         }
         for (number, ((_, rule), used)) in self.constraints.iter().zip(&of_constraints).enumerate() {
             let level = &mut levels[level_of(used)];
-            level.steps.push(Step::Check(number, rule));
+            level.steps.push(Computation::Check(number, rule));
             level.cost += if let Rule::Expression(expr) = rule { size_of(expr) } else { 1 };
         }
         levels
@@ -186,15 +186,17 @@ fn too_long(steps: u64) -> Error {
 
 impl<'a> Walk<'a> {
     /// Computes the steps of a level; returns true if no constraint rejects.
-    fn pass(&mut self, level: &Level<'a>) -> bool {
+    fn pass(&mut self, level: &BoundParameter<'a>) -> bool {
         for step in &level.steps {
             let (number, holds) = match step {
-                Step::Derive(slot, expr) => {
+                Computation::Derive(slot, expr) => {
                     self.slots[*slot] = expr.compute(&self.slots);
                     continue;
                 }
-                Step::Check(number, Rule::Expression(expr)) => (*number, expr.compute(&self.slots).map(Number::truth)),
-                Step::Check(number, Rule::Closure(places, predicate)) => {
+                Computation::Check(number, Rule::Expression(expr)) => {
+                    (*number, expr.compute(&self.slots).map(Number::truth))
+                }
+                Computation::Check(number, Rule::Closure(places, predicate)) => {
                     let value = |&place: &usize| &self.parameters[place].values()[self.codes[place]];
                     (*number, Ok(predicate(&places.iter().map(value).collect::<Vec<_>>())))
                 }
@@ -210,7 +212,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Binds the parameter of the first of `levels` to each of its values; `key` is the sum of the levels above.
-    fn descend(&mut self, levels: &[Level<'a>], key: u64) -> Result<(), Error> {
+    fn descend(&mut self, levels: &[BoundParameter<'a>], key: u64) -> Result<(), Error> {
         let Some((level, deeper)) = levels.split_first() else {
             if self.keys.len() == MOST_VALID {
                 return Err(too_long(self.steps_done));

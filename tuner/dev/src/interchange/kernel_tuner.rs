@@ -13,7 +13,7 @@
 use serde_json::{Map, Value as Json};
 use tuner::{FailureKind, Outcome, Value};
 
-use super::{Ordered, Rows, failed, times_of, value_of};
+use super::{Ordered, RecordingRows, failed, times_of, value_of};
 use crate::replay::Recording;
 
 /// Time that old versions wrote for a failure.
@@ -37,7 +37,7 @@ struct Cache {
 pub fn parse(text: &str) -> Result<Recording, String> {
     let cache: Cache = serde_json::from_str(text).map_err(|error| format!("Kernel Tuner cache: {error}"))?;
     let objective = cache.objective.unwrap_or_else(|| "time".to_owned());
-    let mut rows = Rows::default();
+    let mut rows = RecordingRows::default();
     for (key, entry) in cache.entries.0 {
         let wrong = |what: String| format!("cache entry {key:?}: {what}");
         let value = |name: &String| entry.get(name).map(value_of).ok_or_else(|| format!("has no parameter {name:?}"));

@@ -126,13 +126,13 @@ fn failed(kind: FailureKind, message: String) -> Outcome {
 
 /// Rows of a recording, one for each configuration.
 #[derive(Default)]
-struct Rows {
+struct RecordingRows {
     values: Vec<Vec<Value>>,
     outcomes: Vec<Outcome>,
     places: HashMap<Vec<String>, usize>,
 }
 
-impl Rows {
+impl RecordingRows {
     /// Adds the outcome of a configuration, or merges it by `again` into the earlier outcome.
     fn add(&mut self, values: Vec<Value>, outcome: Outcome, again: fn(&mut Outcome, Outcome)) {
         let key = values.iter().map(Value::key).collect();

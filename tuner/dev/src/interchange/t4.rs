@@ -7,14 +7,14 @@ use serde_json::Value as Json;
 use tuner::program::unit_ms;
 use tuner::{FailureKind, Outcome, Value};
 
-use super::{Ordered, Rows, failed, times_of, value_of};
+use super::{Ordered, RecordingRows, failed, times_of, value_of};
 use crate::replay::Recording;
 
 #[derive(serde::Deserialize)]
 struct File {
     #[serde(default)]
     metadata: Metadata,
-    results: Vec<Entry>,
+    results: Vec<T4Entry>,
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -27,12 +27,12 @@ struct Metadata {
 }
 
 #[derive(serde::Deserialize)]
-struct Entry {
+struct T4Entry {
     configuration: Ordered<Json>,
     times: Option<Times>,
     invalidity: String,
     #[serde(default)]
-    measurements: Vec<Measurement>,
+    measurements: Vec<T4Measurement>,
 }
 
 #[derive(serde::Deserialize)]
@@ -41,7 +41,7 @@ struct Times {
 }
 
 #[derive(serde::Deserialize)]
-struct Measurement {
+struct T4Measurement {
     name: String,
     value: Json,
     unit: Option<String>,
@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Result<Recording, String> {
     let file: File = serde_json::from_str(text).map_err(|error| format!("T4: {error}"))?;
     let of_file = unit_of(file.metadata.timeunit.as_deref(), 1.0).map_err(|error| format!("metadata: {error}"))?;
     let mut names: Option<Vec<String>> = None;
-    let mut rows = Rows::default();
+    let mut rows = RecordingRows::default();
     for (at, entry) in file.results.into_iter().enumerate() {
         let wrong = |what: String| format!("result {at}: {what}");
         let outcome = outcome(&entry, of_file).map_err(wrong)?;
@@ -90,7 +90,7 @@ fn unit_of(name: Option<&str>, otherwise: f64) -> Result<f64, String> {
     }
 }
 
-fn outcome(entry: &Entry, of_file: f64) -> Result<Outcome, String> {
+fn outcome(entry: &T4Entry, of_file: f64) -> Result<Outcome, String> {
     let time = entry.measurements.iter().find(|measurement| measurement.name == "time");
     let kind = match entry.invalidity.as_str() {
         "correct" => None,

@@ -13,8 +13,8 @@
 
 mod choice;
 
-use super::{Again, Cause, Counters, Options, Statistic};
-use crate::drift::Detector;
+use super::{Again, Counters, Options, ScanCause, Statistic};
+use crate::drift::DriftDetector;
 use crate::statistics::median;
 use crate::{Failure, FailureKind};
 use chacha20::ChaCha8Rng;
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Launch whose time is awaited.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ticket {
+pub(super) struct LaunchTicket {
     epoch: u64,
     config: usize,
     /// True for a launch of the configuration in use that only watches for drift.
@@ -32,12 +32,12 @@ pub(super) struct Ticket {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Scanning(Cause),
+enum ScanPhase {
+    Scanning(ScanCause),
     /// More samples of configurations that may only have been unlucky.
-    Screening(Cause),
+    Screening(ScanCause),
     /// Rounds between the finalists.
-    RunOff(Cause),
+    RunOff(ScanCause),
     Locked,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Scan {
     samples: Vec<VecDeque<f64>>,
     banned: Vec<Option<Failure>>,
     lost: Vec<u32>,
-    phase: Phase,
+    phase: ScanPhase,
     /// Configurations of the scan's remaining launches, in order.
     todo: VecDeque<usize>,
     finalists: Vec<usize>,
@@ -78,7 +78,7 @@ pub(super) struct Scan {
     default: usize,
     complete: bool,
     last_failure: Option<Failure>,
-    detector: Detector,
+    detector: DriftDetector,
     explored_before: u64,
     /// Time of the last launch.
     now: Duration,
@@ -99,7 +99,7 @@ impl Scan {
             samples: vec![VecDeque::new(); configs],
             banned: vec![None; configs],
             lost: vec![0; configs],
-            phase: Phase::Locked,
+            phase: ScanPhase::Locked,
             todo: VecDeque::new(),
             finalists: Vec::new(),
             outstanding: 0,
@@ -108,7 +108,7 @@ impl Scan {
             default,
             complete: false,
             last_failure: None,
-            detector: Detector::default(),
+            detector: DriftDetector::default(),
             explored_before: 0,
             now: Duration::ZERO,
             locked_at: (0, Duration::ZERO),
@@ -119,24 +119,24 @@ impl Scan {
             counters: Counters::default(),
             options,
         };
-        scan.start(Cause::First);
+        scan.start(ScanCause::First);
         scan
     }
 
     /// Returns the configuration of the next launch, which is number `launches`, and a ticket if
     /// its time is needed.
-    pub(super) fn assign(&mut self, now: Duration, launches: u64) -> (usize, Option<Ticket>) {
+    pub(super) fn assign(&mut self, now: Duration, launches: u64) -> (usize, Option<LaunchTicket>) {
         self.counters.launches = self.counters.launches.max(launches);
         self.now = now;
         if self.has_failed() {
             return (self.current, None);
         }
-        if self.phase == Phase::Locked && self.is_due() {
-            self.start(Cause::Period);
+        if self.phase == ScanPhase::Locked && self.is_due() {
+            self.start(ScanCause::Period);
         }
         match self.todo.pop_front() {
             Some(config) => self.explore(config),
-            None if self.phase == Phase::Locked => self.locked_launch(),
+            None if self.phase == ScanPhase::Locked => self.locked_launch(),
             // All samples are in flight: use the best known configuration until they are back.
             None => (self.current, None),
         }
@@ -162,32 +162,32 @@ impl Scan {
         self.valid().into_iter().map(lost).sum()
     }
 
-    fn locked_launch(&self) -> (usize, Option<Ticket>) {
-        (self.current, Some(Ticket { epoch: self.epoch, config: self.current, monitor: true }))
+    fn locked_launch(&self) -> (usize, Option<LaunchTicket>) {
+        (self.current, Some(LaunchTicket { epoch: self.epoch, config: self.current, monitor: true }))
     }
 
-    fn explore(&mut self, config: usize) -> (usize, Option<Ticket>) {
+    fn explore(&mut self, config: usize) -> (usize, Option<LaunchTicket>) {
         self.outstanding += 1;
         let away = u64::from(config != self.current);
         self.counters.explored += away;
         self.counters.explored_after += if self.complete { away } else { 0 };
-        (config, Some(Ticket { epoch: self.epoch, config, monitor: false }))
+        (config, Some(LaunchTicket { epoch: self.epoch, config, monitor: false }))
     }
 
     /// Takes the time of a launch, or the loss of it (`None`).
-    pub(super) fn take(&mut self, ticket: Ticket, time: Option<f64>) {
+    pub(super) fn take(&mut self, ticket: LaunchTicket, time: Option<f64>) {
         if ticket.epoch != self.epoch {
             return;
         }
         let time = time.filter(|t| t.is_finite() && *t > 0.0);
         if ticket.monitor {
-            if self.phase == Phase::Locked
+            if self.phase == ScanPhase::Locked
                 && ticket.config == self.current
                 && time.is_some_and(|time| self.detector.push(time))
                 && self.counters.launches >= self.quiet_until
             {
                 self.counters.drifts += 1;
-                self.start(Cause::Drift);
+                self.start(ScanCause::Drift);
             }
             return;
         }
@@ -196,7 +196,7 @@ impl Scan {
         match time {
             _ if self.banned[config].is_some() => {}
             Some(time) => {
-                let replaces = matches!(self.phase, Phase::Scanning(Cause::Period | Cause::Drift));
+                let replaces = matches!(self.phase, ScanPhase::Scanning(ScanCause::Period | ScanCause::Drift));
                 if replaces && self.samples[config].len() >= self.options.samples {
                     self.samples[config].pop_front();
                 }
@@ -216,7 +216,7 @@ impl Scan {
     }
 
     /// Begins a scan for `cause`.
-    fn start(&mut self, cause: Cause) {
+    fn start(&mut self, cause: ScanCause) {
         self.todo.clear();
         self.finalists.clear();
         self.outstanding = 0;
@@ -229,14 +229,14 @@ impl Scan {
             samples.drain(..extra);
         }
         let sweeps = match cause {
-            Cause::First | Cause::Drift => target,
+            ScanCause::First | ScanCause::Drift => target,
             // One sweep, unless the choice came from the store and samples are missing.
-            Cause::Period => {
+            ScanCause::Period => {
                 let fewest = self.valid().into_iter().map(|config| self.samples[config].len()).min().unwrap_or(0);
                 target.saturating_sub(fewest).max(1)
             }
         };
-        self.phase = Phase::Scanning(cause);
+        self.phase = ScanPhase::Scanning(cause);
         self.counters.scans += 1;
         self.explored_before = self.counters.explored;
         for _ in 0..sweeps {
@@ -260,9 +260,9 @@ impl Scan {
             return;
         }
         match self.phase {
-            Phase::Locked => {}
-            Phase::Scanning(cause) | Phase::Screening(cause) => self.screen(cause),
-            Phase::RunOff(cause) => self.run_off(cause),
+            ScanPhase::Locked => {}
+            ScanPhase::Scanning(cause) | ScanPhase::Screening(cause) => self.screen(cause),
+            ScanPhase::RunOff(cause) => self.run_off(cause),
         }
     }
 
@@ -270,12 +270,12 @@ impl Scan {
     /// run-off.
     ///
     /// A maximum grows with the number of samples, so that all configurations need the same number.
-    fn screen(&mut self, cause: Cause) {
+    fn screen(&mut self, cause: ScanCause) {
         if self.options.run_off == 0 || self.options.statistic == Statistic::Maximum {
             return self.lock(cause);
         }
         if self.options.statistic == Statistic::Median {
-            self.phase = Phase::Screening(cause);
+            self.phase = ScanPhase::Screening(cause);
             self.queue_sweep(&self.unlucky());
         }
         if self.todo.is_empty() {
@@ -286,8 +286,8 @@ impl Scan {
 
     /// Queues a round of the run-off, or locks the best if more samples cannot decide. Finalists of
     /// an earlier run-off still have their samples; new ones catch up.
-    fn run_off(&mut self, cause: Cause) {
-        self.phase = Phase::RunOff(cause);
+    fn run_off(&mut self, cause: ScanCause) {
+        self.phase = ScanPhase::RunOff(cause);
         self.finalists = self.undecided();
         if self.finalists.len() > 1 {
             let count = |config: &usize| self.samples[*config].len();
@@ -308,14 +308,14 @@ impl Scan {
         }
     }
 
-    fn lock(&mut self, cause: Cause) {
+    fn lock(&mut self, cause: ScanCause) {
         let before = self.current;
         if self.has_failed() {
-            self.phase = Phase::Locked;
+            self.phase = ScanPhase::Locked;
             return;
         }
         self.current = self.best();
-        self.phase = Phase::Locked;
+        self.phase = ScanPhase::Locked;
         self.locked_at = (self.counters.launches, self.now);
         self.cost = self.cost_of_sweep();
         if !self.complete {
@@ -323,12 +323,12 @@ impl Scan {
             self.counters.first_tuning = self.counters.launches;
         }
         if self.current != before {
-            self.counters.changes += u64::from(cause != Cause::First);
+            self.counters.changes += u64::from(cause != ScanCause::First);
             self.quiet = 0;
             self.watch_anew();
-        } else if cause == Cause::First {
+        } else if cause == ScanCause::First {
             self.watch_anew();
-        } else if cause == Cause::Drift {
+        } else if cause == ScanCause::Drift {
             // A false alarm: the detector learns from it, and the next one has to wait, longer each
             // time.
             self.detector.was_harmless();
@@ -368,7 +368,7 @@ impl Scan {
     }
 
     /// Takes the failure of a launch.
-    pub(super) fn fail(&mut self, config: usize, ticket: Option<Ticket>, failure: Failure) {
+    pub(super) fn fail(&mut self, config: usize, ticket: Option<LaunchTicket>, failure: Failure) {
         self.ban(config, failure);
         if let Some(ticket) = ticket
             && ticket.epoch == self.epoch
@@ -380,7 +380,7 @@ impl Scan {
     }
 
     /// Queues a launch again that did not take place.
-    pub(super) fn put_back(&mut self, ticket: Ticket) {
+    pub(super) fn put_back(&mut self, ticket: LaunchTicket) {
         if ticket.epoch == self.epoch && !ticket.monitor {
             self.outstanding = self.outstanding.saturating_sub(1);
             if self.banned[ticket.config].is_none() {
@@ -414,13 +414,13 @@ impl Scan {
 
     /// Begins a scan as if the period were over, unless one is going on.
     pub(super) fn scan_again(&mut self) {
-        if self.phase == Phase::Locked && !self.has_failed() {
-            self.start(Cause::Period);
+        if self.phase == ScanPhase::Locked && !self.has_failed() {
+            self.start(ScanCause::Period);
         }
     }
 
     pub(super) fn is_scanning(&self) -> bool {
-        self.phase != Phase::Locked
+        self.phase != ScanPhase::Locked
     }
 
     pub(super) fn samples(&self, config: usize) -> Vec<f64> {
@@ -433,7 +433,7 @@ impl Scan {
         self.finalists.clear();
         self.outstanding = 0;
         self.epoch += 1;
-        self.phase = Phase::Locked;
+        self.phase = ScanPhase::Locked;
         self.complete = true;
         self.locked_at = (self.counters.launches, self.now);
         self.current = config;
