@@ -60,7 +60,7 @@ pub(crate) struct Series {
 /// Histograms of which the reader chooses one, over the edges of the chart's first series.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
-    /// Text beside the box.
+    /// Text next to the box.
     pub label: String,
     /// Keys, of which the first is drawn: the page [names](crate::Page::name_keys) them, and a click on the
     /// [area](Areas::first_key) chooses them.
@@ -84,13 +84,13 @@ pub struct Areas {
     pub unit: String,
     /// Rule by which values become colours.
     pub shading: Shading,
-    /// Values at the ends of the colours; without them those of the values.
+    /// Values at the ends of the colours; by default the smallest and the largest value.
     pub range: Option<(f64, f64)>,
     /// Groups of areas that stand out: a name, a sign, and indices of areas.
     pub marks: Vec<(String, Sign, Vec<usize>)>,
-    /// Points that the map has room for beside the areas.
+    /// Points that the map has room for, besides the areas.
     pub room: Vec<(f64, f64)>,
-    /// Key of the first area, before those of the others: [names](crate::Page::name_keys) and [choices](Choices::keys)
+    /// Key of the first area; the other areas have the keys that follow: [names](crate::Page::name_keys) and [choices](Choices::keys)
     /// use it.
     pub first_key: u64,
     /// Names of the left and of the right side of the map, which is seen from behind: x grows to the left.
@@ -140,7 +140,7 @@ pub struct Heat {
     pub unit: String,
     /// Rule by which values become colours.
     pub shading: Shading,
-    /// Values at the ends of the colours; without them those of the values.
+    /// Values at the ends of the colours; by default the smallest and the largest value.
     pub range: Option<(f64, f64)>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn rounded(value: f64) -> f64 {
 }
 
 impl Chart {
-    /// An empty chart of `y` over `x`. `name`: read aloud, and the file's when a
+    /// Makes an empty chart of `y` over `x`. `name`: read aloud, and the file's when a
     /// reader saves it.
     pub fn new(name: &str, x: &str, y: &str) -> Self {
         let axis = |title: &str| Axis { title: title.to_owned(), ..Axis::default() };
@@ -312,14 +312,14 @@ impl Chart {
     }
 }
 
-/// Rounds to seven binary digits, which is finer than what chance does to a count of so many.
+/// Returns the number with seven binary digits, which is finer than the chance error of such a count.
 fn in_short(number: u64) -> u32 {
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let surplus = (u32::BITS - number.leading_zeros()).saturating_sub(7);
     if number < 256 { number } else { number.saturating_add(1 << surplus >> 1) >> surplus << surplus }
 }
 
-/// Numbers as text: the lowest byte of each, then the next one of each, four in all; then raw DEFLATE and base64.
+/// Writes numbers as text: the lowest byte of each, then the next one of each, four in all; then raw DEFLATE and base64.
 fn packed(rows: &[Vec<u64>]) -> String {
     let numbers: Vec<u32> = rows.iter().flatten().map(|&number| in_short(number)).collect();
     let bytes: Vec<u8> = (0..4).flat_map(|byte| numbers.iter().map(move |number| number.to_le_bytes()[byte])).collect();

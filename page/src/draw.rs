@@ -74,7 +74,7 @@ impl ValueFormatter<f64> for Scale {
 }
 
 impl Scale {
-    /// An axis over numbers, with room beyond them where `room`.
+    /// Makes an axis over numbers, with room beyond them where `room`.
     fn of(axis: &Axis, numbers: impl Iterator<Item = f64>, room: bool, most: usize) -> Self {
         let (mut low, mut high) = extent(numbers.filter(|&number| !axis.log || number > 0.0));
         if low > high {
@@ -94,7 +94,7 @@ impl Scale {
         Self { low, high, log: false, ticks: linear_ticks(low, high, most) }
     }
 
-    /// An axis over names, of which as many are written as there is room for.
+    /// Makes an axis over names, and writes as many of the names as there is room for.
     fn names(names: &[String], each: usize) -> Self {
         let round = (0..).flat_map(|decade| [1, 2, 5].map(|factor| factor * 10usize.pow(decade)));
         let each = round.take(30).find(|&step| step >= each).unwrap_or(each);
@@ -112,12 +112,12 @@ fn letters(text: &str) -> u32 {
     text.chars().count() as u32
 }
 
-/// A text in at most `limit` letters.
+/// Returns the text, shortened to at most `limit` letters.
 fn clipped(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit { text.to_owned() } else { text.chars().take(limit).chain(['…']).collect() }
 }
 
-/// A picture in the making: its size and that of its texts, CSS pixels.
+/// Picture in the making, with the sizes of picture and texts in CSS pixels.
 struct Canvas {
     width: u32,
     height: u32,
@@ -140,7 +140,7 @@ fn px(pixels: u32) -> i32 {
     pixels as i32 * UNIT
 }
 
-/// An SVG picture of the chart, and the place of its axes for the page's script.
+/// Draws the chart as SVG, and returns it with the place of its axes for the page's script.
 pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
     let height = match chart.areas {
         Some(_) => chart.height.min(width),
@@ -281,7 +281,7 @@ fn key(
     Ok(if entries.is_empty() { top } else { top + row })
 }
 
-/// The title of an axis. Amounts on an axis that does not begin at 0 make small differences look large: it says so.
+/// Writes the title of an axis. Amounts on an axis that does not begin at 0 make small differences look large: it says so.
 fn titled(axis: &Axis, scale: &Scale, amounts: bool) -> String {
     let away = amounts && !scale.log && axis.names.is_empty() && (scale.low > 0.0 || scale.high < 0.0);
     if away && !axis.title.is_empty() { format!("{} (axis not from 0)", axis.title) } else { axis.title.clone() }
@@ -317,7 +317,7 @@ fn x_scale(chart: &Chart, canvas: &Canvas, wide: u32) -> Scale {
 fn y_scale(chart: &Chart, canvas: &Canvas, most: u32) -> Scale {
     let most = most.clamp(3, 10) as usize;
     if chart.choices.is_some() {
-        // The page's script writes the numbers of what is chosen.
+        // The page's script writes the numbers of the chosen areas.
         let ticks = (0..=4).map(|i| (f64::from(i), format!("y{i}     "))).collect();
         return Scale { low: 0.0, high: 4.0, log: false, ticks };
     }

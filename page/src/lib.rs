@@ -45,27 +45,27 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page with a title.
+    /// Makes an empty page with a title.
     pub fn new(title: &str) -> Self {
         Self { title: title.to_owned(), body: String::new(), charts: Vec::new(), keys: BTreeMap::new() }
     }
 
-    /// A heading.
+    /// Adds a heading.
     pub fn heading(&mut self, text: &str) {
         let _ = writeln!(self.body, "<h2>{}</h2>", escaped(text));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub fn text(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p>{}</p>", escaped(text));
     }
 
-    /// A paragraph of remarks, such as how to read a chart.
+    /// Adds a paragraph of remarks, such as how to read a chart.
     pub fn note(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"note\">{}</p>", escaped(text));
     }
 
-    /// Names with their values, one a line.
+    /// Adds names with their values, one per line.
     pub fn facts<N: AsRef<str>, V: AsRef<str>>(&mut self, facts: impl IntoIterator<Item = (N, V)>) {
         self.body += "<dl>\n";
         for (name, value) in facts {
@@ -74,12 +74,12 @@ impl Page {
         self.body += "</dl>\n";
     }
 
-    /// A table that scrolls where it is long. A row that is marked stands out.
+    /// Adds a table, which scrolls where it is long. A row that is marked stands out.
     pub fn table(&mut self, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
         self.named_table("", head, rows);
     }
 
-    /// A table with a name for those who hear it.
+    /// Adds a table with a name, which screen readers announce.
     pub fn named_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
         let name = if name.is_empty() { head.join(", ") } else { name.to_owned() };
         let _ = write!(
@@ -91,20 +91,20 @@ impl Page {
         self.body += "</div>\n";
     }
 
-    /// A table of a few rows that is shown whole; on a narrow screen, each row is a few lines.
+    /// Adds a table of a few rows, which is shown whole; on a narrow screen, each row is a few lines.
     pub fn short_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
         let _ = write!(self.body, "<table class=\"short\" aria-label=\"{}\">", escaped(name));
         self.rows(head, rows, true);
     }
 
-    /// A table that is folded away under its name.
+    /// Adds a table that is folded away under its name.
     pub fn folded_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
         self.begin_details(&format!("{name}, as a table"));
         self.named_table(name, head, rows);
         self.end_details();
     }
 
-    /// A table whose first rows are shown whole, and all of them, if there are many, folded away below.
+    /// Adds a table whose first rows are shown; if there are many, all rows follow, folded away.
     pub fn long_table(&mut self, name: &str, head: &[String], rows: Vec<(bool, Vec<String>)>) {
         self.short_table(name, head, rows.iter().take(SHORT).cloned());
         if rows.len() > SHORT {
@@ -132,7 +132,7 @@ impl Page {
         self.body += "</tbody></table>\n";
     }
 
-    /// A chart over the whole width.
+    /// Adds a chart over the whole width.
     pub fn chart(&mut self, chart: &Chart) {
         self.charts(std::slice::from_ref(chart));
     }
@@ -193,7 +193,7 @@ impl Page {
         self.body += "</details>\n";
     }
 
-    /// The page, UTF-8.
+    /// Returns the page, in UTF-8.
     pub fn html(&self) -> String {
         let title = escaped(&self.title);
         let mut page = format!(
@@ -217,7 +217,7 @@ impl Page {
     }
 }
 
-/// Text with what HTML would take as markup escaped.
+/// Escapes the characters that HTML would take as markup.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -56,7 +56,7 @@ impl Shading {
         place.is_finite().then(|| (place * (SHADES - 1) as f64).round() as usize)
     }
 
-    /// Number that is in proportion to the colour; not a number for no colour.
+    /// Returns the number that is in proportion to the colour; NaN for no colour.
     fn number(self, value: f64) -> f64 {
         match self {
             Self::Linear | Self::Signed => value,
@@ -66,7 +66,7 @@ impl Shading {
         }
     }
 
-    /// Numbers at the ends of the colours.
+    /// Returns the numbers at the ends of the colours.
     pub(crate) fn ends(self, values: &[f64], range: Option<(f64, f64)>) -> (f64, f64) {
         let (low, high) = range.map_or_else(
             || extent(values.iter().map(|&value| self.number(value))),
@@ -127,7 +127,7 @@ pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     all.filter(|value| (from - 1e-9..=to + 1e-9).contains(&value.log10())).map(|value| (value, text(value))).collect()
 }
 
-/// A number in at most six digits, without zeros at its end.
+/// Writes a number with at most six digits, without trailing zeros.
 pub(crate) fn text(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {

@@ -9,7 +9,7 @@ use std::fmt;
 /// ```
 /// use tuner::{ErrorKind, read_space};
 ///
-/// // Without a file of its own, a program has the parameters that it was compiled with.
+/// // Without a file, a program has the parameters that it was compiled with.
 /// let builtin = || tuner::SpaceBuilder::new().ints("tile", [8, 16]).build().map(|space| (space, None));
 /// let (space, _) = match read_space("no/space.toml".as_ref()) {
 ///     Err(error) if error.kind() == ErrorKind::File => builtin()?,
@@ -26,7 +26,7 @@ pub enum ErrorKind {
     /// A file or a text is not what it should be: damaged, of another program or version, or
     /// against the rules of its format.
     Format,
-    /// The call contradicts itself, or asks for what is not there.
+    /// The call contradicts itself, or asks for something that does not exist.
     Request,
     /// A command line, or the way in which its numbers are read, cannot be used.
     Program,

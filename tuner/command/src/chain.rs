@@ -107,7 +107,7 @@ pub trait Make<'d> {
         described(file, None)
     }
 
-    /// Rounds of a block of the comparison of the whole chain.
+    /// Returns the number of rounds in a block when the whole chain is compared.
     fn rounds(&self) -> usize;
 
     /// Makes a watch over the machine.

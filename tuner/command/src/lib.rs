@@ -1,4 +1,4 @@
-//! The commands of the tuner: `tuner` tunes any program, and `ut-decode tune` shares most of them for its decoder.
+//! Commands of the tuner: `tuner` tunes any program, and `ut-decode tune` shares most commands for its decoder.
 //!
 //! A program that has such commands describes itself by a [`Host`].
 

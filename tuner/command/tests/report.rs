@@ -150,7 +150,7 @@ fn files_of_a_report_replace_those_of_the_last_one() {
     Report { title: "second".into(), ..Report::default() }.write(folder.path(), "run").unwrap();
     assert_eq!(std::fs::read_to_string(before).unwrap(), first.html());
     assert!(std::fs::read_to_string(&paths[0]).unwrap().contains("second"));
-    // What is in the way is an error that leaves nothing.
+    // A folder in the way of a file is an error, and no file is left.
     std::fs::create_dir(folder.path().join("other.html")).unwrap();
     assert!(first.write(folder.path(), "other").is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), paths.len() + 2);

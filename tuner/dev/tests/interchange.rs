@@ -80,7 +80,7 @@ fn in_t4_what_comes_later_is_joined_or_replaces_what_came_before_and_times_have_
     assert_eq!((kind(&found[0]), &found[1]), (Some(FailureKind::Launch), &times(&[2.0])));
     // Zero is one value, whatever its sign.
     assert_eq!(results("seconds", &[("0.0", two_ms), ("-0.0", two_ms)]), [times(&[2.0, 2.0])]);
-    // A measurement without a unit is in that of the file.
+    // A measurement without a unit has the file's unit.
     let time = r#""times": {}, "invalidity": "correct", "measurements": [{"name": "time", "value": 0.002}]"#;
     let in_ms = r#""times": {}, "invalidity": "correct", "measurements": [{"name": "time", "value": 2, "unit": "ms"}]"#;
     assert_eq!(results("seconds", &[("1", time), ("2", in_ms)]), [times(&[2.0]), times(&[2.0])]);

@@ -103,7 +103,7 @@ pub struct Chain<'d> {
     names: Vec<String>,
     default: Config,
     groups: Vec<Group>,
-    /// Members of each step; those of one run concurrently.
+    /// Members of each step, which run concurrently.
     steps: Vec<Vec<usize>>,
     constraints: Vec<(Expr, Vec<usize>)>,
     /// Times of the whole chain, by configuration.
@@ -373,7 +373,7 @@ impl<'d> Chain<'d> {
         values
     }
 
-    /// Returns the configuration of the chain with that of a group put into `all`; `None` if it does not fit.
+    /// Puts the configuration of a group into `all`, one of the chain; returns `None` if it does not fit.
     pub fn put(&self, all: &Config, group: &Group, config: &Config) -> Option<Config> {
         let mut all = all.clone();
         if config.0.len() != group.parameters.len() {
@@ -451,7 +451,7 @@ impl<'d> Chain<'d> {
         Ok((sum, parts))
     }
 
-    /// Returns the chain as a device whose configurations are those of a group; all other parameters are as in `all`.
+    /// Returns the chain as a device that varies the parameters of a group; all others are as in `all`.
     pub fn part<'a>(&'a mut self, group: &'a Group, all: Config) -> ChainDevice<'a, 'd> {
         ChainDevice { chain: self, group: Some((group, all)) }
     }

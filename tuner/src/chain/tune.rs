@@ -54,7 +54,7 @@ pub struct Subject<'d> {
     pub device: DeviceIdentity,
     /// Name of the chain.
     pub tunable: TunableIdentity,
-    /// Key of what is found.
+    /// Workload under which the store keeps the result.
     pub workload: Workload,
     /// Measured sample, where the workload does not name it.
     pub sample: String,

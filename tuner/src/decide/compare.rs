@@ -12,7 +12,7 @@ use chacha20::ChaCha8Rng;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use serde::{Deserialize, Serialize};
 
-/// Number of blocks after which a comparison gives up if all of them were discarded.
+/// Number of blocks after which a comparison gives up if every one was discarded.
 const SPOILT: usize = 4;
 
 /// Number and order of samples.
@@ -122,7 +122,7 @@ pub(crate) fn warm_up(device: &mut dyn Device, config: &Config, launches: usize)
     (0..launches).try_for_each(|_| one_time(device, config).map(|_| ()))
 }
 
-/// Measured blocks of two configurations, and the judgement of them.
+/// Measured blocks of two configurations, with their judgement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Comparison {
@@ -260,7 +260,7 @@ pub fn decide(
     };
     decision.candidates =
         candidates.iter().zip(fates).map(|(config, fate)| Candidate { config: config.clone(), fate }).collect();
-    // Another seed, so that the orders differ from those of the first round.
+    // With another seed, the orders differ from the first round's.
     let again = Plan { rules: plan.rules.of_family(1), seed: plan.seed ^ 0x9e37_79b9_7f4a_7c15, ..plan.clone() };
     while let Some(winner) = simplest_of_the_best(&decision.candidates, default, plan.rules.indifference) {
         decision.winner = Some(winner);

@@ -1,4 +1,4 @@
-//! Run-off between candidates that were sampled in interleaved rounds: tells which of them more samples could decide.
+//! Run-off between candidates that were sampled in interleaved rounds: tells which ones may still be the fastest.
 //!
 //! A race of a session and the run-off of an on-line tuner end by it. Which configuration replaces the default is
 //! decided by [`compare`](super::compare) alone, on fresh samples.

@@ -202,7 +202,7 @@ pub fn sign_flip(differences: &[f64]) -> f64 {
         }
         beyond += u32::from(sum.abs() >= threshold);
     }
-    // The observed pattern is one of them.
+    // The observed pattern counts, too.
     f64::from(beyond + 1) / f64::from(FLIPS + 1)
 }
 

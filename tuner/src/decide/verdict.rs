@@ -294,7 +294,7 @@ fn halves_disagree(values: &[f64]) -> bool {
 }
 
 fn alice(a: &[f64], b: &[f64], blocks: usize, spoilt: bool) -> Judgement {
-    // The normal 97.5 % point: ALICE's interval is that of a normal mean.
+    // The normal 97.5 % point: ALICE takes the mean as normal.
     const NORMAL: f64 = 1.959_963_984_540_054;
     let (mean_a, mean_b) = (mean(a), mean(b));
     let error = (variance(a) / a.len() as f64 + variance(b) / b.len() as f64).sqrt();

@@ -23,7 +23,7 @@ struct Cleanup {
 
 static LEFT: Mutex<Cleanup> = Mutex::new(Cleanup { groups: Vec::new(), folders: Vec::new() });
 
-/// Returns the running groups, those of keepers included.
+/// Returns the running groups, including the keepers' groups.
 pub(crate) fn running() -> Vec<u32> {
     left().groups.iter().map(|(group, _)| *group).collect()
 }

@@ -1,6 +1,6 @@
 //! The keeper: this program, started again to be the parent of all programs that are measured.
 //!
-//! A program can leave its process group, or begin a session of its own, and outlive whoever knows only its group. The
+//! A program can leave its process group, or begin a new session, and outlive whoever knows only its group. The
 //! keeper is therefore a *subreaper*: whatever a program leaves behind becomes a child of the keeper, which kills it
 //! before the next launch. Its standard input is a pipe from the tuner. When that ends, also by SIGKILL of the tuner,
 //! the keeper kills everything, removes the folders of builds, and ends.
@@ -249,7 +249,7 @@ fn keep_one(launch: &LaunchRequest) -> ! {
     drop(starts);
     let (sender, lines) = std::sync::mpsc::channel::<Vec<u8>>();
     let input = child.stdin.take();
-    // In a thread of its own: a program that does not read must not hide the end of the tuner.
+    // In a separate thread: a program that does not read must not hide the end of the tuner.
     std::thread::spawn(move || {
         let Some(mut input) = input else { return };
         for line in lines {
@@ -295,7 +295,7 @@ fn end_descendants() {
     use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
     let (mut begun, mut killed) = (Instant::now(), Vec::new());
     while begun.elapsed() < GONE {
-        // Of any child: `waitpid` without a number sees only those of this process's group.
+        // Waits for any child: `waitpid` without a number sees only children in this process's group.
         match wait(WaitOptions::NOHANG) {
             // No child is left.
             Err(_) => return,

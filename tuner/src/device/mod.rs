@@ -1,4 +1,4 @@
-//! Devices in a process of their own.
+//! Devices in separate processes, and the processes that they start.
 
 pub(crate) mod group;
 pub(crate) mod keeper;

@@ -1,7 +1,7 @@
 //! Measures in a child process, so that a configuration that hangs or crashes costs only itself.
 //!
-//! The child writes `"ready"` or `{"failed": "…"}`; then it reads one request a line (`{"config": […], "launches": n}`)
-//! and writes one [`Outcome`] a line. A child whose answer is late is killed with all that it has started
+//! The child writes `"ready"` or `{"failed": "…"}`; then it reads one request per line (`{"config": […], "launches": n}`)
+//! and writes one [`Outcome`] per line. A child whose answer is late is killed with all that it has started
 //! ([`FailureKind::TimeOut`]); one that dies is a [`FailureKind::Launch`]. The next request starts a new child. A child
 //! that had answered before may have died of an earlier request: a new one is then asked the same once more.
 //!
@@ -156,7 +156,7 @@ fn start(command: &mut Command) -> std::io::Result<Running> {
         }
     });
     let (requests, asked) = channel::<MeasurementRequest>();
-    // A child that does not read blocks this thread, not the one that watches the time. An error of writing needs no
+    // A child that does not read blocks this thread, and another thread watches the time. An error of writing needs no
     // report: the missing answer is the failure.
     std::thread::spawn(move || asked.iter().try_for_each(|request| write_line(&mut input, &request)));
     Ok(Running { child, requests: Some(requests), answers, died: false })

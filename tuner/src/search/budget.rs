@@ -18,7 +18,7 @@ pub struct Spent {
     pub evaluations: usize,
     /// Launches; a failed measurement counts as one.
     pub launches: usize,
-    /// Duration of the measurements in ms, those of an earlier process included.
+    /// Duration of the measurements in ms, including measurements of an earlier process.
     pub ms: f64,
 }
 

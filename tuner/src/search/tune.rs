@@ -21,6 +21,34 @@ use crate::{Config, Device, Failure, FailureKind};
 
 /// Tunes. `tell` is called after every measurement, and ends the session by returning false.
 ///
+/// ```
+/// use tuner::session::Session;
+/// use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
+/// use tuner::strategy::StrategyKind;
+/// use tuner::{Config, Outcome, SpaceBuilder, Value, from_fn, tune};
+///
+/// let space = SpaceBuilder::new().powers_of_two("block", 32, 1024).build()?;
+/// // Launches a kernel with blocks of so many threads; here the times are made up.
+/// let mut kernel = from_fn("kernel", |config, launches| match config.0[0] {
+///     Value::Int(block) => Outcome::Times(vec![1.0 + (block - 128).abs() as f64 / 100.0; launches]),
+///     _ => unreachable!("the space has whole numbers"),
+/// });
+///
+/// let (gpu, transpose) = (DeviceIdentity::named("NVIDIA H200", "CUDA"), TunableIdentity::new("transpose", 1));
+/// let rows = Workload::new().with("rows", 4096)?;
+/// let task = Task { device: &gpu, tunable: &transpose, workload: &rows, space: &space };
+/// let default = Some(Config(vec![Value::Int(256)]));
+/// let session = Session { default, ..Session::new(task, StrategyKind::Exhaustive, 1, "10min".parse()?) };
+/// # let folder = tempfile::tempdir()?;
+/// let mut store = Store::open(&folder.path().join("tune.sqlite"))?;
+/// let tuning = tune(&session, &mut kernel, &mut store, &mut |_| true)?;
+/// assert_eq!(tuning.evidence.chosen.config, Config(vec![Value::Int(128)]));
+/// println!("{}", tuning.evidence.verdict);
+/// // The next program finds it.
+/// assert_eq!(store.find(&task)?[0].config, tuning.evidence.chosen.config);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// [`TuneError`]; the store keeps all completed measurements.
 pub fn tune(

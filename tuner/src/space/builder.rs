@@ -27,7 +27,7 @@ const LONGEST: usize = 1 << 20;
 
 /// Most parameters, and most derived values.
 const MOST_PARAMETERS: usize = 256;
-/// Most constraints: the work of ordering them grows with their number times that of the parameters.
+/// Most constraints: the work of ordering them grows with the number of constraints times the number of parameters.
 const MOST_CONSTRAINTS: usize = 1000;
 
 /// Declares a space. [`build`](Self::build) reports the errors of the declarations.

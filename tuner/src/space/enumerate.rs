@@ -122,7 +122,7 @@ impl<'a> Problem<'a> {
 
     fn levels(&self, strides: &[u64]) -> Vec<BoundParameter<'a>> {
         let parameters = self.parameters.len();
-        // Parameters that each derived value needs, directly or through an earlier one; then those of each constraint.
+        // Parameters that each derived value needs, directly or through an earlier one; then the parameters that each constraint needs.
         let mut of_derived: Vec<Vec<bool>> = Vec::new();
         for expr in self.derived {
             let used = used_by(expr, parameters, &of_derived);

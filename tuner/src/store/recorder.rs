@@ -69,7 +69,7 @@ impl<'a> Recorder<'a> {
         self.resumed
     }
 
-    /// Returns the duration of all measurements so far in ms, those of an earlier process included: an interruption
+    /// Returns the duration of all measurements so far in ms, also in an earlier process: an interruption
     /// does not prolong a budget of time.
     pub fn spent_ms(&self) -> f64 {
         self.spent_ms

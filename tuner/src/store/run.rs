@@ -1,7 +1,7 @@
 //! Runs: tunings in progress, kept measurement by measurement.
 //!
 //! Each completed measurement is one transaction. A killed run is found again by its task and plan and continued: the
-//! same strategy with the same seed, told the same observations, makes the same next proposal. A lock on a file beside
+//! same strategy with the same seed, told the same observations, makes the same next proposal. A lock on a file next to
 //! the store, which the system releases when the process dies, keeps two processes from continuing one run.
 
 use std::fs::{File, TryLockError};
@@ -39,7 +39,7 @@ pub struct Plan {
     /// Measured sample, where the workload does not name it. A run of another sample is not continued.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sample: String,
-    /// Configurations that the search began with, beside the default.
+    /// Configurations that the search began with, besides the default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<Config>,
     /// Seed of all random choices.
@@ -73,7 +73,7 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Estimates the time by the median, in an interval as wide as that of the mean.
+    /// Estimates the time by the median, in an interval as wide as the mean's.
     pub(crate) fn of_samples(config: &Config, times: &[f64]) -> Self {
         let time_ms = statistics::median(times);
         let count = statistics::effective_count(times);
@@ -160,7 +160,7 @@ impl Run {
     }
 }
 
-/// Locked file beside the store, removed when this value is dropped.
+/// Locked file next to the store, removed when this value is dropped.
 #[derive(Debug)]
 pub struct RunLock {
     file: File,

@@ -7,7 +7,7 @@
 //! point wide; another third is bold, because they also have several valleys.
 //!
 //! Every observation improves the length-scales a little, from at most [`LEARNED_FROM`] observations. A model with
-//! newer ones is built beside the model in use, a bounded amount at a time, so that proposals take similar times.
+//! newer ones is built while the old one is in use, a bounded amount at a time, so that proposals take similar times.
 //! Spaces of more than [`POOL`] configurations are modelled on a random choice, and around the best.
 
 use super::draw::Draw;

@@ -1,7 +1,7 @@
 //! Learns length-scales and noise of a Gaussian process: the maximum of the likelihood times a wide prior.
 //!
 //! The prior mean and the scale of the variance have closed forms, so one number a column and one for the noise are
-//! left. Resilient propagation improves them: each has a step of its own, which grows while the slope keeps its sign
+//! left. Resilient propagation improves them: each has its own step, which grows while the slope keeps its sign
 //! and shrinks when it turns. It needs no line search, tolerates that each observation changes the function a little,
 //! and can stop after any number of steps.
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// State of the machine at a look; `None` for unknown values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Clock of the device in MHz, of a CPU that of the slowest core.
+    /// Clock of the device in MHz, for a CPU the clock of the slowest core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_mhz: Option<f64>,
     /// Temperature of the device in degrees Celsius.

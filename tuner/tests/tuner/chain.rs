@@ -8,7 +8,7 @@ use tuner::{Config, Device, Error, Failure, FailureKind, Outcome, Space, SpaceBu
 
 use crate::made;
 
-/// A device that takes as many ms as the sum of its parameters, and gives so many times a launch.
+/// Device that takes as many ms as the sum of its parameters, and gives a fixed number of times per launch.
 pub fn sum(times: usize) -> impl Device {
     let value = |value: &Value| match value {
         Value::Int(number) => *number as f64,

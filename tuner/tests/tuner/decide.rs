@@ -103,7 +103,7 @@ fn verdicts_say_why_they_cannot_tell() {
         compare_with(0.001, 0.1, 15, Rules::default().fixed(3)).verdict,
         Verdict::CannotTell(Reason::TooFewBlocks)
     );
-    // One sample a block is a block still.
+    // A block may have one sample per side.
     assert_eq!(compare_with(0.001, 0.01, 1, at_ten()).verdict, Verdict::Better(Side::A));
     // B is 5 % slower at first and 5 % faster in the end.
     let drifting: Vec<Block> =

@@ -34,7 +34,7 @@ fn values_come_by_place_and_by_environment_and_numbers_from_the_output() {
     assert_eq!(program.measure(&config(16, "a"), 4), Outcome::Times(vec![16.0; 4]));
     program.reading = Reading::regex("m=b c e=([0-9]+)b c").unwrap();
     assert_eq!(program.measure(&config(32, "b c"), 1), Outcome::Times(vec![32.0]));
-    // Where none is read, the time is that of the process.
+    // Where none is read, the time is the duration of the process.
     let mut program = ProgramDevice::new(&space(), "sleep 0.05");
     let Outcome::Times(times) = program.measure(&config(8, "a"), 2) else { panic!() };
     assert!(times.len() == 2 && times.iter().all(|time| *time >= 50.0), "{times:?}");

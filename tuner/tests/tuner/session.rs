@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-/// Tunes with a store of its own.
+/// Tunes with a new store.
 pub(crate) fn tuned(session: &Session<'_>, device: &mut dyn Device) -> Tuning {
     tune(session, device, &mut Folder::new().store(), &mut |_| true).unwrap()
 }

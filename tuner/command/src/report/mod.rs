@@ -1,4 +1,4 @@
-//! Report of a tuning: one self-contained HTML page, which needs no network, and JSON beside it.
+//! Report of a tuning: one self-contained HTML page, which needs no network, and the same as JSON.
 
 pub mod explain;
 mod numbers;

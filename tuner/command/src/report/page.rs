@@ -9,7 +9,7 @@ use tuner::compare::{Decision, Fate, rival};
 use tuner::verdict::Judgement;
 use tuner::{Config, Value};
 
-/// Most heat maps, those of the most important parameters first.
+/// Most heat maps; pairs of the most important parameters come first.
 const MOST_MAPS: usize = 28;
 
 /// Most cells of a map: larger ones would make the page too large to open.
