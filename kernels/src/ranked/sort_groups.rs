@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Groups have some 16 hits, so a warp takes several at a time in registers: each lane counts the hits of its group that come
-//! before its own, by x alone; only where two have the same x are `LHCbID` and strip compared. A group of up to [`ROOM`] hits
-//! is merged by a warp in shared memory, one of up to [`MAX_WARPS`] times as many by the block; for them [`Work::flag`] has a
+//! before its own, by x alone; only where two have the same x are `LHCbID` and strip compared. A group of up to `ROOM` hits
+//! is merged by a warp in shared memory, one of up to [`MAX_WARPS`] times as many by the block; for them `Work::flag` has a
 //! list of its own. Still larger ones do not occur in the UT, and are sorted in place.
 //!
 //! A group that is flagged is often in order all the same, or nearly: every stage looks first, and does nothing then.
