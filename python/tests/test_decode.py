@@ -771,9 +771,14 @@ def test_lanes_and_sectors_are_looked_up_both_ways(v5):
 
 
 def test_events_and_tables_that_do_not_belong_together_are_refused(busy, fixtures, v4, v5, synthetic, tmp_path):
-    # Another trigger mask than that of generated events.
+    # Another trigger mask than that of generated events, and no marks in the banks.
     data = bytearray(ut.generate(1))
     data[20] ^= 1
+    at = 20 + 4 * (data[17] & 15)
+    while at < len(data):
+        if data[at + 4] == 66:
+            data[at + 8 + 3] = 0
+        at += (int.from_bytes(data[at + 2 : at + 4], "little") + 3) // 4 * 4
     trusted = ut.Tables.synthetic(trust=True)
     geometry = bytearray(pathlib.Path(v5.geometry).read_bytes())
     geometry[4 + 4 * 6 * 1048] ^= 1

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use ut_decoding::input::{Bank, EventHeader};
+use ut_decoding::input::{Bank, EventHeader, Events, MARKED_BYTE};
 
 use crate::support::{
     Folder, ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, sample, says, shell, shows,
@@ -11,7 +11,8 @@ use crate::support::{
 };
 
 /// Generated events of both formats as MDF, MEP packets and dumps, with their tables: `v4`, `v5`, `v4.mep`, `v4-dumps` …;
-/// `real.mdf`, whose event bears the mark of a trigger; `unmarked.mdf`, which bears none.
+/// `real.mdf`, whose event bears the mark of a trigger; `unmarked.mdf`, which bears none; `real.mep` and `real-dumps`,
+/// whose banks do not bear the mark of generated ones.
 fn both() -> Folder {
     let folder = empty();
     let at = folder.path();
@@ -25,6 +26,22 @@ fn both() -> Folder {
     let of_trigger = EventHeader { trigger_mask: [u32::MAX; 4], ..EventHeader::default() };
     write(at, "real.mdf", &event_with(of_trigger, &[one]));
     write(at, "unmarked.mdf", &event(&[one]));
+    // The generated events without their mark.
+    let (mut events, mut all) = (Events::new([at.join("v5/events.mdf")]), Vec::new());
+    while let Some(event) = events.next_event().unwrap() {
+        let payloads: Vec<Vec<u8>> = event.banks().map(|bank| bank.payload.to_vec()).collect();
+        let banks = event.banks().zip(payloads).map(|(bank, mut payload)| {
+            payload[MARKED_BYTE] &= if bank.kind == 66 { 1 } else { 255 };
+            (bank, payload)
+        });
+        let banks: Vec<_> = banks.collect();
+        let banks: Vec<_> = banks.iter().map(|(bank, payload)| Bank { payload, ..*bank }).collect();
+        all.extend(event_with(of_trigger, &banks));
+    }
+    write(at, "all.mdf", &all);
+    for output in ["real.mep", "real-dumps"] {
+        run_to(0, at, format!("convert all.mdf -o {output}"));
+    }
     folder
 }
 
@@ -92,8 +109,13 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
             ("real.mdf", "no tables are named"),
             ("unmarked.mdf", "no tables are named"),
             ("v5/events.mdf real.mdf", "real.mdf: as far as can be seen"),
-            ("v5.mep", "no tables are named"),
-            ("v5-dumps", "no tables are named"),
+            ("v5.mep --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
+            ("v5-dumps --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
+            ("v5.mep unmarked.mdf --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
+            ("real.mep", "no tables are named"),
+            ("real-dumps", "no tables are named"),
+            ("real.mep --boards v5/boards.bin --geometry v5/geometry.bin", "ut-decode generate did not make"),
+            ("real-dumps --boards v5/boards.bin --geometry v5/geometry.bin", "ut-decode generate did not make"),
             ("-", "can be read only once"),
             ("v4/events.mdf --synthetic-detector=v5", version),
         ],
@@ -103,6 +125,9 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
         ("v5/events.mdf --boards v5/boards.bin --geometry moved.bin --trust-tables", v5),
         ("real.mdf --boards v5/boards.bin --geometry v5/geometry.bin --trust-tables", 1),
         ("real.mdf --synthetic-detector", 1),
+        ("v5.mep", v5),
+        ("v5-dumps", v5),
+        ("v4.mep", v4),
         ("v5.mep --synthetic-detector", v5),
         ("v5-dumps --synthetic-detector", v5),
         ("v4-dumps --synthetic-detector=v4", v4),

@@ -109,7 +109,7 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     assert!(hits(dumps) == expected);
     let mut reader = Events::new([directory.join("back.mdf")]);
     let event = reader.next_event().unwrap().unwrap();
-    assert_eq!((event.run, event.number, event.is_generated()), (Some(1), Some(0), false));
+    assert_eq!((event.run, event.number, event.is_generated()), (Some(1), Some(0), true));
 }
 
 #[test]

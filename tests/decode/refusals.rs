@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ut_decoding::detector::BankVersion;
 use ut_decoding::error::WorkError;
-use ut_decoding::input::{EventHeader, InputPart, MdfWriter};
+use ut_decoding::input::{EventHeader, InputPart, MARKED_BYTE, MdfWriter};
 use ut_decoding::{
     BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, ErrorKind, Grouping, HitReader, Layout, UtHits,
 };
@@ -109,8 +109,12 @@ fn a_reader_gives_the_hits_of_files_batch_by_batch_and_refuses_those_of_another_
     }
     // Events without the mark of generated ones are not of the synthetic detector.
     let (mut writer, invented) =
-        (MdfWriter::new(Vec::new()), DetectorTables::synthetic(BankVersion::V5, Grouping::YRows));
-    writer.write(&EventHeader::default(), borrowed(&generated(BankVersion::V5, 1)[0])).unwrap();
+        (MdfWriter::new(Vec::new()), ut_decoding::synth::tables(BankVersion::V5, Grouping::YRows));
+    let mut event = generated(BankVersion::V5, 1).remove(0);
+    for bank in &mut event {
+        bank.payload[MARKED_BYTE] = 0;
+    }
+    writer.write(&EventHeader::default(), borrowed(&event)).unwrap();
     let real = InputPart::memory("real.mdf", writer.finish().unwrap());
     let error = HitReader::new([real], &invented, DecodeOptions::default()).next().err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Tables);

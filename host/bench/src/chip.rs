@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_kernels_of_every_variant_fill_every_architecture() {
-        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::default());
+        let tables = ut_data::synth::tables(BankVersion::V5, Grouping::default());
         for architecture in Architecture::ALL {
             let chip = Chip::of(architecture);
             for variant in ["v5_allen", "v5_mep", "v5_allen__rung0", "v5_allen__rung6"] {

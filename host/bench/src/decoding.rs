@@ -231,7 +231,7 @@ mod tests {
     }
 
     fn tables() -> DetectorTables {
-        DetectorTables::synthetic(BankVersion::V5, Grouping::default())
+        ut_data::synth::tables(BankVersion::V5, Grouping::default())
     }
 
     #[test]

@@ -67,14 +67,14 @@ impl std::fmt::Display for Digest {
 mod tests {
     use super::*;
     use crate::sample::{Sample, synthetic};
-    use ut_data::detector::{BankVersion, DetectorTables};
+    use ut_data::detector::BankVersion;
     use ut_data::synth::Profile;
     use ut_decoders::reference::ReferenceDecoder;
     use ut_decoders::{DecodeOptions, Decoder};
 
     #[test]
     fn the_digest_does_not_depend_on_batches_and_changes_with_one_bit() {
-        let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
+        let tables = ut_data::synth::tables(BankVersion::V5, ut_data::Grouping::default());
         let events = synthetic(Profile::PpLow, 6);
         let digest = |batch: usize, options: DecodeOptions, spoil: bool| {
             let mut decoder = ReferenceDecoder::new(&tables, options);

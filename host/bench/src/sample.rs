@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_different_count_or_hit_is_reported() {
-        let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
+        let tables = ut_data::synth::tables(BankVersion::V5, ut_data::Grouping::default());
         let sample = Sample::of(&[batch_of(3)], 3, 3);
         let options = DecodeOptions::default();
         let expected = Expected::of(&sample, &tables, options).unwrap();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn batches_of_any_size_and_layout_are_compared_with_the_same_events() {
-        let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
+        let tables = ut_data::synth::tables(BankVersion::V5, ut_data::Grouping::default());
         let events = synthetic(Profile::PpLow, 5);
         let events = [events];
         let options = DecodeOptions::default();

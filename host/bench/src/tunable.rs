@@ -261,7 +261,7 @@ mod tests {
     fn what_was_tuned_for_these_banks_on_this_machine_is_found_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tune.sqlite");
-        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::default());
+        let tables = ut_data::synth::tables(BankVersion::V5, Grouping::default());
         let options = DecodeOptions::default();
         let here = || device(Backend::Cpu).unwrap();
         let decided = |device: &DeviceIdentity, batch: i64| {

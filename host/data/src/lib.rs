@@ -7,6 +7,7 @@
 pub mod detector;
 pub mod error;
 mod error_kind;
+mod hash;
 pub mod hits;
 pub mod input;
 pub mod job;
@@ -21,6 +22,7 @@ pub mod synth;
 pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
 #[doc(no_inline)]
 pub use error_kind::ErrorKind;
+pub use hash::hash;
 #[doc(no_inline)]
 pub use hits::{
     BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,

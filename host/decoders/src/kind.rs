@@ -18,7 +18,7 @@ use ut_data::{memory, named};
 /// use ut_data::{BankVersion, DecodeOptions, DetectorTables, Grouping};
 /// use ut_decoders::{Backend, Decoder};
 ///
-/// let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
+/// let tables = ut_data::synth::tables(BankVersion::V5, Grouping::YRows);
 /// let backend: Backend = "cpu".parse()?;
 /// let decoder = backend.decoder(&tables, DecodeOptions::default())?;
 /// assert_eq!(decoder.name(), "cpu");

@@ -9,7 +9,7 @@
 //! use ut_decoders::{BatchReport, Count, DecodeOptions, Decoder, UtHits};
 //!
 //! // Three generated events of the synthetic detector, in one batch.
-//! let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
+//! let tables = ut_data::synth::tables(BankVersion::V5, Grouping::YRows);
 //! let (mut builder, mut batch) = (BatchBuilder::new(), EventBatch::default());
 //! for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(3) {
 //!     let banks = event.banks.iter().map(|(id, payload)| Bank {

@@ -298,7 +298,7 @@ mod tests {
     use ut_data::detector::Grouping;
 
     fn tables() -> DeviceTables {
-        DeviceTables::new("emulated", &DetectorTables::synthetic(BankVersion::V5, Grouping::default())).unwrap()
+        DeviceTables::new("emulated", &ut_data::synth::tables(BankVersion::V5, Grouping::default())).unwrap()
     }
 
     #[test]

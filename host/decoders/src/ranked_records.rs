@@ -250,7 +250,7 @@ mod tests {
     fn all() -> impl Iterator<Item = (BankVersion, RankTables)> {
         [BankVersion::V4, BankVersion::V5].into_iter().flat_map(|version| {
             [Grouping::YRows, Grouping::UniqueX].map(|grouping| {
-                let tables = DetectorTables::synthetic(version, grouping);
+                let tables = ut_data::synth::tables(version, grouping);
                 (version, RankTables::new("emulated", &tables, DecodeOptions::default()).expect("they fit"))
             })
         })

@@ -8,7 +8,7 @@ use super::run::{
 use super::stretch::Follower;
 use ut_data::Cluster;
 use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
-use ut_data::hits::hash;
+use ut_data::hash;
 use ut_data::input::{Format, Origin, RawEvent, kind};
 use ut_data::{BatchReport, Count, EventReport, UtHits};
 use ut_format::bank::board_of;

@@ -6,7 +6,7 @@
 use super::bins::both;
 use super::run::{BoardSum, RunView, Stretch};
 use ut_data::detector::BankVersion;
-use ut_data::hits::hash;
+use ut_data::hash;
 use ut_data::input::{BankEntry, Origin, RawEvent, kind};
 use ut_format::bank::{COUNT_BYTES, board_of};
 

@@ -50,7 +50,7 @@ impl DetectorArgs {
 
     pub fn embedded(&self, version: BankVersion) -> Detector {
         detail("tables: the embedded synthetic detector");
-        let mut tables = DetectorTables::synthetic(version, self.grouping());
+        let mut tables = ut_data::synth::tables(version, self.grouping());
         if self.synthetic_detector.is_some() || self.trust_tables {
             tables = tables.of_any_maker();
         }

@@ -133,7 +133,7 @@ mod tests {
     use ut_decoders::Parameters;
 
     fn with_sweep(backend: Backend, axes: &[&str], rounds: usize, test: impl Fn(&Sweep<'_>)) {
-        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::default());
+        let tables = ut_data::synth::tables(BankVersion::V5, Grouping::default());
         let base = Parameters::default().with_batches(3, Layout::Allen);
         let plan = Plan::new(parse_all(backend, axes).unwrap(), &base, backend, 1e4).unwrap();
         test(&Sweep {

@@ -15,7 +15,7 @@ pub use cluster::Cluster;
 pub use hit::Hit;
 pub use loss::{Cause, Loss, LostPart, N_LOSS, whole};
 pub use options::{DecodeOptions, Flip, Position};
-pub use repeats::{Repeated, Repeats, hash, hashes};
+pub use repeats::{Repeated, Repeats, hashes};
 pub use report::BatchReport;
 pub use ut_format::report::{Count, EventReport, Kind};
 

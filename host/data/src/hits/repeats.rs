@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::{LostPart, UtHits, whole};
+use crate::hash;
 use crate::input::{BatchView, each_bank, kind};
 
 /// Hits from which an event that comes twice is no chance.
@@ -33,14 +34,6 @@ const WAITING: usize = 1 << 12;
 /// Bits of an entry that count how often its hash came; the hash is in the others.
 const COUNT_BITS: u32 = 16;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
-
-/// Returns a hash of some numbers.
-pub fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {
-    numbers.into_iter().fold(0x9E37_79B9_7F4A_7C15, |hash, number| {
-        let product = u128::from(hash ^ number) * 0xBF58_476D_1CE4_E5B9;
-        product as u64 ^ (product >> 64) as u64
-    })
-}
 
 /// Returns the hash of each event of a batch that has enough hits: the same for the same UT banks in the same order,
 /// with the same tables and options. `hits` are those of the batch, before a mask.

@@ -156,6 +156,50 @@ pub const GENERATED_MASK: [u32; 4] = [
     u32::from_le_bytes(*b"-001"),
 ];
 
+/// Byte of a UT bank's payload that bears the mark of `ut-decode generate`, in any container: the upper byte of what a v5
+/// header does not explain, and of a v4 header. No decoder looks at bits 1 to 7 of it.
+pub const MARKED_BYTE: usize = 3;
+
+/// Number of an event's first UT banks that are looked at for the mark.
+const LOOKED_AT: usize = 16;
+
+/// Least number of these with the mark in an event that was generated.
+const LEAST_MARKED: usize = 10;
+
+/// Returns the mark of generated banks of a source. It differs from source to source: a constant is no mark, and neither is a
+/// counter.
+pub const fn generated_mark(source_id: u32) -> u8 {
+    ((source_id.wrapping_mul(0x9E37_79B1) >> 25) as u8) << 1
+}
+
+/// Maker of an event, as far as can be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// `ut-decode generate`.
+    Generate,
+    /// Another maker.
+    Other,
+    /// Too little is there to tell.
+    Unknown,
+}
+
+impl Maker {
+    /// Returns the maker by the marks of an event's UT banks: sourceID and payload of each.
+    pub(super) fn of_banks<'a>(banks: impl Iterator<Item = (u32, &'a [u8])>) -> Self {
+        let (mut looked_at, mut marked) = (0, 0);
+        let bytes = banks.filter_map(|(source_id, payload)| Some((source_id, payload.get(MARKED_BYTE)?)));
+        for (source_id, byte) in bytes.take(LOOKED_AT) {
+            looked_at += 1;
+            marked += usize::from(byte & !1 == generated_mark(source_id));
+        }
+        match (looked_at, marked) {
+            (_, LEAST_MARKED..) => Self::Generate,
+            (LEAST_MARKED.., _) if 2 * marked < LEAST_MARKED => Self::Other,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 impl<'a> RawEvent<'a> {
     /// The banks, in the order of the file.
     pub fn banks(&self) -> impl Iterator<Item = Bank<'a>> + Clone + use<'a> {
@@ -181,9 +225,24 @@ impl<'a> RawEvent<'a> {
         Place { file: self.file.to_path_buf(), event: self.index, byte: self.offset }
     }
 
+    /// Returns the maker of the event: by the trigger mask, else by the [marks](generated_mark) of its UT banks, which
+    /// every container keeps. An event of MDF without a trigger mask may be anyone's.
+    pub fn maker(&self) -> Maker {
+        if self.trigger_mask == Some(GENERATED_MASK) {
+            return Maker::Generate;
+        }
+        let banks = self.banks().filter(|bank| kind::is_decoded(bank.kind));
+        match (Maker::of_banks(banks.map(|bank| (bank.source_id, bank.payload))), self.trigger_mask) {
+            (Maker::Generate, _) => Maker::Generate,
+            (maker, None) => maker,
+            (_, Some([0, 0, 0, 0])) => Maker::Unknown,
+            _ => Maker::Other,
+        }
+    }
+
     /// Returns true if `ut-decode generate` made the event.
     pub fn is_generated(&self) -> bool {
-        self.trigger_mask == Some(GENERATED_MASK)
+        self.maker() == Maker::Generate
     }
 
     /// Returns what a batch keeps of the event beside its UT banks.

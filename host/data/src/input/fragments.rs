@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
 
-use super::event::kind;
+use super::event::{Maker, kind};
 use super::file_at::FileAt;
 use super::odin::Odin;
 use super::packet::{Packet, PacketError, Sender, cut};
@@ -171,19 +171,26 @@ impl<'a> Fragments<'a> {
 
     /// Counts the banks of some events for `seen`, as event by event. Only for a packet without damage.
     pub fn count(&self, file: &Path, events: &Range<usize>, seen: &mut Seen) {
-        let mut any = vec![false; events.len()];
+        let makers = events.clone().filter_map(|e| self.maker(e));
         let banks = self.ut().map(|(_, source)| {
             let kinds = &source.types[events.clone()];
             for &kind in kinds {
                 seen.add_error_bank(kind, source.source_id);
             }
-            for (any, &kind) in any.iter_mut().zip(kinds) {
-                *any |= kind::is_decoded(kind);
-            }
             (Some(source.version), kinds.iter().filter(|&&kind| kind::is_decoded(kind)).count() as u64)
         });
         let banks: Vec<_> = banks.collect();
-        seen.add_measured(file, events.len() as u64, any.iter().filter(|&&any| any).count() as u64, &banks);
+        seen.add_all(file, events.len() as u64, &makers.collect::<Vec<_>>(), &banks);
+    }
+
+    /// Returns the maker of an event, by its banks; `None` if it has no bank to decode.
+    fn maker(&self, e: usize) -> Option<Maker> {
+        let mut decoded = self.ut().filter(|(_, source)| kind::is_decoded(source.types[e])).peekable();
+        decoded.peek()?;
+        Some(Maker::of_banks(decoded.map(|(base, source)| {
+            let start = base.wrapping_add(source.starts[e]) as usize;
+            (source.source_id, &self.raw[start..start + usize::from(source.sizes[e])])
+        })))
     }
 
     /// The tables of some of the events as a batch in MEP layout, whose `raw` stays empty: see [`Self::view`].

@@ -38,7 +38,7 @@ pub use batch::{BatchView, EventBatch, EventMeta};
 pub use builder::{BatchBuilder, BuildError};
 pub use chunks::{Chunk, Chunks, Origin, count_events, count_readable};
 pub use error::{Damage, InputError, Place};
-pub use event::{Bank, BankEntry, Format, GENERATED_MASK, RawEvent, kind};
+pub use event::{Bank, BankEntry, Format, GENERATED_MASK, MARKED_BYTE, Maker, RawEvent, generated_mark, kind};
 pub use events::Events;
 pub use mdf_format::checksum;
 pub use mdf_writer::{EventHeader, MAX_PAYLOAD, MdfWriter, WriteError};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::event::kind;
+use super::event::{Maker, kind};
 use super::versions::{FileVersions, Stranger};
 use super::{Damage, Odin, Place, RawEvent};
 use crate::detector::{DetectorTables, Makers};
@@ -22,8 +22,9 @@ pub struct Seen {
     pub generated: u64,
     /// Events with banks to decode that do not bear the mark of `ut-decode generate`.
     pub measured: u64,
-    /// Events with the mark of a trigger, in a container that can bear one.
-    pub triggered: u64,
+    /// Of these, the events that are visibly of another maker: by the mark of a trigger, or by banks without the mark of
+    /// `ut-decode generate` where there is no place for a trigger's.
+    pub foreign: u64,
     /// Damage of the first few damaged events.
     pub damages: Vec<(Place, Damage)>,
     /// Banks that say that a board of the UT failed, by type.
@@ -61,7 +62,7 @@ impl Seen {
         dumps.try_for_each(|file| file.check(tables))?;
         let what = match tables.makers() {
             Makers::Synthetic if self.measured > 0 => measured(self.measured),
-            Makers::SyntheticOrUnknown | Makers::Unknown if self.triggered > 0 => measured(self.triggered),
+            Makers::SyntheticOrUnknown | Makers::Unknown if self.foreign > 0 => measured(self.foreign),
             Makers::Detector | Makers::Unknown if self.generated > 0 => format!(
                 "ut-decode generate made {} of the events: they belong to its synthetic detector, and these are the \
                  tables of another",
@@ -92,7 +93,7 @@ impl Seen {
         self.events += later.events;
         self.generated += later.generated;
         self.measured += later.measured;
-        self.triggered += later.triggered;
+        self.foreign += later.foreign;
         self.unidentified += later.unidentified;
         self.examined += later.examined;
         self.with_number += later.with_number;
@@ -112,18 +113,25 @@ impl Seen {
         self.damages.extend(later.damages.into_iter().take(room));
     }
 
-    /// Adds undamaged events of `file`, of which `measured` have banks to decode that `ut-decode generate` did not make;
-    /// `banks` counts their banks by version.
-    pub(super) fn add_measured(&mut self, file: &Path, events: u64, measured: u64, banks: &[(Option<u8>, u64)]) {
+    /// Adds undamaged events of `file`, with the makers of the events that have banks to decode; `banks` counts the banks
+    /// by version.
+    pub(super) fn add_all(&mut self, file: &Path, events: u64, makers: &[Maker], banks: &[(Option<u8>, u64)]) {
         self.events += events;
-        self.measured += measured;
-        if measured > 0 {
+        for &maker in makers {
+            self.add_maker(maker);
+        }
+        if !makers.is_empty() {
             let mut file = self.versions_of(file);
             for &(version, n) in banks {
                 file.add(version, n);
             }
             self.files.push(file);
         }
+    }
+
+    fn add_maker(&mut self, maker: Maker) {
+        *(if maker == Maker::Generate { &mut self.generated } else { &mut self.measured }) += 1;
+        self.foreign += u64::from(maker == Maker::Other);
     }
 
     /// The versions of the banks of a file so far, taken out of the list if it is the last one there.
@@ -145,8 +153,7 @@ impl Seen {
         }
         let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
         if banks.peek().is_some() {
-            *(if event.is_generated() { &mut self.generated } else { &mut self.measured }) += 1;
-            self.triggered += u64::from(!event.is_generated() && event.trigger_mask.is_some_and(|mask| mask != [0; 4]));
+            self.add_maker(event.maker());
             let mut file = self.versions_of(event.file);
             // Neighbours have the same version: count them together.
             let (mut last, mut n) = (None, 0);

@@ -9,6 +9,7 @@ use super::{Ailment, Part, Plant, Profile, cabling, geometry};
 use crate::detector::{
     BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector, sector_id,
 };
+use crate::input::{MARKED_BYTE, generated_mark};
 
 const RUN: u32 = 1;
 
@@ -122,10 +123,13 @@ impl Generator {
                 plant.ailment.act(&mut sectors[usize::from(sector)], &strips, &mut dice);
             }
         }
-        let banks = match self.boards.version {
+        let mut banks = match self.boards.version {
             BankVersion::V4 => self.v4_banks(&sectors, &mut dice),
             BankVersion::V5 => self.v5_banks(&sectors),
         };
+        for (source_id, payload) in &mut banks {
+            payload[MARKED_BYTE] |= generated_mark((*source_id).into());
+        }
         SynthEvent { run: RUN, event: index, odin: self.odin(index), banks }
     }
 

@@ -18,7 +18,7 @@ pub use events::{Generator, SynthEvent};
 pub use plant::{Ailment, Part, Plant};
 pub use profile::Profile;
 
-use crate::detector::{BankVersion, Boards, Geometry};
+use crate::detector::{BankVersion, Boards, DetectorTables, Geometry, Grouping};
 
 /// The synthetic UT: boards of a read-out format, and the geometry in file version 0, or else 1 (with dxDy).
 ///
@@ -26,4 +26,10 @@ use crate::detector::{BankVersion, Boards, Geometry};
 /// 10. The cabling, which board reads which sectors, is our own.
 pub fn detector(version: BankVersion, geometry_version: u16) -> (Boards, Geometry) {
     (cabling::boards(version), geometry::geometry(version, geometry_version.min(1)))
+}
+
+/// Returns the tables of the [synthetic UT](detector), only for events that bear the mark of generated ones.
+pub fn tables(version: BankVersion, grouping: Grouping) -> DetectorTables {
+    let (boards, geometry) = detector(version, 1);
+    DetectorTables::trusting(boards, geometry, grouping).expect("the synthetic detector is sound").only_generated()
 }

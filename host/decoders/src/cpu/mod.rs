@@ -59,7 +59,7 @@ pub const fn memory_of_threads(threads: usize) -> u64 {
 /// use ut_decoders::cpu::CpuDecoder;
 /// use ut_decoders::{BatchReport, Decoder, UtHits};
 ///
-/// let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
+/// let tables = ut_data::synth::tables(BankVersion::V5, Grouping::YRows);
 /// let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
 /// let (mut hits, mut report) = (UtHits::with_capacity(256, 72, 100_000), BatchReport::new());
 /// // `BatchView` describes the batch that a framework holds; this one has no events.
@@ -118,7 +118,7 @@ impl CpuDecoder {
     /// use ut_data::{BankVersion, BatchView, DecodeOptions, DetectorTables, EventReport, Grouping};
     /// use ut_decoders::cpu::CpuDecoder;
     ///
-    /// let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
+    /// let tables = ut_data::synth::tables(BankVersion::V5, Grouping::YRows);
     /// let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
     /// let batch = BatchView::default();
     /// let mut offsets = vec![0; batch.n_events * tables.n_groups() + 1];

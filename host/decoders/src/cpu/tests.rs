@@ -22,7 +22,7 @@ struct Bank {
 }
 
 fn tables() -> DetectorTables {
-    DetectorTables::synthetic(BankVersion::V5, Grouping::YRows)
+    ut_data::synth::tables(BankVersion::V5, Grouping::YRows)
 }
 
 /// Makes a v5 payload of six lanes of (strip, ADC).

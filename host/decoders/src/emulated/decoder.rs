@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
-        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
+        let tables = ut_data::synth::tables(BankVersion::V5, Grouping::YRows);
         let config = EmulatedConfig::default().with_pipeline(Pipeline::Allen);
         let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("valid parameters");
         // Broken tables: most sectors are missing.

@@ -145,7 +145,7 @@ mod tests {
             let device = Multiprocessors { number: 1, each };
             assert_eq!(events_at_once(device), most, "{}", each.name);
             for unit in Unit::RANKED {
-                let tables = DetectorTables::synthetic(unit.version, Grouping::UniqueX);
+                let tables = ut_data::synth::tables(unit.version, Grouping::UniqueX);
                 let plan =
                     Plan::new(&DeviceTables::new("cuda", &tables).unwrap(), Parameters::default(), 1 << 16, device);
                 let blocks = |kernel: Kernel| {

@@ -32,7 +32,7 @@ const UT_ERROR: u8 = 68;
 /// use ut_decoders::reference::ReferenceDecoder;
 /// use ut_decoders::{BatchReport, Decoder, UtHits};
 ///
-/// let tables = DetectorTables::synthetic(BankVersion::V4, Grouping::UniqueX);
+/// let tables = ut_data::synth::tables(BankVersion::V4, Grouping::UniqueX);
 /// let mut decoder = ReferenceDecoder::new(&tables, DecodeOptions::default());
 /// let mut hits = UtHits::with_capacity(256, tables.n_groups(), 100_000);
 /// decoder.decode(BatchView::default(), &mut hits, &mut BatchReport::new())?;
