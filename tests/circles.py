@@ -19,7 +19,7 @@ def modules_of(source):
         path = file.relative_to(source).with_suffix("").parts
         if path[-1] in ("tests", "main"):
             continue
-        text = re.sub(r"//.*", "", file.read_text()).split("#[cfg(test)]\nmod ")[0]
+        text = re.split(r"#\[cfg\((?:test|all\(test.*)\)\]\nmod ", re.sub(r"//.*", "", file.read_text()))[0]
         found[() if path == ("lib",) else path[:-1] if path[-1] == "mod" else path] = text
     return found
 

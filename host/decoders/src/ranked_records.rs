@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::rank_tables::RankTables;
     use ut_data::DecodeOptions;
-    use ut_data::detector::{DetectorTables, Grouping};
+    use ut_data::detector::Grouping;
 
     fn all() -> impl Iterator<Item = (BankVersion, RankTables)> {
         [BankVersion::V4, BankVersion::V5].into_iter().flat_map(|version| {

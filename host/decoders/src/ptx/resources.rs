@@ -110,7 +110,7 @@ mod tests {
     use crate::occupancy::Multiprocessors;
     use crate::parameters::Parameters;
     use crate::plan::{DeviceTables, Plan, UNUSUAL_THREADS, events_at_once};
-    use ut_data::detector::{DetectorTables, Grouping};
+    use ut_data::detector::Grouping;
 
     #[test]
     fn every_kernel_of_every_module_has_figures_on_every_architecture() {
