@@ -63,3 +63,17 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("events") / "busy.mdf"
     path.write_bytes(ut.generate(700, profile="pp-low", seed=3))
     return str(path)
+
+
+@pytest.fixture
+def measured_event():
+    """Returns an event that `ut.generate` did not make, as far as can be seen."""
+    data = bytearray(ut.generate(1))
+    # Another trigger mask than that of generated events, and no marks in the banks.
+    data[20] ^= 1
+    at = 20 + 4 * (data[17] & 15)
+    while at < len(data):
+        if data[at + 4] == 66:
+            data[at + 8 + 3] = 0
+        at += (int.from_bytes(data[at + 2 : at + 4], "little") + 3) // 4 * 4
+    return bytes(data)

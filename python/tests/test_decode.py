@@ -770,22 +770,16 @@ def test_lanes_and_sectors_are_looked_up_both_ways(v5):
         assert sum(d.last_strip - d.first_strip + 1 for d in v5.connections(sector=c.sector)) == 512
 
 
-def test_events_and_tables_that_do_not_belong_together_are_refused(busy, fixtures, v4, v5, synthetic, tmp_path):
-    # Another trigger mask than that of generated events, and no marks in the banks.
-    data = bytearray(ut.generate(1))
-    data[20] ^= 1
-    at = 20 + 4 * (data[17] & 15)
-    while at < len(data):
-        if data[at + 4] == 66:
-            data[at + 8 + 3] = 0
-        at += (int.from_bytes(data[at + 2 : at + 4], "little") + 3) // 4 * 4
+def test_events_and_tables_that_do_not_belong_together_are_refused(
+    busy, fixtures, v4, v5, synthetic, measured_event, tmp_path
+):
     trusted = ut.Tables.synthetic(trust=True)
     geometry = bytearray(pathlib.Path(v5.geometry).read_bytes())
     geometry[4 + 4 * 6 * 1048] ^= 1
     others = ut.Tables.from_bytes(pathlib.Path(v5.boards).read_bytes(), bytes(geometry))
     for events, tables, part in [
-        (bytes(data), synthetic, "ut-decode generate did not make"),
-        (bytes(data), pickle.loads(pickle.dumps(synthetic)), "ut-decode generate did not make"),
+        (measured_event, synthetic, "ut-decode generate did not make"),
+        (measured_event, pickle.loads(pickle.dumps(synthetic)), "ut-decode generate did not make"),
         (ut.generate(1), others, "ut-decode generate made"),
         (ut.generate(1, version="v4"), v5, "board table's version"),
     ]:
@@ -795,7 +789,7 @@ def test_events_and_tables_that_do_not_belong_together_are_refused(busy, fixture
             ut.decode_to_parquet(events, tmp_path / "hits.parquet", tables, checksum=False)
     assert not (tmp_path / "hits.parquet").exists()
     for tables in (trusted, pickle.loads(pickle.dumps(trusted))):
-        assert len(ut.decode(bytes(data), tables, checksum=False)) > 0
+        assert len(ut.decode(measured_event, tables, checksum=False)) > 0
     with pytest.raises(ut.TablesError, match="does not fit boards of format v5"):
         ut.Tables(v5.boards, v4.geometry)
     assert ut.Tables(v5.boards, v4.geometry, trust=True).bank_version == "v5"

@@ -167,15 +167,12 @@ def test_a_file_does_not_replace_what_it_is_made_of(busy, fixtures, tmp_path):
             assert ut.decode_to_parquet(inputs, tmp_path / name, tables).events == 4
 
 
-def test_the_metadata_of_a_file_are_those_of_the_tool(busy, fixtures, synthetic, v5, tmp_path):
+def test_the_metadata_of_a_file_are_those_of_the_tool(busy, fixtures, synthetic, v5, measured_event, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     python, tool = tmp_path / "python.parquet", tmp_path / "tool.parquet"
     command = [sys.executable, "-m", "ut_decoding", "decode", "-q", "-o", tool]
-    # Another trigger mask than that of generated events.
-    data = bytearray(ut.generate(1))
-    data[20] ^= 1
     measured = tmp_path / "measured.mdf"
-    measured.write_bytes(data)
+    measured.write_bytes(measured_event)
     files = ["--boards", v5.boards, "--geometry", v5.geometry]
     trusted = (measured, ut.Tables.synthetic(trust=True), ["--synthetic-detector"])
     for file, tables, args in ((busy, synthetic, []), (fixtures / "v5/events.mdf", v5, files), trusted):
