@@ -214,8 +214,8 @@ pub unsafe extern "C" fn ut_cuda_count(
         // SAFETY: a stream of the decoder's context, which lives until it has done this, as the
         // caller says.
         let stream = unsafe { sequence.device().borrow_stream(work.stream) };
-        // SAFETY: the caller's promises are the preconditions of `count`. `read` has checked that
-        // pointers are aligned, and not null unless their length is 0.
+        // SAFETY: memory on the device is valid until the stream has done this, as the caller promises; `read` has
+        // checked that pointers are aligned, and not null unless their length is 0.
         unsafe { sequence.count(&stream, &batch, work_space(&work)) }?;
         Ok(())
     })
@@ -261,8 +261,8 @@ pub unsafe extern "C" fn ut_cuda_write(
         // SAFETY: a stream of the decoder's context, which lives until it has done this, as the
         // caller says.
         let stream = unsafe { sequence.device().borrow_stream(work.stream) };
-        // SAFETY: the caller's promises are the preconditions of `write`. Pointers are aligned, and
-        // not null unless their length is 0: checked above and by `read`.
+        // SAFETY: memory on the device is valid until the stream has done this, as the caller promises; pointers are
+        // aligned, and not null unless their length is 0: checked above and by `read`.
         unsafe { sequence.write(&stream, &batch, work_space(&work), &to) }?;
         Ok(())
     })

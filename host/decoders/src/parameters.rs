@@ -73,7 +73,7 @@ parameters! {
     pub sort_groups_block_x "ranked.sort_block_x", WARP_SIZE, MAX_SORT_THREADS, WARP_SIZE, MAX_SORT_THREADS, &[64, 128, 256],
         "threads of a block that sorts groups in which lanes overlap";
     pub sort_groups_grid "ranked.sort_grid", 0, 64, 1, 0, &[0, 2, 4, 8],
-        "its blocks for each multiprocessor; 0: as many as have a place there";
+        "blocks for each multiprocessor that sort such groups; 0: as many as have a place there";
     pub unusual_grid "ranked.unusual_grid", 0, 64, 1, 0, &[0, 1, 4],
         "blocks for each multiprocessor that decode unusual events; 0: as many as have a place there";
     pub make_hits_grid "ranked.make_hits_grid", 0, 64, 1, 0, &[0, 2, 4, 8, 16],

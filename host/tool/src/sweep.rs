@@ -183,7 +183,8 @@ fn points(report: &Report) -> String {
 }
 
 fn list(backend: Backend, base: &Parameters) -> String {
-    let mut rows = vec![["parameter", "default", "valid", "about"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["parameter", "default", "valid"].map(str::to_owned).to_vec()];
+    let mut abouts = vec!["about"];
     let text = value_text;
     for Parameter { name, about, min, max, step, .. } in backend.all_parameters() {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
@@ -193,9 +194,11 @@ fn list(backend: Backend, base: &Parameters) -> String {
         } else {
             (*min..=*max).map(|value| text(name, value)).collect::<Vec<_>>().join(", ")
         };
-        rows.push(vec![(*name).to_owned(), text(name, base.get(name)), valid, (*about).to_owned()]);
+        rows.push(vec![(*name).to_owned(), text(name, base.get(name)), valid]);
+        abouts.push(about);
     }
-    table(&rows)
+    // Text reads from the left, unlike the numbers of a table.
+    table(&rows).lines().zip(abouts).map(|(row, about)| format!("{row}  {about}\n")).collect()
 }
 
 /// Returns the command line, the program's name without its path.

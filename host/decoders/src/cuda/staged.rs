@@ -251,7 +251,8 @@ impl<D: Device> Decoder for SequenceDecoder<D> {
         // SAFETY: both sides have that many bytes, reserved here and for the plan; the host looks there after the wait.
         unsafe { device.read(&flight.queue, from.report, flight.home.start(), Rows::one(words * WORD)) }?;
         if n > 0 {
-            // SAFETY: as above, behind the results.
+            // SAFETY: the plan holds that many bytes of hits, and `reserve` took room for them behind the report; the
+            // host looks there after the wait.
             unsafe { device.read(&flight.queue, from.address, flight.home.start().add(words * WORD), rows) }?;
         }
         flight.settle(device)?;
