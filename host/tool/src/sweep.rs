@@ -185,20 +185,26 @@ fn points(report: &Report) -> String {
 fn list(backend: Backend, base: &Parameters) -> String {
     let mut rows = vec![["parameter", "default", "valid"].map(str::to_owned).to_vec()];
     let mut abouts = vec!["about"];
-    let text = value_text;
     for Parameter { name, about, min, max, step, .. } in backend.all_parameters() {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
         // Values with names are shown by name: their numbers say nothing.
-        let valid = if text(name, *min) == min.to_string() {
+        let valid = if value_text(name, *min) == min.to_string() {
             format!("{min} to {max}{step}")
         } else {
-            (*min..=*max).map(|value| text(name, value)).collect::<Vec<_>>().join(", ")
+            (*min..=*max).map(|value| value_text(name, value)).collect::<Vec<_>>().join(", ")
         };
-        rows.push(vec![(*name).to_owned(), text(name, base.get(name)), valid]);
+        rows.push(vec![(*name).to_owned(), value_text(name, base.get(name)), valid]);
         abouts.push(about);
     }
     // Text reads from the left, unlike the numbers of a table.
-    table(&rows).lines().zip(abouts).map(|(row, about)| format!("{row}  {about}\n")).collect()
+    let mut text = String::new();
+    for (row, about) in table(&rows).lines().zip(abouts) {
+        text += row;
+        text += "  ";
+        text += about;
+        text.push('\n');
+    }
+    text
 }
 
 /// Returns the command line, the program's name without its path.
