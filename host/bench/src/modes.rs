@@ -15,7 +15,7 @@ use ut_data::input::EventBatch;
 use ut_data::named;
 use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, CudaSequenceDecoder, PinnedBatch, ResidentBatch};
 use ut_decoders::ptx::Kernel;
-use ut_decoders::{DecodeError, DecodeOptions, Decoder};
+use ut_decoders::{DecodeError, DecodeOptions, Decoder, Pipeline};
 
 /// Part of the way from raw banks to hits that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ use ut_decoders::{DecodeError, DecodeOptions, Decoder};
 pub enum Mode {
     /// Only the kernels: raw banks and hits stay on the device.
     DeviceResident,
-    /// As a stage of a trigger sequence, whatever the pipeline: raw banks and hits stay on the
+    /// As a stage of a trigger sequence, which always runs [`Pipeline::Ranked`]: raw banks and hits stay on the
     /// device, but the host waits for the number of hits, and then gives the memory to which they
     /// are written.
     Sequence,
@@ -35,6 +35,16 @@ pub enum Mode {
 
 named!("mode" Mode: DeviceResident "device-resident", Sequence "sequence", HitsOnDevice "hits-on-device",
     EndToEnd "end-to-end");
+
+impl Mode {
+    /// Returns the modes in which a pipeline can run, in the order of [`Mode::ALL`].
+    pub const fn of(pipeline: Pipeline) -> &'static [Self] {
+        match pipeline {
+            Pipeline::Ranked => &Self::ALL,
+            Pipeline::Allen => &[Self::DeviceResident, Self::HitsOnDevice, Self::EndToEnd],
+        }
+    }
+}
 
 /// Work for a GPU.
 #[derive(Clone, Copy, Debug)]
@@ -146,17 +156,21 @@ impl OnGpu<'_> {
         }
     }
 
-    /// Prepares all modes in the order of [`Mode::ALL`], as [`variant`](Self::variant) does.
-    pub fn modes(&self, expected: Option<&Expected>) -> Result<Result<Vec<Variant>, String>, DecodeError> {
-        // One decoder has the three other modes.
+    /// Prepares several modes, as [`variant`](Self::variant) does for one.
+    pub fn modes(
+        &self,
+        modes: &[Mode],
+        expected: Option<&Expected>,
+    ) -> Result<Result<Vec<Variant>, String>, DecodeError> {
+        // One decoder has all modes but the sequence.
         let mut contents = Contents::default();
-        for mode in [Mode::Sequence, Mode::EndToEnd] {
+        for &mode in modes.iter().filter(|mode| matches!(mode, Mode::Sequence | Mode::EndToEnd)) {
             match self.contents(mode, expected)? {
                 Ok(of_pass) => contents = of_pass,
                 Err(difference) => return Ok(Err(difference)),
             }
         }
-        Mode::ALL.iter().map(|&mode| self.streaming(mode, contents)).collect::<Result<_, _>>().map(Ok)
+        modes.iter().map(|&mode| self.streaming(mode, contents)).collect::<Result<_, _>>().map(Ok)
     }
 
     /// Decodes a first pass, and returns its contents.

@@ -98,7 +98,7 @@ pub struct Throughput {
     pub bytes_in_per_event: f64,
     /// Mean number of bytes per event that a decoder writes: hits, ends of groups, counters.
     pub bytes_out_per_event: f64,
-    /// Results in the modes of a GPU, in the order of [`Mode::ALL`].
+    /// Results in the [modes of the pipeline](Mode::of) on a GPU.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<ModeResult>,
     /// Times of the kernels of a GPU, by the device's clock, on one stream.
@@ -108,7 +108,7 @@ pub struct Throughput {
     pub digest: String,
 }
 
-/// Variants that are measured on one sample: one variant, or one per mode in [`Mode::ALL`].
+/// Variants that are measured on one sample: one variant, or one per mode.
 struct Contestant<'a> {
     sample: &'a Sample,
     modes: &'static [Mode],
@@ -187,13 +187,14 @@ pub fn run(
     let (mut variants, mut contestants) = (Vec::new(), Vec::new());
     for sample in samples {
         if backend == Backend::Cuda {
+            let modes = Mode::of(config.pipeline());
             let config = CudaConfig::of(&config);
             let gpu = OnGpu { sample, tables, options, config: &config, streams: threads };
-            for variant in gpu.modes(Some(expected))?.map_err(wrong)? {
+            for variant in gpu.modes(modes, Some(expected))?.map_err(wrong)? {
                 variants.push(variant.warmed(repetition(duration))?);
             }
             let kernels = gpu.kernel_times(kernel_passes(duration))?;
-            contestants.push(Contestant { sample, modes: &Mode::ALL, kernels });
+            contestants.push(Contestant { sample, modes, kernels });
         } else {
             let decoder = || backend.decoder_with(tables, options, &config);
             let variant = Variant::checked(sample, tables, threads, decoder, Some(expected))?;

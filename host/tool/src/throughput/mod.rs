@@ -30,11 +30,11 @@ use text::{head, on_gpu, one, several};
 /// Measure how many events a second are decoded.
 ///
 /// Each thread decodes the whole sample over and over, with its own decoder and buffers; the rate is that of all
-/// threads together. With --backend cuda four modes take turns: the kernels alone, with batches and hits on the
+/// threads together. With --backend cuda several modes take turns: the kernels alone, with batches and hits on the
 /// device; the same as a stage of a trigger sequence, which counts the hits, waits for their number and then writes
-/// them, always with the pipeline ranked; with the batches copied in; and end to end. --batch 1,10,100 measures several
-/// batch sizes in turn. Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they
-/// are repeated to make 1000, and the result says so.
+/// them (only with the pipeline ranked); with the batches copied in; and end to end. --batch 1,10,100 measures several
+/// batch sizes in turn. Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the
+/// branch predictor: they are repeated to make 1000, and the result says so.
 ///
 /// Uses tuned values for this backend, machine and bank format if there are any, and says so.
 #[derive(Debug, clap::Args)]
