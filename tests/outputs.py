@@ -74,7 +74,8 @@ class Job:
         subprocess.run([self.tool, *args], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
 
     def decode(self, *args):
-        self.run("decode", *args, "--boards", "boards.bin", "--geometry", "geometry.bin", "--quiet")
+        # The inputs are one file under several names.
+        self.run("decode", *args, "--allow-repeated", "--boards", "boards.bin", "--geometry", "geometry.bin", "--quiet")
 
 
 def parquet_everywhere(path, expected, files, metadata):
