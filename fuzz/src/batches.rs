@@ -132,12 +132,14 @@ pub fn c_batch(data: &[u8]) {
     let (first_event, n_events) = (usize::from(bytes.u8() & 3), usize::from(bytes.u8()) % (MAX_EVENTS + 1));
     let (byte, raw) = (bytes.u8(), bytes.0);
     let version = if bit(5) { byte } else { 0 };
+    // Now and then 2, which the interface refuses.
+    let layout = u32::from(bit(1)) + u32::from(choice >> 11 == 31);
     let or_null = |words: &[u32], null_one: bool| if null_one { (null(), 0) } else { (words.as_ptr(), words.len()) };
     let ((of_versions, n_versions), (of_selected, n_selected)) =
         (or_null(&versions, bit(4)), or_null(&selected, bit(3)));
     let batch = UtBatch {
         size: if choice >> 8 & 7 == 7 { usize::from(byte) } else { size_of::<UtBatch>() },
-        layout: u32::from(bit(1)) + u32::from(choice >> 11 == 31),
+        layout,
         n_events: n_events as u32,
         first_event: first_event as u32,
         only_selected: bit(2).into(),
@@ -181,7 +183,7 @@ pub fn c_batch(data: &[u8]) {
         }
         assert!(counted == UT_OK && n_counted == hits.n_hits, "{n_counted} counted");
         let view = BatchView {
-            layout: if bit(1) { Layout::Mep } else { Layout::Allen },
+            layout: if layout == 1 { Layout::Mep } else { Layout::Allen },
             n_events,
             first_event,
             selected: bit(2).then_some(if bit(3) { &[] } else { &selected }),
