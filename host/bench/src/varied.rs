@@ -5,10 +5,10 @@ use tuner::{Config, Value};
 use ut_decoders::parameters::{Parameter, ParameterError, Parameters, words};
 use ut_decoders::{Backend, Pipeline};
 
-/// Most configurations for an on-line tuner; with more it varies the parameters of one kernel at a time.
+/// Maximum number of configurations for an on-line tuner; beyond it, only the parameters of one kernel vary at a time.
 const MOST_CHOICES: usize = 500;
 
-/// Default values: on the CPU a decoder a core, else one decoder, on a GPU with some streams and
+/// Default values: on the CPU one decoder per core, else one decoder, on a GPU with some streams and
 /// batches that fill it.
 pub fn base(backend: Backend) -> Parameters {
     let one = Parameters::default().with_threads(usize::from(backend != Backend::Cpu));

@@ -10,7 +10,7 @@ use super::{Backend, Pipeline};
 use ut_data::error::ErrorKind;
 use ut_data::input::Layout;
 
-/// Most threads of a block on any device.
+/// Maximum number of threads in a block on any device.
 const MAX_THREADS: u32 = 1024;
 
 /// A parameter, whose values may be [words].
@@ -29,7 +29,7 @@ pub struct Parameter {
     pub candidates: &'static [u32],
 }
 
-/// Most threads of a block of `sort_groups`, which has shared memory for so many warps.
+/// Maximum number of threads in a block of `sort_groups`: its shared memory has room for so many warps.
 const MAX_SORT_THREADS: u32 = MAX_WARPS * WARP_SIZE;
 
 const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];

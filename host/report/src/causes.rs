@@ -9,10 +9,10 @@ use super::when::When;
 use ut_data::DetectorTables;
 use ut_data::detector::{LANES_PER_BOARD, Lane};
 
-/// Least share of the lanes of a board that fail together.
+/// Minimum share of a board's lanes that must fail together to be one fault.
 const TOGETHER: f64 = 0.6;
 
-/// Least number of lanes of several boards that fail together.
+/// Minimum number of lanes, on several boards, that must fail together to be one fault.
 const MANY: usize = 8;
 
 /// Lanes that fail in the same way from which they are one line whatever they are.

@@ -5,10 +5,10 @@ use super::run::{ADCS, CHIPS_PER_SECTOR, RunView};
 use super::shape::Neighbours;
 use super::when::When;
 
-/// Least hits of a chip to judge its spectrum.
+/// Minimum number of hits in a chip to judge its spectrum.
 const LEAST: f64 = 60.0;
 
-/// Least share of the hits of a chip, beyond chance, that has other ADC values than in its neighbours.
+/// Minimum share of the hits of a chip, beyond chance, that has other ADC values than in its neighbours.
 const AWAY: f64 = 0.2;
 
 /// A bit that this share of the hits has, and fewer of the neighbours', is stuck.

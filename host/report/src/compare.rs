@@ -49,7 +49,7 @@ pub struct Overall {
     pub charge: f64,
 }
 
-/// Least number of sectors with a mean charge in both runs, for a common ratio.
+/// Minimum number of sectors with a mean charge in both runs, for a common ratio.
 const COMMON: usize = 20;
 
 /// Relative difference of the mean charge from which that of all sectors is said first.

@@ -16,7 +16,7 @@ pub const QUIET: f64 = 0.7;
 /// A lane above this many times its expectation is hot.
 pub const HOT: f64 = 1.5;
 
-/// Least deviation from the expectation, in standard deviations.
+/// Minimum deviation from the expectation, in standard deviations.
 pub const SIGMAS: f64 = 6.0;
 
 /// Minimum hits of a hot strip.
@@ -25,7 +25,7 @@ pub const STRIP_HITS: u64 = 10;
 /// Minimum hits of a hot strip, in units of the mean of its lane's other strips.
 pub const STRIP_FACTOR: f64 = 10.0;
 
-/// Least expected hits of a board or lane in a bin of events, to be judged there.
+/// Minimum number of expected hits of a board or lane in a bin of events to be judged there.
 pub const SILENT_EXPECTED: f64 = 50.0;
 
 /// A lane above this many times its usual hits, for some of the events, is noisy.
@@ -37,7 +37,7 @@ pub const LOW_CHARGE: f64 = 0.7;
 /// A part whose mean charge is above this many times its neighbours' has a high charge.
 pub const HIGH_CHARGE: f64 = 1.3;
 
-/// Least number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
+/// Minimum number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
 pub const LEAST_EVENTS: u64 = 20;
 
 /// Way in which something stands out.

@@ -31,7 +31,7 @@ pub struct Verdicts {
     pub spread: [f64; 2],
 }
 
-/// Least expectation of lanes from which the spread is measured.
+/// Minimum expectation of the lanes from which the spread is measured.
 const SPREAD_FROM: f64 = 200.0;
 
 /// Spread where it cannot be measured, and the least.

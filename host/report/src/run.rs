@@ -21,7 +21,7 @@ pub const CHIPS_PER_SECTOR: usize = STRIPS / CHIP;
 /// Chips of all sectors.
 pub const N_CHIPS: usize = N_SECTORS * CHIPS_PER_SECTOR;
 
-/// Most charge of a hit in the sums by bin: the mean of a few hundred is not that of one large cluster.
+/// Maximum charge that a hit adds to the sums by bin: the mean of a few hundred is not that of one large cluster.
 pub const CLIPPED: u64 = 64;
 
 /// ADC values of a strip.
@@ -33,7 +33,7 @@ pub const CROSSINGS: usize = 1 << 12;
 /// Numbers of a bunch crossing: events by type of the crossing, and their hits.
 pub const OF_CROSSING: usize = 5;
 
-/// Most event numbers in the sample.
+/// Maximum number of event numbers in the sample.
 pub(super) const SAMPLE: usize = 1024;
 
 /// Bins of the charge: ΣADC 0…254, and everything above in the last.
@@ -45,7 +45,7 @@ pub const SIZES: usize = 64;
 /// Bins of the hits that a lane has in an event, and everything above in the last.
 pub const LANE_HITS: usize = 256;
 
-/// Most runs that a view names.
+/// Maximum number of runs that a view names.
 pub(super) const NAMED_RUNS: usize = 64;
 
 /// Number of an event that bins over events are of.

@@ -16,7 +16,7 @@ const FEW: usize = 3;
 /// Share of the boards that send a bank in every event, from which a missing bank is noticed.
 const COMPLETE: f64 = 0.9;
 
-/// Least repeated banks of a board.
+/// Minimum number of repeated banks of a board.
 const REPEATED: u64 = 3;
 
 /// The crossings of the LHC, as ODIN numbers them.

@@ -10,7 +10,7 @@ use ut_data::hash;
 use ut_data::input::{BankEntry, Origin, RawEvent, kind};
 use ut_format::bank::{COUNT_BYTES, board_of};
 
-/// Most stretches in sums: a selection can leave every event alone.
+/// Maximum number of stretches in sums: a selection can leave every event alone.
 pub const MOST: usize = 4096;
 
 /// Strips from which a bank that comes twice is no chance.

@@ -5,7 +5,7 @@ use super::page::names::short;
 use super::run::{N_CHIPS, RunView, Span};
 use super::when::When;
 
-/// Least relative change of the hits per event, and of the mean charge.
+/// Minimum relative change of the hits per event, and of the mean charge.
 const CHANGES: [f64; 2] = [0.2, 0.08];
 
 /// Relative deviation of a bin that is not told from chance, of hits and charge.
@@ -14,7 +14,7 @@ const FLOORS: [f64; 2] = [0.03, 0.01];
 /// Deviation of a bin next to a stretch, in standard deviations, from which it belongs to the stretch.
 const PARTLY: f64 = 2.0;
 
-/// Most stretches of one quantity.
+/// Maximum number of stretches of one quantity.
 const MOST: usize = 8;
 
 /// Hits of a bin from which it has a mean charge.

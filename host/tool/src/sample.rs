@@ -22,7 +22,7 @@ use tuner::fnv::Fnv;
 
 const SEED: u64 = 1;
 
-/// Most events of the input that are kept in memory.
+/// Maximum number of input events kept in memory.
 pub const MAX_EVENTS: usize = 10_000;
 
 /// The least memory that a measurement takes.

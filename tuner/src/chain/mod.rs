@@ -18,7 +18,7 @@ use crate::expression::{Computed, Expr, Number};
 use crate::{Config, Device, Error, Failure, FailureKind, Outcome, Space, Value};
 use file::ChainFile;
 
-/// Most configurations of a group: more cannot be listed in reasonable time.
+/// Maximum number of configurations in a group: more cannot be listed in reasonable time.
 const MOST: usize = 200_000;
 
 fn in_words(values: &BTreeMap<String, Value>) -> String {

@@ -162,7 +162,7 @@ fn log_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - product.ln()
 }
 
-/// Most differences of which all sign patterns are tried; of more, [`FLIPS`] random ones.
+/// Maximum number of differences of which all sign patterns are tried; of more, [`FLIPS`] random ones.
 const EXACT_FLIPS: usize = 14;
 const FLIPS: u32 = 19_999;
 

@@ -205,7 +205,7 @@ pub(crate) fn or_nan<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> 
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
-/// Least number of blocks for a verdict.
+/// Minimum number of blocks for a verdict.
 const FEWEST_BLOCKS: usize = 4;
 
 /// Judges blocks in which A and B were interleaved. Blocks with an empty side or a time that is not positive count as

@@ -26,7 +26,7 @@ const READY: Duration = Duration::from_mins(5);
 /// Largest answer in bytes: a child that never ends its line must not fill the memory.
 const MOST_ANSWER: u64 = 16 << 20;
 
-/// Most answers that wait to be read. A child that prints more has to wait.
+/// Maximum number of answers waiting to be read. A child that prints more has to wait.
 const MOST_WAITING: usize = 16;
 
 /// First message of the child.

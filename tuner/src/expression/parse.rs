@@ -7,7 +7,7 @@ use crate::Value;
 
 /// Deepest nesting, over which the parser recurses.
 const DEEPEST: usize = 64;
-/// Most operators and brackets. They bound the depth of the tree, over which the evaluation recurses.
+/// Maximum number of operators and brackets, which bounds the depth of the tree, over which the evaluation recurses.
 const MOST_SYMBOLS: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq)]

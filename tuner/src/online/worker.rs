@@ -35,7 +35,7 @@ impl Event for Elapsed {
     }
 }
 
-/// Most launches of a worker in flight with a time awaited; others are not timed.
+/// Maximum number of launches in flight whose times a worker awaits; others are not timed.
 const IN_FLIGHT: usize = 64;
 /// Number of later launches of the same worker after which an unfinished launch counts as lost.
 const FORGOTTEN: u64 = 100_000;

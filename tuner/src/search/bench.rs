@@ -12,13 +12,13 @@ use crate::strategy::search_time;
 use crate::watch::Watch;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
-/// Most launches of a race, as many as a few candidates take on a noisy device.
+/// Maximum number of launches in a race, as many as a few candidates take on a noisy device.
 const RACE: usize = 120;
 
 /// Mean launches of a racer on a noisy device.
 const OF_A_RACER: usize = 5;
 
-/// Least blocks of a comparison.
+/// Minimum number of blocks in a comparison.
 pub(super) const LEAST_BLOCKS: usize = 4;
 
 /// Pause between looks at a busy machine.

@@ -28,7 +28,7 @@ pub struct Session<'a> {
     /// Configurations that are tried first, as the best of other devices. A continued run keeps the
     /// ones that it began with.
     pub seeds: Vec<Config>,
-    /// Most configurations that race for the places in the final rounds, if that is more than there
+    /// Maximum number of configurations that race for the places in the final rounds, if that is more than there
     /// are places.
     pub racers: usize,
     /// Number of configurations in the final rounds; 0: the search alone decides.
@@ -102,7 +102,7 @@ pub struct Progress<'a> {
     pub spent: Spent,
     /// Best configuration so far, and its time in ms in the search.
     pub best: Option<(&'a Config, f64)>,
-    /// Most time left in ms, race and final rounds included, if known; only during the search.
+    /// Maximum time left in ms, race and final rounds included, if known; only during the search.
     pub left_ms: Option<f64>,
     pub phase: Phase,
     /// State of the machine and the remedy, if others used it during the last measurement: the

@@ -22,12 +22,12 @@ use crate::space::enumerate::{MOST_STEPS, Predicate, Problem, Rule};
 use crate::space::{Parameter, Space, strides, unique};
 use crate::{Error, Value};
 
-/// Most values of a range.
+/// Maximum number of values in a range.
 const LONGEST: usize = 1 << 20;
 
-/// Most parameters, and most derived values.
+/// Maximum number of parameters, and of derived values.
 const MOST_PARAMETERS: usize = 256;
-/// Most constraints: the work of ordering them grows with the number of constraints times the number of parameters.
+/// Maximum number of constraints: the work of ordering them grows with constraints times parameters.
 const MOST_CONSTRAINTS: usize = 1000;
 
 /// Declares a space. [`build`](Self::build) reports the errors of the declarations.

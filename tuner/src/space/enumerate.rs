@@ -10,9 +10,9 @@ use crate::expression::{Computed, Expr, ExprFault, Number};
 use crate::space::{ConstraintReport, Parameter, Space, SpaceReport, strides};
 use crate::{Error, Value};
 
-/// Most values tried, each counted with the operations computed for it.
+/// Maximum number of values tried, each counted with the operations computed for it.
 pub(super) const MOST_STEPS: u64 = 2_000_000_000;
-/// Most valid configurations: 1 GiB of keys.
+/// Maximum number of valid configurations: 1 GiB of keys.
 const MOST_VALID: usize = 1 << 27;
 
 /// Condition on one value of each of its parameters, in their order.

@@ -17,7 +17,7 @@ use crate::strategy::gp::{Candidates, Point, Prior, Process};
 use crate::strategy::gp_learn::Learner;
 use crate::{Outcome, Parameter, Value};
 
-/// Most configurations that the model covers.
+/// Maximum number of configurations that the model covers.
 const POOL: usize = 20_000;
 /// Configurations outside the pool, two steps from the best, that a proposal considers.
 const OUTSIDE: usize = 64;

@@ -10,7 +10,7 @@ use crate::input::{BatchView, each_bank, kind};
 /// Hits from which an event that comes twice is no chance.
 const LEAST_HITS: usize = 8;
 
-/// Most hits of an event that are hashed: as many, evenly spaced, show the whole detector.
+/// Maximum number of hits hashed per event: so many, evenly spaced, show the whole detector.
 const HASHED_HITS: usize = 64;
 
 /// Bytes of a word of a bank. The rest of the bank is not hashed: it may be padding, of which containers keep more or less.
@@ -22,13 +22,13 @@ const HASHED_WORDS: usize = 64;
 /// Words of a bank without hits.
 const EMPTY_BANK: usize = 3;
 
-/// Most words of a bank that are hashed.
+/// Maximum number of words hashed per bank.
 const BANK: usize = 32;
 
-/// Most hashes that a sketch keeps.
+/// Maximum number of hashes in a sketch.
 const KEPT: usize = 1 << 16;
 
-/// Most hashes that wait for their place in a sketch.
+/// Maximum number of hashes that wait to be merged into a sketch.
 const WAITING: usize = 1 << 12;
 
 /// Bits of an entry that count how often its hash came; the hash is in the others.

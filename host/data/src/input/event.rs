@@ -160,10 +160,10 @@ pub const GENERATED_MASK: [u32; 4] = [
 /// header does not explain, and of a v4 header. No decoder looks at bits 1 to 7 of it.
 pub const MARKED_BYTE: usize = 3;
 
-/// Number of an event's first UT banks that are looked at for the mark.
+/// Number of UT banks, from the event's first on, in which the mark is looked for.
 const LOOKED_AT: usize = 16;
 
-/// Least number of these with the mark in an event that was generated.
+/// Minimum number of marked banks, among those looked at, in a generated event.
 const LEAST_MARKED: usize = 10;
 
 /// Returns the mark of generated banks of a source. It differs from source to source: a constant is no mark, and neither is a

@@ -20,8 +20,8 @@ use crate::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHits}
 /// Mean bytes of a piece of the inputs, with its hits in every form.
 pub const CHUNK_MEMORY: u64 = 48 << 20;
 
-/// Most batches in MEP layout that a batch may become. One that would become more, as banks are missing in many events,
-/// is decoded as it is: a backend would launch all its kernels for each.
+/// Maximum number of batches in MEP layout into which a batch is split. One that would need more, because many events
+/// lack banks, is decoded as it is: a backend would launch all its kernels for each part.
 const MOST_MEP_BATCHES: usize = 4;
 
 /// Events of a batch by default: a megabyte or so, which is read, checked and decoded in a core's caches.
@@ -30,7 +30,7 @@ pub const BATCH_SIZE: usize = 64;
 /// Events of a device's batch, and of a row group of Parquet.
 pub const LARGE_BATCH_SIZE: usize = 256;
 
-/// Most failures of files that a job lists.
+/// Maximum number of failed files that a job lists.
 pub const LISTED_FAILURES: usize = 100;
 
 /// A decoded batch.

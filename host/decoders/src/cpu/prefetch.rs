@@ -7,7 +7,7 @@ use ut_data::input::{BatchView, Layout};
 
 pub const LINE: usize = 64;
 
-/// Most lines that are prefetched, whatever a batch claims; a mean event has 280.
+/// Maximum number of cache lines to prefetch, whatever a batch claims; a mean event has 280.
 const MAX_LINES: usize = 1024;
 
 /// Lines that stage 2 prefetches.

@@ -8,7 +8,7 @@ use super::lanes::MAX_RANKS;
 use super::policy::Policy;
 use ut_data::detector::MAX_BOARDS;
 
-/// Most strips of an event on the fast path; a mean event has 1700.
+/// Maximum number of strips in an event on the fast path; a mean event has 1700.
 pub const MAX_STRIPS: usize = 1 << 16;
 
 /// Words before the stream, so that a vector may begin there: as many as the largest cluster has strips.

@@ -9,7 +9,7 @@ use crate::plan::Shape;
 use crate::ptx::{Kernel, Unit};
 use ut_data::DecodeError;
 
-/// Most arguments of a kernel.
+/// Maximum number of arguments of a kernel.
 pub(super) const MAX_ARGUMENTS: usize = 8;
 
 /// An argument of a kernel: a value that is copied when the kernel is launched.

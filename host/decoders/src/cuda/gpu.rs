@@ -18,7 +18,7 @@ use ut_data::DecodeError;
 /// A GPU.
 pub struct CudaDevice {
     gpu: Gpu,
-    /// Most registers of a thread that the driver's compiler may use; 0: no limit.
+    /// Maximum number of registers that the driver's compiler may give a thread; 0: no limit.
     registers: u32,
     carve_out: CarveOut,
     multiprocessors: Multiprocessors,

@@ -11,10 +11,10 @@ use tuner::store::contents::RunRecord;
 use tuner::store::{Contender, Details, Evidence, Observation, RECORDED};
 use tuner::verdict::{Judgement, Side, Verdict};
 
-/// Most values of a parameter that are listed.
+/// Maximum number of values listed per parameter.
 const VALUES: usize = 12;
 
-/// Most pairs of parameters that are listed.
+/// Maximum number of parameter pairs listed.
 const PAIRS: usize = 3;
 
 /// Explains the decision of a run.

@@ -158,7 +158,7 @@ fn importance(report: &Report, parameter: usize, fit: &Fit) -> Importance {
 /// Sweeps over all parameters until the effects stand still; few are needed.
 const SWEEPS: usize = 60;
 
-/// Least share of an interaction that is named.
+/// Minimum share of an interaction to be named.
 const NAMED: f64 = 0.02;
 
 /// Log times as a sum of an effect for each parameter's value, by least squares.

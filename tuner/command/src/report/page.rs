@@ -9,10 +9,10 @@ use tuner::compare::{Decision, Fate, rival};
 use tuner::verdict::Judgement;
 use tuner::{Config, Value};
 
-/// Most heat maps; pairs of the most important parameters come first.
+/// Maximum number of heat maps; pairs of the most important parameters come first.
 const MOST_MAPS: usize = 28;
 
-/// Most cells of a map: larger ones would make the page too large to open.
+/// Maximum number of cells in a map: larger ones would make the page too large to open.
 const MOST_CELLS: usize = 1 << 12;
 
 impl Report {

@@ -54,7 +54,7 @@ const USUAL_PERIOD: Duration = Duration::from_mins(5);
 /// Number of finalists in the run-off.
 const FINALISTS: usize = 8;
 
-/// Most samples of a finalist, in rounds of the run-off, which ends earlier if the winner is clear.
+/// Maximum number of samples of a finalist, in rounds of the run-off, which ends earlier if the winner is clear.
 /// At 3 % noise 150 rounds of ten tell 0.3 %, and cost little, because the finalists are nearly as
 /// fast as the best.
 const RUN_OFF_ROUNDS: usize = 150;

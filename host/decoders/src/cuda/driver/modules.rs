@@ -40,7 +40,7 @@ pub struct Function {
     pub handle: Handle,
     /// Bytes of each parameter.
     pub parameters: Vec<usize>,
-    /// Most threads of a block, as the driver compiled it for this GPU.
+    /// Maximum number of threads in a block, as the driver compiled it for this GPU.
     pub max_threads: u32,
     pub registers: u32,
     /// Bytes of static shared memory a block.

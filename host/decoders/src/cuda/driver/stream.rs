@@ -11,7 +11,7 @@ use super::modules::Handle;
 use crate::cuda::device::Rows;
 use crate::plan::Shape;
 
-/// Most bytes from row to row of a copy, on every device.
+/// Maximum pitch of a copy in bytes, on every device.
 const MAX_PITCH: usize = i32::MAX as usize;
 
 /// A stream of a GPU; unless borrowed, finished and destroyed when dropped.
