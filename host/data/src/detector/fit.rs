@@ -59,7 +59,9 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
         }
     }
     for (id, sector) in geometry.sectors.iter().enumerate() {
-        let (pitch, step) = (sector.pitch, sector.dp0di_x.hypot(sector.dp0di_y));
+        // Not `hypot`, which would need a newer C library than Enterprise Linux 9 has.
+        let step = (sector.dp0di_x * sector.dp0di_x + sector.dp0di_y * sector.dp0di_y).sqrt();
+        let pitch = sector.pitch;
         if (pitch - step).abs() > PITCH_TOLERANCE * pitch {
             return Err(unfit(format!(
                 "sector {id} has a pitch of {pitch} mm, and steps of {step} mm from strip to strip"
