@@ -1,5 +1,6 @@
-//! Sees to the PTX in `kernels/ptx`: rebuilds it when `UT_DECODE_BUILD_PTX=1` asks for it, and otherwise warns where the
-//! kernels have changed since. The package from a registry has no kernels and goes without this script.
+//! Sees to the PTX in `kernels/ptx`: rebuilds it when `UT_DECODE_BUILD_PTX=1` asks for it, and
+//! otherwise warns where the kernels have changed since. The package from a registry has no kernels
+//! and goes without this script.
 
 // The compiler's own sources, not the crate: whoever builds the library alone builds no `simt`.
 #[path = "simt/src/ptx/mod.rs"]
@@ -16,10 +17,20 @@ use units::{MAX_REGISTERS, UNITS};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    for path in ["build.rs", "kernels/src", "kernels/format/src", "kernels/ptx", "simt/src"] {
+    for path in [
+        "build.rs",
+        "kernels/src",
+        "kernels/format/src",
+        "kernels/ptx",
+        "simt/src",
+    ] {
         println!("cargo:rerun-if-changed={path}");
     }
-    for name in ["UT_DECODE_BUILD_PTX", "UT_DECODE_PTX_RUSTC", "UT_DECODE_PTXAS"] {
+    for name in [
+        "UT_DECODE_BUILD_PTX",
+        "UT_DECODE_PTX_RUSTC",
+        "UT_DECODE_PTXAS",
+    ] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     if env::var_os("UT_DECODE_BUILD_PTX").is_some_and(|v| !v.is_empty() && v != "0") {
@@ -41,13 +52,20 @@ fn main() {
     }
 }
 
-/// Compiles every unit, and has ptxas, where there is one, say what each kernel uses. Returns true if a file changed.
+/// Compiles every unit, and has ptxas, where there is one, say what each kernel uses. Returns true
+/// if a file changed.
 fn rebuild(root: &Path, work: &Path) -> Result<bool, String> {
     let compiler = Compiler::find("UT_DECODE_PTX_RUSTC")?;
     let folder = root.join("kernels/ptx");
     // All or none: what is there belongs together.
-    let compile = |unit| with_kernels(root, |kernels| compiler.compile(&kernels, unit, work)).map(|text| (unit, text));
-    let units = UNITS.into_iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+    let compile = |unit| {
+        with_kernels(root, |kernels| compiler.compile(&kernels, unit, work))
+            .map(|text| (unit, text))
+    };
+    let units = UNITS
+        .into_iter()
+        .map(compile)
+        .collect::<Result<Vec<_>, _>>()?;
     let mut changed = false;
     for (unit, text) in &units {
         changed |= write(&folder.join(format!("{unit}.ptx")), text)?;
@@ -85,20 +103,25 @@ fn with_kernels<T>(root: &Path, run: impl FnOnce(KernelCrate<'_>) -> T) -> T {
     })
 }
 
-/// Writes only what differs, so that an unchanged rebuild leaves the tree, and what depends on it, alone. Returns true
-/// if it wrote.
+/// Writes only what differs, so that an unchanged rebuild leaves the tree, and what depends on it,
+/// alone. Returns true if it wrote.
 fn write(path: &Path, text: &str) -> Result<bool, String> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(false);
     }
-    fs::write(path, text).map(|()| true).map_err(|e| format!("{}: {e}", path.display()))
+    fs::write(path, text)
+        .map(|()| true)
+        .map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// The first unit whose PTX was made from other sources than are here, or that is missing.
 fn stale_unit(root: &Path) -> Option<String> {
     let hash = with_kernels(root, |kernels| kernels.source_hash()).ok()?;
-    UNITS.iter().map(|unit| format!("kernels/ptx/{unit}.ptx")).find(|name| {
-        let text = fs::read_to_string(root.join(name)).unwrap_or_default();
-        header_field(&text, "sources") != Some(hash.as_str())
-    })
+    UNITS
+        .iter()
+        .map(|unit| format!("kernels/ptx/{unit}.ptx"))
+        .find(|name| {
+            let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+            header_field(&text, "sources") != Some(hash.as_str())
+        })
 }

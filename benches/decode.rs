@@ -11,7 +11,9 @@ use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder, to_mep};
 use ut_decoding::synth::{Generator, Profile};
-use ut_decoding::{BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, Grouping, UtHits};
+use ut_decoding::{
+    BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, Grouping, UtHits,
+};
 
 const EVENTS: u64 = 1000;
 
@@ -32,20 +34,33 @@ fn events(version: BankVersion) -> EventBatch {
             source_id: u32::from(*source_id),
             payload,
         });
-        builder.push(EventMeta::default(), banks).expect("there is room");
+        builder
+            .push(EventMeta::default(), banks)
+            .expect("there is room");
     }
     let mut batch = EventBatch::default();
     builder.finish(&mut batch);
     batch
 }
 
-fn run(c: &mut Criterion, name: &str, decoder: &mut dyn Decoder, tables: &DetectorTables, batch: &EventBatch) {
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
+fn run(
+    c: &mut Criterion,
+    name: &str,
+    decoder: &mut dyn Decoder,
+    tables: &DetectorTables,
+    batch: &EventBatch,
+) {
+    let mut hits =
+        UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
     let mut report = BatchReport::new();
     let mut group = c.benchmark_group("decode");
     group.throughput(Throughput::Elements(batch.n_events as u64));
     group.bench_function(name, |b| {
-        b.iter(|| decoder.decode(black_box(batch.view()), &mut hits, &mut report).expect("the batch fits"));
+        b.iter(|| {
+            decoder
+                .decode(black_box(batch.view()), &mut hits, &mut report)
+                .expect("the batch fits");
+        });
     });
     group.finish();
 }
@@ -60,19 +75,51 @@ fn decoders(c: &mut Criterion) {
             if simd.resolve().is_none() {
                 continue;
             }
-            let make = |options| CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has the instructions");
+            let make = |options| {
+                CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has the instructions")
+            };
             let name = format!("{} {simd:?}", version.name());
-            run(c, &format!("{name} allen"), &mut make(plain), &tables, &allen);
-            run(c, &format!("{name} mep"), &mut make(plain), &tables, &mep[0]);
+            run(
+                c,
+                &format!("{name} allen"),
+                &mut make(plain),
+                &tables,
+                &allen,
+            );
+            run(
+                c,
+                &format!("{name} mep"),
+                &mut make(plain),
+                &tables,
+                &mep[0],
+            );
             if version == BankVersion::V5 {
                 let strips = plain.with_clustering(false);
-                run(c, &format!("{name} without clustering"), &mut make(strips), &tables, &allen);
+                run(
+                    c,
+                    &format!("{name} without clustering"),
+                    &mut make(strips),
+                    &tables,
+                    &allen,
+                );
                 let four = NonZeroU32::new(4).expect("not 0");
                 let short = plain.with_max_cluster_size(four);
-                run(c, &format!("{name} clusters of at most 4"), &mut make(short), &tables, &allen);
+                run(
+                    c,
+                    &format!("{name} clusters of at most 4"),
+                    &mut make(short),
+                    &tables,
+                    &allen,
+                );
             }
         }
-        run(c, &format!("{} reference", version.name()), &mut ReferenceDecoder::new(&tables, plain), &tables, &allen);
+        run(
+            c,
+            &format!("{} reference", version.name()),
+            &mut ReferenceDecoder::new(&tables, plain),
+            &tables,
+            &allen,
+        );
     }
 }
 

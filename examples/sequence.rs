@@ -1,13 +1,14 @@
-//! A program that uses the library as a trigger sequence would: raw banks already lie in memory, in Allen layout, and are
-//! decoded where they are. There is no unsafe code here, and none is needed.
+//! A program that uses the library as a trigger sequence would: raw banks already lie in memory, in
+//! Allen layout, and are decoded where they are. There is no unsafe code here, and none is needed.
 //!
-//! `cargo run --release --example sequence` decodes synthetic events; `cargo test --example sequence` runs the tests.
+//! `cargo run --release --example sequence` decodes synthetic events;
+//! `cargo test --example sequence` runs the tests.
 #![forbid(unsafe_code)]
 
 use ut_decoding::synth::{self, Generator, Profile};
 use ut_decoding::{
-    BankVersion, BatchReport, BatchView, CpuDecoder, DecodeError, DecodeOptions, Decoder, DetectorTables, Grouping,
-    Layout, UtHits,
+    BankVersion, BatchReport, BatchView, CpuDecoder, DecodeError, DecodeOptions, Decoder,
+    DetectorTables, Grouping, Layout, UtHits,
 };
 
 /// Memory in which a framework holds a batch: bytes, and words that say where things are in them.
@@ -36,7 +37,13 @@ impl Memory {
 
     /// Synthetic events, laid out as `docs/format.md` says.
     fn of_synthetic_events(n_events: usize) -> Self {
-        let mut memory = Self { n_events, raw: Vec::new(), offsets: Vec::new(), sizes: Vec::new(), types: Vec::new() };
+        let mut memory = Self {
+            n_events,
+            raw: Vec::new(),
+            offsets: Vec::new(),
+            sizes: Vec::new(),
+            types: Vec::new(),
+        };
         let (mut sizes, mut types) = (Vec::new(), Vec::new());
         for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(n_events) {
             memory.offsets.push(memory.raw.len() as u32);
@@ -52,7 +59,13 @@ impl Memory {
                 memory.raw.extend(payload);
                 memory.raw.resize(memory.raw.len().next_multiple_of(4), 0);
             }
-            sizes.push(event.banks.iter().flat_map(|(_, payload)| (payload.len() as u16).to_le_bytes()).collect());
+            sizes.push(
+                event
+                    .banks
+                    .iter()
+                    .flat_map(|(_, payload)| (payload.len() as u16).to_le_bytes())
+                    .collect(),
+            );
             types.push(event.banks.iter().map(|_| 66).collect());
         }
         (memory.sizes, memory.types) = (with_places(&sizes, 2), with_places(&types, 1));
@@ -70,27 +83,42 @@ fn with_places(rows: &[Vec<u8>], unit: usize) -> Vec<u32> {
     }
     let mut bytes = rows.concat();
     bytes.resize(bytes.len().next_multiple_of(4), 0);
-    words.extend(bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])));
+    words.extend(
+        bytes
+            .chunks_exact(4)
+            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])),
+    );
     words
 }
 
-/// Tables of the synthetic detector. `Boards::read` and `Geometry::read` take those of a real one from files.
+/// Tables of the synthetic detector. `Boards::read` and `Geometry::read` take those of a real one
+/// from files.
 fn tables() -> DetectorTables {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-    DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is a good one")
+    DetectorTables::new(boards, geometry, Grouping::YRows)
+        .expect("the synthetic detector is a good one")
 }
 
 fn main() -> Result<(), DecodeError> {
     let tables = tables();
     let batch = Memory::of_synthetic_events(100);
     let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
+    let mut hits =
+        UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
     let mut report = BatchReport::new();
     decoder.decode(batch.view(), &mut hits, &mut report)?;
     // The next stage of the sequence takes the hits of each group of sectors, in ascending x.
     let first = hits.range(0, 0);
-    println!("{} hits in {} events, trouble: {}", hits.len(), batch.n_events, report.has_trouble());
-    println!("x of those in the first group of event 0, mm: {:?}", &hits.x_at_y_eq0()[first]);
+    println!(
+        "{} hits in {} events, trouble: {}",
+        hits.len(),
+        batch.n_events,
+        report.has_trouble()
+    );
+    println!(
+        "x of those in the first group of event 0, mm: {:?}",
+        &hits.x_at_y_eq0()[first]
+    );
     Ok(())
 }
 
@@ -101,11 +129,18 @@ mod tests {
 
     #[test]
     fn a_batch_in_the_callers_memory_gives_the_references_hits_without_trouble() {
-        let (tables, batch, options) = (tables(), Memory::of_synthetic_events(7), DecodeOptions::default());
+        let (tables, batch, options) = (
+            tables(),
+            Memory::of_synthetic_events(7),
+            DecodeOptions::default(),
+        );
         let decode = |decoder: &mut dyn Decoder| {
-            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
+            let mut hits =
+                UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
             let mut report = BatchReport::new();
-            decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
+            decoder
+                .decode(batch.view(), &mut hits, &mut report)
+                .unwrap();
             (hits, report)
         };
         let (hits, report) = decode(&mut CpuDecoder::new(&tables, options));

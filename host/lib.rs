@@ -1,9 +1,11 @@
-//! Decoding of LHCb Upstream Tracker (UT) raw banks into hits, on NVIDIA GPUs and on CPUs, with the same bits everywhere.
+//! Decoding of LHCb Upstream Tracker (UT) raw banks into hits, on NVIDIA GPUs and on CPUs, with the
+//! same bits everywhere.
 //!
-//! A [`HitReader`] reads files as hits. A program that holds raw banks has a [`Decoder`], made once, for the
-//! [`DetectorTables`] of a detector and [`DecodeOptions`]. Batch after batch it turns raw banks ([`BatchView`]) into
-//! hits ([`UtHits`]) and counts of findings and troubles ([`BatchReport`]). Hits and report are the caller's, and are
-//! used again: decoding allocates nothing once they are large enough.
+//! A [`HitReader`] reads files as hits. A program that holds raw banks has a [`Decoder`], made
+//! once, for the [`DetectorTables`] of a detector and [`DecodeOptions`]. Batch after batch it turns
+//! raw banks ([`BatchView`]) into hits ([`UtHits`]) and counts of findings and troubles
+//! ([`BatchReport`]). Hits and report are the caller's, and are used again: decoding allocates
+//! nothing once they are large enough.
 //!
 //! | step | types |
 //! |---|---|
@@ -14,8 +16,8 @@
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
 //! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `files`, [files](output) of hits |
 //!
-//! Damaged banks are not errors: each costs only itself and is counted ([`Count`]). Errors ([`DecodeError`]) mean that
-//! the output is too small or that a device failed.
+//! Damaged banks are not errors: each costs only itself and is counted ([`Count`]). Errors
+//! ([`DecodeError`]) mean that the output is too small or that a device failed.
 //!
 //! # Example
 //!
@@ -55,9 +57,10 @@
 //!
 //! # Features
 //!
-//! `default-features = false` leaves the decoders `cpu` and `reference`, input, and hits as CSV. `cuda` adds NVIDIA
-//! GPUs, `emulated` the same kernels checked on the CPU, `files` files of hits as CSV, `parquet` also as Parquet,
-//! `synth` a synthetic detector with events, `serde` serialisable options; `cli`, the default, is the tool `ut-decode`.
+//! `default-features = false` leaves the decoders `cpu` and `reference`, input, and hits as CSV.
+//! `cuda` adds NVIDIA GPUs, `emulated` the same kernels checked on the CPU, `files` files of hits
+//! as CSV, `parquet` also as Parquet, `synth` a synthetic detector with events, `serde`
+//! serialisable options; `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -95,9 +98,10 @@ pub use decoder::reference::ReferenceDecoder;
 pub use output::{HitFile, HitStyle, OutputError};
 #[doc(no_inline)]
 pub use ut_data::{
-    Bank, BankVersion, BatchBuilder, BatchReport, BatchView, Boards, BuildError, ChannelId, Cluster, Count, CsvWriter,
-    DecodeError, DecodeOptions, Decoder, DetectorTables, ErrorKind, EventBatch, EventMeta, EventReport, Events, Flip,
-    Geometry, Grouping, Hit, InputError, Kind, Layout, LhcbId, Loss, Position, TablesError, UtHits,
+    Bank, BankVersion, BatchBuilder, BatchReport, BatchView, Boards, BuildError, ChannelId,
+    Cluster, Count, CsvWriter, DecodeError, DecodeOptions, Decoder, DetectorTables, ErrorKind,
+    EventBatch, EventMeta, EventReport, Events, Flip, Geometry, Grouping, Hit, InputError, Kind,
+    Layout, LhcbId, Loss, Position, TablesError, UtHits,
 };
 
 /// Compiles the README's program.

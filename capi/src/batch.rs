@@ -16,7 +16,10 @@ pub const UT_VERSION_V4: u32 = 3;
 /// Version byte of banks of format v5: Run 3.
 pub const UT_VERSION_V5: u32 = 4;
 
-const _: () = assert!(UT_VERSION_V4 == BankVersion::V4.byte() as u32 && UT_VERSION_V5 == BankVersion::V5.byte() as u32);
+const _: () = assert!(
+    UT_VERSION_V4 == BankVersion::V4.byte() as u32
+        && UT_VERSION_V5 == BankVersion::V5.byte() as u32
+);
 
 /// Raw banks in memory of the caller. The contents are not trusted: each number is checked against
 /// the lengths given here before it is used; a contradiction costs only its bank or event, and is
@@ -114,8 +117,22 @@ impl Arrays {
     }
 
     fn places(self) -> [Place; 6] {
-        let Self { selected, raw, offsets, sizes, types, versions } = self;
-        [selected.place(), raw.place(), offsets.place(), sizes.place(), types.place(), versions.place()]
+        let Self {
+            selected,
+            raw,
+            offsets,
+            sizes,
+            types,
+            versions,
+        } = self;
+        [
+            selected.place(),
+            raw.place(),
+            offsets.place(),
+            sizes.place(),
+            types.place(),
+            versions.place(),
+        ]
     }
 }
 
@@ -124,11 +141,17 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
     let layout = match batch.layout {
         UT_LAYOUT_ALLEN => Layout::Allen,
         UT_LAYOUT_MEP => Layout::Mep,
-        other => return Err(Failure::argument(format!("UtBatch.layout is {other}: it is 0 (Allen) or 1 (MEP)"))),
+        other => {
+            return Err(Failure::argument(format!(
+                "UtBatch.layout is {other}: it is 0 (Allen) or 1 (MEP)"
+            )));
+        }
     };
     let only_selected = flag("UtBatch.only_selected", batch.only_selected)?;
     if !only_selected && batch.n_selected > 0 {
-        return Err(Failure::argument("UtBatch.selected lists events, but UtBatch.only_selected is 0"));
+        return Err(Failure::argument(
+            "UtBatch.selected lists events, but UtBatch.only_selected is 0",
+        ));
     }
     if batch.reserved != 0 {
         return Err(Failure::argument("UtBatch.reserved is not 0"));
@@ -138,11 +161,15 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
         UT_VERSION_V4 | UT_VERSION_V5 => Some(batch.version as u8),
         other => {
             let why = "it is UT_VERSION_V4 (3), UT_VERSION_V5 (4), or 0 for that of the tables";
-            return Err(Failure::argument(format!("UtBatch.version is {other}: {why}")));
+            return Err(Failure::argument(format!(
+                "UtBatch.version is {other}: {why}"
+            )));
         }
     };
     if version.is_some() && !batch.versions.is_null() {
-        return Err(Failure::argument("UtBatch has versions and a version: give one of them"));
+        return Err(Failure::argument(
+            "UtBatch has versions and a version: give one of them",
+        ));
     }
     for (name, len) in lengths(batch) {
         let least = match layout {
@@ -159,7 +186,9 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
         };
         if (len as u64) < least {
             let events = batch.n_events;
-            let message = format!("UtBatch.{name} has {len} words, too few for {events} events: {least} at least");
+            let message = format!(
+                "UtBatch.{name} has {len} words, too few for {events} events: {least} at least"
+            );
             return Err(Failure::argument(message));
         }
     }
@@ -169,16 +198,24 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
 /// Refuses a batch on a device whose banks all have another version than the tables.
 pub(crate) fn check_version(version: Option<u8>, table: BankVersion) -> Result<(), Failure> {
     match version {
-        Some(version) if version != table.byte() => {
-            Err(DecodeError::OtherVersion { what: format!("UtBatch.version is {version}"), table }.into())
+        Some(version) if version != table.byte() => Err(DecodeError::OtherVersion {
+            what: format!("UtBatch.version is {version}"),
+            table,
         }
+        .into()),
         _ => Ok(()),
     }
 }
 
 fn lengths(batch: &UtBatch) -> impl Iterator<Item = (&'static str, usize)> {
     let versions = (!batch.versions.is_null()).then_some(("versions", batch.n_versions));
-    [("offsets", batch.n_offsets), ("sizes", batch.n_sizes), ("types", batch.n_types)].into_iter().chain(versions)
+    [
+        ("offsets", batch.n_offsets),
+        ("sizes", batch.n_sizes),
+        ("types", batch.n_types),
+    ]
+    .into_iter()
+    .chain(versions)
 }
 
 /// Reads a batch, and the places of its arrays.
@@ -186,7 +223,9 @@ fn lengths(batch: &UtBatch) -> impl Iterator<Item = (&'static str, usize)> {
 /// # Safety
 /// - `batch` is null, or a struct as [`read_struct`] reads it. Each of its pointers is null, or can
 ///   be read for the length in the struct, and nothing writes there, as long as the result is used.
-pub(crate) unsafe fn read_batch<'a>(batch: *const UtBatch) -> Result<(BatchView<'a>, [Place; 6]), Failure> {
+pub(crate) unsafe fn read_batch<'a>(
+    batch: *const UtBatch,
+) -> Result<(BatchView<'a>, [Place; 6]), Failure> {
     // SAFETY: as the caller says.
     let batch = unsafe { read_struct(batch) }?;
     let (layout, only_selected, version) = fields(&batch)?;
@@ -210,7 +249,9 @@ pub(crate) unsafe fn read_batch<'a>(batch: *const UtBatch) -> Result<(BatchView<
     // If the rows were missing, the banks would silently have no types.
     let has_banks = layout == Layout::Mep && view.n_events > 0 && view.offsets[0] > 0;
     if has_banks && (view.sizes.is_empty() || view.types.is_empty()) {
-        return Err(Failure::argument("UtBatch has banks, but no sizes or no types"));
+        return Err(Failure::argument(
+            "UtBatch has banks, but no sizes or no types",
+        ));
     }
     Ok((view, arrays.places()))
 }

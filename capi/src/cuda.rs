@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ut_decoding::decoder::cuda::{
-    CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits,
-    SequenceWork, WRONG_VERSION,
+    CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW,
+    SequenceHits, SequenceWork, WRONG_VERSION,
 };
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::{BankVersion, DecodeError, Layout};
@@ -102,16 +102,30 @@ pub unsafe extern "C" fn ut_cuda_new(
         let options = unsafe { read_options(options) }?;
         // SAFETY: the context outlives the decoder, as the caller says.
         let device = unsafe {
-            if context.is_null() { CudaDevice::in_current_context(0) } else { CudaDevice::in_context(context, 0) }
+            if context.is_null() {
+                CudaDevice::in_current_context(0)
+            } else {
+                CudaDevice::in_context(context, 0)
+            }
         };
         let mut device = device.map_err(|error| Failure::new(UT_NO_DEVICE, error.to_string()))?;
         let stream = device.stream()?;
-        let sequence = CudaSequence::new(device, &stream, &tables.tables, options, Parameters::default())?;
+        let sequence = CudaSequence::new(
+            device,
+            &stream,
+            &tables.tables,
+            options,
+            Parameters::default(),
+        )?;
         drop(stream);
         sequence.prepare(Layout::Allen)?;
         sequence.prepare(Layout::Mep)?;
         // SAFETY: the place was checked, and can be written, as the caller says.
-        unsafe { cuda.write(Box::into_raw(Box::new(UtCuda { sequence: Mutex::new(sequence) }))) };
+        unsafe {
+            cuda.write(Box::into_raw(Box::new(UtCuda {
+                sequence: Mutex::new(sequence),
+            })));
+        };
         Ok(())
     })
 }
@@ -138,7 +152,10 @@ fn too_large(error: DecodeError) -> Failure {
 ///
 /// # Safety
 /// - `batch` is null, or a struct as [`read_struct`] reads it.
-unsafe fn device_batch(batch: *const UtBatch, table: BankVersion) -> Result<(UtBatch, DeviceBatch), Failure> {
+unsafe fn device_batch(
+    batch: *const UtBatch,
+    table: BankVersion,
+) -> Result<(UtBatch, DeviceBatch), Failure> {
     // SAFETY: as the caller says.
     let batch = unsafe { read_struct(batch) }?;
     let (layout, only_selected, version) = fields(&batch)?;
@@ -214,8 +231,9 @@ pub unsafe extern "C" fn ut_cuda_count(
         // SAFETY: a stream of the decoder's context, which lives until it has done this, as the
         // caller says.
         let stream = unsafe { sequence.device().borrow_stream(work.stream) };
-        // SAFETY: memory on the device is valid until the stream has done this, as the caller promises; `read` has
-        // checked that pointers are aligned, and not null unless their length is 0.
+        // SAFETY: memory on the device is valid until the stream has done this, as the caller
+        // promises; `read` has checked that pointers are aligned, and not null unless their length
+        // is 0.
         unsafe { sequence.count(&stream, &batch, work_space(&work)) }?;
         Ok(())
     })
@@ -245,9 +263,18 @@ pub unsafe extern "C" fn ut_cuda_write(
         // SAFETY: the same.
         let hits = unsafe { read_struct(hits) }?;
         if HitArrays::of(&hits, true)?.has_clusters() {
-            return Err(Failure::argument("UtHits.clusters is wanted, but a GPU does not give clusters"));
+            return Err(Failure::argument(
+                "UtHits.clusters is wanted, but a GPU does not give clusters",
+            ));
         }
-        let floats = [hits.y_begin, hits.y_end, hits.z_at_y_eq0, hits.x_at_y_eq0, hits.dx_dy, hits.weight];
+        let floats = [
+            hits.y_begin,
+            hits.y_end,
+            hits.z_at_y_eq0,
+            hits.x_at_y_eq0,
+            hits.dx_dy,
+            hits.weight,
+        ];
         let mut arrays = [hits.id.addr() as u64; 7];
         for (place, array) in arrays.iter_mut().zip(floats) {
             *place = array.addr() as u64;
@@ -261,8 +288,9 @@ pub unsafe extern "C" fn ut_cuda_write(
         // SAFETY: a stream of the decoder's context, which lives until it has done this, as the
         // caller says.
         let stream = unsafe { sequence.device().borrow_stream(work.stream) };
-        // SAFETY: memory on the device is valid until the stream has done this, as the caller promises; pointers are
-        // aligned, and not null unless their length is 0: checked above and by `read`.
+        // SAFETY: memory on the device is valid until the stream has done this, as the caller
+        // promises; pointers are aligned, and not null unless their length is 0: checked above and
+        // by `read`.
         unsafe { sequence.write(&stream, &batch, work_space(&work), &to) }?;
         Ok(())
     })
@@ -281,7 +309,8 @@ unsafe fn read<'a>(
     // SAFETY: as the caller says.
     let sequence = unsafe { sequence(cuda) }?;
     // SAFETY: the same.
-    let ((batch, there), work) = unsafe { (device_batch(batch, sequence.version())?, read_struct(work)?) };
+    let ((batch, there), work) =
+        unsafe { (device_batch(batch, sequence.version())?, read_struct(work)?) };
     batch.check_arrays()?;
     sequence.scratch_bytes(&there).map_err(too_large)?;
     if work.scratch.is_null() {
@@ -294,7 +323,10 @@ unsafe fn read<'a>(
 }
 
 fn work_space(work: &UtCudaWork) -> SequenceWork {
-    SequenceWork { scratch: (work.scratch.addr() as u64, work.scratch_bytes), result: work.result.cast() }
+    SequenceWork {
+        scratch: (work.scratch.addr() as u64, work.scratch_bytes),
+        result: work.result.cast(),
+    }
 }
 
 /// Frees a decoder.

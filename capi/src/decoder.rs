@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use ut_decoding::decoder::cpu::memory_of_threads;
 use ut_decoding::{
-    BankVersion, BatchView, CpuDecoder, DecodeError, DecodeOptions, EventReport, Flip, Position, memory,
+    BankVersion, BatchView, CpuDecoder, DecodeError, DecodeOptions, EventReport, Flip, Position,
+    memory,
 };
 
 use crate::batch::{UtBatch, read_batch};
@@ -57,7 +58,11 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOpt
         0 => default.flip(),
         511 => Flip::From511,
         512 => Flip::From512,
-        n => return Err(Failure::argument(format!("UtOptions.flip_from is {n}: it is 511, 512, or 0 for 511"))),
+        n => {
+            return Err(Failure::argument(format!(
+                "UtOptions.flip_from is {n}: it is 511, 512, or 0 for 511"
+            )));
+        }
     };
     if options.reserved != 0 {
         return Err(Failure::argument("UtOptions.reserved is not 0"));
@@ -65,7 +70,11 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOpt
     let most = NonZeroU32::new(options.max_cluster_size);
     Ok(default
         .with_clustering(!flag("UtOptions.no_clustering", options.no_clustering)?)
-        .with_position(if geometric { Position::Geometric } else { Position::Adc })
+        .with_position(if geometric {
+            Position::Geometric
+        } else {
+            Position::Adc
+        })
         .with_max_cluster_size(most.unwrap_or(default.max_cluster_size()))
         .with_save_above_max(flag("UtOptions.save_above_max", options.save_above_max)?)
         .with_flip(flip))
@@ -93,14 +102,18 @@ impl State {
         report: Option<&'a mut [EventReport]>,
         events: usize,
     ) -> Result<(&'a mut CpuDecoder, &'a mut [EventReport]), DecodeError> {
-        let Self { decoder, reports, .. } = self;
+        let Self {
+            decoder, reports, ..
+        } = self;
         if let Some(report) = report {
             return Ok((decoder, report));
         }
         if events > reports.len() {
             let bytes = events * size_of::<EventReport>();
             let failed = |_| DecodeError::NoMemory { events, bytes };
-            reports.try_reserve_exact(events - reports.len()).map_err(failed)?;
+            reports
+                .try_reserve_exact(events - reports.len())
+                .map_err(failed)?;
             reports.resize(events, EventReport::default());
         }
         Ok((decoder, &mut reports[..events]))
@@ -116,7 +129,9 @@ unsafe fn state<'a>(decoder: *const UtDecoder) -> Result<MutexGuard<'a, State>, 
         Ok(state) => Ok(state),
         // The next batch overwrites everything that a panic may have left.
         Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
-        Err(TryLockError::WouldBlock) => Err(Failure::argument("another thread is using the decoder")),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::argument("another thread is using the decoder"))
+        }
     }
 }
 
@@ -141,7 +156,10 @@ pub unsafe extern "C" fn ut_decoder_new(
         memory::check("a decoder", memory_of_threads(1))
             .map_err(|error| Failure::new(UT_NO_MEMORY, error.to_string()))?;
         let made = CpuDecoder::new(&tables.tables, options);
-        let state = Mutex::new(State { decoder: made, reports: Vec::new() });
+        let state = Mutex::new(State {
+            decoder: made,
+            reports: Vec::new(),
+        });
         // SAFETY: the place was checked, and can be written, as the caller says.
         unsafe { decoder.write(Box::into_raw(Box::new(UtDecoder { state }))) };
         Ok(())
@@ -208,9 +226,15 @@ unsafe fn work(
     } else {
         decoder.count(batch, out.offsets, report)?
     };
-    let written = out.offsets.get(batch.n_events * decoder.n_groups()).copied();
+    let written = out
+        .offsets
+        .get(batch.n_events * decoder.n_groups())
+        .copied();
     if written != Some(n_hits as u32) {
-        return Err(Failure::new(UT_INTERNAL, format!("{n_hits} hits, but offsets that end at {written:?}")));
+        return Err(Failure::new(
+            UT_INTERNAL,
+            format!("{n_hits} hits, but offsets that end at {written:?}"),
+        ));
     }
     // SAFETY: `read_hits` has read it.
     unsafe { write_n_hits(hits, n_hits) };
@@ -219,13 +243,23 @@ unsafe fn work(
 
 /// Checks clusters against the banks' format, and room for the events before memory is allocated
 /// for them.
-fn check_room(decoder: &CpuDecoder, batch: &BatchView<'_>, arrays: &HitArrays) -> Result<(), Failure> {
+fn check_room(
+    decoder: &CpuDecoder,
+    batch: &BatchView<'_>,
+    arrays: &HitArrays,
+) -> Result<(), Failure> {
     if arrays.has_clusters() && decoder.version() == BankVersion::V4 {
-        return Err(Failure::argument("UtHits.clusters is wanted, but banks of format v4 do not tell clusters"));
+        return Err(Failure::argument(
+            "UtHits.clusters is wanted, but banks of format v4 do not tell clusters",
+        ));
     }
     let capacity = arrays.max_events(decoder.n_groups());
     if batch.n_events > capacity {
-        return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity }.into());
+        return Err(DecodeError::TooManyEvents {
+            events: batch.n_events,
+            capacity,
+        }
+        .into());
     }
     Ok(())
 }

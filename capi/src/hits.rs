@@ -78,14 +78,24 @@ impl HitArrays {
     /// If a pointer cannot be right. Without `with_hits` the arrays of hits are not looked at.
     pub(crate) fn of(hits: &UtHits, with_hits: bool) -> Result<Self, Failure> {
         let n = if with_hits { hits.max_hits } else { 0 };
-        let floats = |name, at| if with_hits { Array::new(name, at, n) } else { Array::new(name, std::ptr::null(), 0) };
+        let floats = |name, at| {
+            if with_hits {
+                Array::new(name, at, n)
+            } else {
+                Array::new(name, std::ptr::null(), 0)
+            }
+        };
         let words = |at| if with_hits { at } else { std::ptr::null_mut() };
         let (id, clusters, n_report) = (words(hits.id), words(hits.clusters), hits.n_report);
         if hits.report.is_null() != (n_report == 0) {
-            return Err(Failure::argument("UtHits.report and UtHits.n_report: either both or none is 0"));
+            return Err(Failure::argument(
+                "UtHits.report and UtHits.n_report: either both or none is 0",
+            ));
         }
         if hits.n_offsets == 0 {
-            return Err(Failure::argument("UtHits.n_offsets is 0, but even no event has one offset"));
+            return Err(Failure::argument(
+                "UtHits.n_offsets is 0, but even no event has one offset",
+            ));
         }
         Ok(Self {
             floats: [
@@ -97,7 +107,11 @@ impl HitArrays {
                 floats("UtHits.weight", hits.weight)?,
             ],
             id: Array::new("UtHits.id", id, n)?,
-            clusters: Array::new("UtHits.clusters", clusters, if clusters.is_null() { 0 } else { n })?,
+            clusters: Array::new(
+                "UtHits.clusters",
+                clusters,
+                if clusters.is_null() { 0 } else { n },
+            )?,
             offsets: Array::new("UtHits.offsets", hits.offsets, hits.n_offsets)?,
             report: Array::new("UtHits.report", hits.report, n_report)?,
         })
@@ -106,7 +120,11 @@ impl HitArrays {
     /// Returns the number of events for which offsets and report have room.
     pub(crate) fn max_events(&self, n_groups: usize) -> usize {
         let of_offsets = self.offsets.len().saturating_sub(1) / n_groups;
-        let of_report = if self.report.is_null() { usize::MAX } else { self.report.len() / UT_N_COUNTS };
+        let of_report = if self.report.is_null() {
+            usize::MAX
+        } else {
+            self.report.len() / UT_N_COUNTS
+        };
         of_offsets.min(of_report)
     }
 
@@ -116,7 +134,8 @@ impl HitArrays {
 
     pub(crate) fn places(&self) -> [Place; 10] {
         let [a, b, c, d, e, f] = self.floats.map(Array::place);
-        let [id, clusters, offsets, report] = [self.id, self.clusters, self.offsets, self.report].map(Array::place);
+        let [id, clusters, offsets, report] =
+            [self.id, self.clusters, self.offsets, self.report].map(Array::place);
         [a, b, c, d, e, f, id, clusters, offsets, report]
     }
 
@@ -140,12 +159,14 @@ impl HitArrays {
                 weight: weight.slice_mut(),
                 id: self.id.slice_mut(),
                 offsets: self.offsets.slice_mut(),
-                clusters: (!self.clusters.is_null()).then(|| bytemuck::cast_slice_mut(self.clusters.slice_mut())),
+                clusters: (!self.clusters.is_null())
+                    .then(|| bytemuck::cast_slice_mut(self.clusters.slice_mut())),
             };
             (hits, self.report.slice_mut())
         };
         let whole = report.len() / UT_N_COUNTS * UT_N_COUNTS;
-        let report = (!self.report.is_null()).then(|| bytemuck::cast_slice_mut(&mut report[..whole]));
+        let report =
+            (!self.report.is_null()).then(|| bytemuck::cast_slice_mut(&mut report[..whole]));
         (hits, report)
     }
 }
@@ -190,7 +211,9 @@ pub unsafe extern "C" fn ut_hits_in(
         let words = n_hits.saturating_mul(UT_HIT_BYTES / 4);
         let memory = Array::new("memory", memory.cast::<u32>().cast_const(), words)?;
         if memory.place().len() > bytes {
-            return Err(Failure::argument(format!("{n_hits} hits take {UT_HIT_BYTES} bytes each, memory has {bytes}")));
+            return Err(Failure::argument(format!(
+                "{n_hits} hits take {UT_HIT_BYTES} bytes each, memory has {bytes}"
+            )));
         }
         let array = |i: usize| memory.at().wrapping_add(i * n_hits);
         value.max_hits = n_hits;

@@ -18,8 +18,8 @@ pub use cuda::*;
 pub use decoder::*;
 pub use hits::*;
 pub use status::{
-    UT_BAD_ARGUMENT, UT_BAD_TABLES, UT_CAPACITY, UT_DEVICE_FAILED, UT_INTERNAL, UT_NO_DEVICE, UT_NO_MEMORY, UT_OK,
-    UT_WRONG_VERSION, UtStatus, ut_message,
+    UT_BAD_ARGUMENT, UT_BAD_TABLES, UT_CAPACITY, UT_DEVICE_FAILED, UT_INTERNAL, UT_NO_DEVICE,
+    UT_NO_MEMORY, UT_OK, UT_WRONG_VERSION, UtStatus, ut_message,
 };
 pub use tables::*;
 pub use version::*;

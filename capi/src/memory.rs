@@ -26,12 +26,17 @@ pub unsafe fn read_struct<T: SizedStruct>(from: *const T) -> Result<T, Failure> 
         return Err(Failure::argument(format!("the pointer to {name} is NULL")));
     }
     if !from.is_aligned() {
-        return Err(Failure::argument(format!("{name} is not aligned to {} bytes", align_of::<T>())));
+        return Err(Failure::argument(format!(
+            "{name} is not aligned to {} bytes",
+            align_of::<T>()
+        )));
     }
     // SAFETY: not null, aligned, and readable, as the caller says.
     let size = unsafe { from.cast::<usize>().read() };
     if size != expected {
-        return Err(Failure::argument(format!("{name}.size is {size}: set it to sizeof({name}), {expected}")));
+        return Err(Failure::argument(format!(
+            "{name}.size is {size}: set it to sizeof({name}), {expected}"
+        )));
     }
     // SAFETY: `size` bytes can be read, as the caller says, and are all of it.
     Ok(unsafe { from.read() })
@@ -49,16 +54,32 @@ impl<T> Array<T> {
     /// Checks the array of `len` elements at `at`, which the header calls `name`.
     pub fn new(name: &'static str, at: *const T, len: usize) -> Result<Self, Failure> {
         if len > 0 && at.is_null() {
-            return Err(Failure::argument(format!("{name} is NULL, but is to have {len} elements")));
+            return Err(Failure::argument(format!(
+                "{name} is NULL, but is to have {len} elements"
+            )));
         }
         if !at.is_aligned() {
-            return Err(Failure::argument(format!("{name} is not aligned to {} bytes", align_of::<T>())));
+            return Err(Failure::argument(format!(
+                "{name} is not aligned to {} bytes",
+                align_of::<T>()
+            )));
         }
-        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| isize::try_from(bytes).is_ok());
-        if bytes.and_then(|bytes| at.addr().checked_add(bytes)).is_none() {
-            return Err(Failure::argument(format!("{name} cannot have {len} elements")));
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .filter(|&bytes| isize::try_from(bytes).is_ok());
+        if bytes
+            .and_then(|bytes| at.addr().checked_add(bytes))
+            .is_none()
+        {
+            return Err(Failure::argument(format!(
+                "{name} cannot have {len} elements"
+            )));
         }
-        Ok(Self { name, at: at.cast_mut(), len })
+        Ok(Self {
+            name,
+            at: at.cast_mut(),
+            len,
+        })
     }
 
     pub const fn len(self) -> usize {
@@ -75,7 +96,10 @@ impl<T> Array<T> {
 
     pub fn place(self) -> Place {
         let begin = self.at.addr();
-        Place { name: self.name, bytes: begin..begin + self.len * size_of::<T>() }
+        Place {
+            name: self.name,
+            bytes: begin..begin + self.len * size_of::<T>(),
+        }
     }
 
     /// Returns the array; empty if it is null.
@@ -126,7 +150,10 @@ pub fn check_apart(written: &[Place], read: &[Place]) -> Result<(), Failure> {
         for other in written[i + 1..].iter().chain(read) {
             let (a, b) = (&this.bytes, &other.bytes);
             if a.start < b.end && b.start < a.end && !a.is_empty() && !b.is_empty() {
-                return Err(Failure::argument(format!("{} and {} overlap", this.name, other.name)));
+                return Err(Failure::argument(format!(
+                    "{} and {} overlap",
+                    this.name, other.name
+                )));
             }
         }
     }
@@ -156,6 +183,8 @@ pub fn flag(name: &str, value: u32) -> Result<bool, Failure> {
     match value {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Failure::argument(format!("{name} is {value}: it is 0 or 1"))),
+        _ => Err(Failure::argument(format!(
+            "{name} is {value}: it is 0 or 1"
+        ))),
     }
 }

@@ -52,7 +52,10 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(status: UtStatus, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self {
+            status,
+            message: message.into(),
+        }
     }
 
     pub fn argument(message: impl Into<String>) -> Self {
@@ -69,12 +72,14 @@ impl From<TablesError> for Failure {
 impl From<DecodeError> for Failure {
     fn from(error: DecodeError) -> Self {
         let status = match error {
-            DecodeError::TooManyEvents { .. } | DecodeError::TooManyHits { .. } | DecodeError::WorkSpace { .. } => {
-                UT_CAPACITY
-            }
+            DecodeError::TooManyEvents { .. }
+            | DecodeError::TooManyHits { .. }
+            | DecodeError::WorkSpace { .. } => UT_CAPACITY,
             DecodeError::NoMemory { .. } => UT_NO_MEMORY,
             DecodeError::OtherVersion { .. } => UT_WRONG_VERSION,
-            DecodeError::Device { backend: "cuda", .. } => UT_DEVICE_FAILED,
+            DecodeError::Device {
+                backend: "cuda", ..
+            } => UT_DEVICE_FAILED,
             DecodeError::Device { .. } => UT_INTERNAL,
             _ => UT_BAD_ARGUMENT,
         };
@@ -87,7 +92,8 @@ pub fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> UtStatus {
     static SILENCE: Once = Once::new();
     // The library has a separate Rust runtime, so that the panics of no other code are silenced.
     SILENCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
-    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(of_panic(panic.as_ref())));
+    let result =
+        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(of_panic(panic.as_ref())));
     match result {
         Ok(()) => UT_OK,
         Err(Failure { status, message }) => {
@@ -98,8 +104,14 @@ pub fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> UtStatus {
 }
 
 fn of_panic(panic: &(dyn Any + Send)) -> Failure {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref().cloned());
-    Failure::new(UT_INTERNAL, format!("internal error: {}", text.unwrap_or_default()))
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref().cloned());
+    Failure::new(
+        UT_INTERNAL,
+        format!("internal error: {}", text.unwrap_or_default()),
+    )
 }
 
 /// Keeps a message for the calling thread, cut to fit.
@@ -116,5 +128,7 @@ fn keep(message: &str) {
 /// first. Valid until the thread's next failure; do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_message() -> *const c_char {
-    MESSAGE.try_with(|message| message.as_ptr().cast_const().cast()).unwrap_or(c"".as_ptr())
+    MESSAGE
+        .try_with(|message| message.as_ptr().cast_const().cast())
+        .unwrap_or(c"".as_ptr())
 }

@@ -28,7 +28,11 @@ fn grouping(grouping: u32) -> Result<(Grouping, bool), Failure> {
     let of = match grouping & !UT_TRUST_TABLES {
         UT_GROUPS_Y_ROWS => Grouping::YRows,
         UT_GROUPS_UNIQUE_X => Grouping::UniqueX,
-        other => return Err(Failure::argument(format!("grouping {other}: it is 0 (y rows) or 1 (unique x)"))),
+        other => {
+            return Err(Failure::argument(format!(
+                "grouping {other}: it is 0 (y rows) or 1 (unique x)"
+            )));
+        }
     };
     Ok((of, grouping & UT_TRUST_TABLES != 0))
 }
@@ -43,7 +47,11 @@ unsafe fn give(
     geometry: Geometry,
     (groups, trust): (Grouping, bool),
 ) -> Result<(), Failure> {
-    let make = if trust { DetectorTables::trusting } else { DetectorTables::new };
+    let make = if trust {
+        DetectorTables::trusting
+    } else {
+        DetectorTables::new
+    };
     let tables = Arc::new(make(boards, geometry, groups)?);
     // SAFETY: as the caller says.
     unsafe { to.write(Box::into_raw(Box::new(UtTables { tables }))) };
@@ -72,11 +80,19 @@ pub unsafe extern "C" fn ut_tables_from_files(
             }
             // SAFETY: not null, so a string, as the caller says.
             let path = unsafe { CStr::from_ptr(path) };
-            path.to_str().map_err(|_| Failure::argument(format!("{name}: the file name is not UTF-8")))
+            path.to_str()
+                .map_err(|_| Failure::argument(format!("{name}: the file name is not UTF-8")))
         };
         let (boards, geometry) = (path("boards", boards)?, path("geometry", geometry)?);
         // SAFETY: the place was checked, and can be written, as the caller says.
-        unsafe { give(tables, Boards::read(boards)?, Geometry::read(geometry)?, groups) }
+        unsafe {
+            give(
+                tables,
+                Boards::read(boards)?,
+                Geometry::read(geometry)?,
+                groups,
+            )
+        }
     })
 }
 
@@ -102,7 +118,10 @@ pub unsafe extern "C" fn ut_tables_from_memory(
         let geometry = Array::new("geometry", geometry, geometry_bytes)?;
         // SAFETY: each is NULL or can be read for its length, as the caller says.
         let (boards, geometry) = unsafe { (boards.slice(), geometry.slice()) };
-        let (boards, geometry) = (Boards::parse(boards, "boards")?, Geometry::parse(geometry, "geometry")?);
+        let (boards, geometry) = (
+            Boards::parse(boards, "boards")?,
+            Geometry::parse(geometry, "geometry")?,
+        );
         // SAFETY: the place was checked, and can be written, as the caller says.
         unsafe { give(tables, boards, geometry, groups) }
     })
@@ -138,5 +157,6 @@ pub unsafe extern "C" fn ut_tables_n_groups(tables: *const UtTables) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_tables_bank_version(tables: *const UtTables) -> u32 {
     // SAFETY: as the caller says.
-    unsafe { reference("tables", tables) }.map_or(0, |this| u32::from(this.tables.boards().version.byte()))
+    unsafe { reference("tables", tables) }
+        .map_or(0, |this| u32::from(this.tables.boards().version.byte()))
 }

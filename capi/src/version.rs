@@ -32,7 +32,9 @@ pub extern "C" fn ut_abi_version() -> u32 {
 pub extern "C" fn ut_version() -> *const c_char {
     static VERSION: OnceLock<CString> = OnceLock::new();
     let commit = option_env!("UT_DECODE_COMMIT").unwrap_or("unknown");
-    let make = || CString::new(format!("{}, commit {commit}", env!("CARGO_PKG_VERSION"))).unwrap_or_default();
+    let make = || {
+        CString::new(format!("{}, commit {commit}", env!("CARGO_PKG_VERSION"))).unwrap_or_default()
+    };
     VERSION.get_or_init(make).as_ptr()
 }
 
@@ -41,7 +43,8 @@ pub extern "C" fn ut_version() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_vector_level() -> *const c_char {
     static NAME: OnceLock<CString> = OnceLock::new();
-    let name = || CString::new(Simd::Auto.resolve().unwrap_or(Simd::Scalar).name()).unwrap_or_default();
+    let name =
+        || CString::new(Simd::Auto.resolve().unwrap_or(Simd::Scalar).name()).unwrap_or_default();
     NAME.get_or_init(name).as_ptr()
 }
 
@@ -50,6 +53,13 @@ pub extern "C" fn ut_vector_level() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_count_name(count: usize) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
-    let names = NAMES.get_or_init(|| Count::ALL.iter().filter_map(|count| CString::new(count.name()).ok()).collect());
-    names.get(count).map_or(std::ptr::null(), |name| name.as_ptr())
+    let names = NAMES.get_or_init(|| {
+        Count::ALL
+            .iter()
+            .filter_map(|count| CString::new(count.name()).ok())
+            .collect()
+    });
+    names
+        .get(count)
+        .map_or(std::ptr::null(), |name| name.as_ptr())
 }

@@ -7,7 +7,9 @@ use std::path::Path;
 use cbindgen::{Builder, Config};
 
 /// Source files in the order in which the header has their declarations.
-const SOURCES: [&str; 7] = ["version", "status", "tables", "batch", "hits", "decoder", "cuda"];
+const SOURCES: [&str; 7] = [
+    "version", "status", "tables", "batch", "hits", "decoder", "cuda",
+];
 
 #[test]
 fn the_header_is_made_from_the_sources() {
@@ -18,9 +20,14 @@ fn the_header_is_made_from_the_sources() {
         builder = builder.with_src(package.join(format!("src/{source}.rs")));
     }
     let mut made = Vec::new();
-    builder.generate().expect("sources that cbindgen takes").write(&mut made);
+    builder
+        .generate()
+        .expect("sources that cbindgen takes")
+        .write(&mut made);
     // The preconditions have a heading in Rust.
-    let made = String::from_utf8(made).expect("UTF-8").replace("// # Safety\n", "// Preconditions:\n");
+    let made = String::from_utf8(made)
+        .expect("UTF-8")
+        .replace("// # Safety\n", "// Preconditions:\n");
 
     let path = package.join("include/ut_decoding.h");
     if std::env::var_os("UT_WRITE_HEADER").is_some() {

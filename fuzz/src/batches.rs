@@ -9,12 +9,12 @@ use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Parameters, Pipeline, cpu::Simd};
 use ut_decoding::{
-    BankVersion, BatchReport, BatchView, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Flip, Grouping, Layout,
-    Position, UtHits, synth,
+    BankVersion, BatchReport, BatchView, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Flip,
+    Grouping, Layout, Position, UtHits, synth,
 };
 use ut_decoding_c::{
-    UT_HIT_BYTES, UT_INTERNAL, UT_OK, UtBatch, UtDecoder, ut_decoder_count, ut_decoder_decode, ut_decoder_new,
-    ut_hits_in, ut_tables_from_memory,
+    UT_HIT_BYTES, UT_INTERNAL, UT_OK, UtBatch, UtDecoder, ut_decoder_count, ut_decoder_decode,
+    ut_decoder_new, ut_hits_in, ut_tables_from_memory,
 };
 
 use crate::Bytes;
@@ -31,9 +31,17 @@ const CHOICES: u16 = 0x10ff;
 type Made = (Box<dyn Decoder>, UtHits, BatchReport);
 
 fn tables(choice: u16) -> DetectorTables {
-    let version = if choice & 1 == 0 { BankVersion::V5 } else { BankVersion::V4 };
+    let version = if choice & 1 == 0 {
+        BankVersion::V5
+    } else {
+        BankVersion::V4
+    };
     let (boards, geometry) = synth::detector(version, 1);
-    let grouping = if choice & 2 == 0 { Grouping::YRows } else { Grouping::UniqueX };
+    let grouping = if choice & 2 == 0 {
+        Grouping::YRows
+    } else {
+        Grouping::UniqueX
+    };
     DetectorTables::new(boards, geometry, grouping).expect("the synthetic detector is sound")
 }
 
@@ -43,25 +51,52 @@ fn decoders(choice: u16) -> Vec<Made> {
     let most = NonZeroU32::new([128, 1, 2, 4][usize::from(choice >> 4 & 3)]).expect("none is 0");
     let options = DecodeOptions::default()
         .with_clustering(choice & 4 == 0)
-        .with_position(if choice & 8 == 0 { Position::Adc } else { Position::Geometric })
+        .with_position(if choice & 8 == 0 {
+            Position::Adc
+        } else {
+            Position::Geometric
+        })
         .with_max_cluster_size(most)
         .with_save_above_max(choice & 64 != 0)
-        .with_flip(if choice & 128 == 0 { Flip::From512 } else { Flip::From511 });
+        .with_flip(if choice & 128 == 0 {
+            Flip::From512
+        } else {
+            Flip::From511
+        });
     let mut all: Vec<Box<dyn Decoder>> = vec![Box::new(ReferenceDecoder::new(&tables, options))];
-    for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512].into_iter().filter(|of| of.resolve().is_some()) {
-        all.push(Box::new(CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has this level")));
+    for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512]
+        .into_iter()
+        .filter(|of| of.resolve().is_some())
+    {
+        all.push(Box::new(
+            CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has this level"),
+        ));
     }
     // Blocks are small, since the executor's time grows with the number of threads.
     let mut parameters = Parameters::default();
-    for name in ["count.block_x", "scan.block_x", "compress.block_x", "sort.block_x", "decode.block_x"] {
+    for name in [
+        "count.block_x",
+        "scan.block_x",
+        "compress.block_x",
+        "sort.block_x",
+        "decode.block_x",
+    ] {
         parameters.set(name, 32).expect("a warp");
     }
     parameters.set("ranked.sort_block_x", 32).expect("a warp");
-    let pipeline = if choice & 1 << 12 == 0 { Pipeline::Allen } else { Pipeline::Ranked };
+    let pipeline = if choice & 1 << 12 == 0 {
+        Pipeline::Allen
+    } else {
+        Pipeline::Ranked
+    };
     let config = EmulatedConfig::of(&parameters.with_pipeline(pipeline));
-    all.push(Box::new(EmulatedDecoder::new(&tables, options, config).expect("these parameters are sound")));
+    all.push(Box::new(
+        EmulatedDecoder::new(&tables, options, config).expect("these parameters are sound"),
+    ));
     let hits = || UtHits::with_capacity(MAX_EVENTS, tables.n_groups(), MAX_HITS);
-    all.into_iter().map(|decoder| (decoder, hits(), BatchReport::new())).collect()
+    all.into_iter()
+        .map(|decoder| (decoder, hits(), BatchReport::new()))
+        .collect()
 }
 
 /// Decodes a batch with the reference, with the CPU at each vector level and, one time in eight,
@@ -72,7 +107,11 @@ pub fn decode(data: &[u8]) {
     let choice = bytes.u16();
     let [offsets, sizes, types, versions] = std::array::from_fn(|_| bytes.words());
     let batch = BatchView {
-        layout: if choice & 1 << 10 == 0 { Layout::Allen } else { Layout::Mep },
+        layout: if choice & 1 << 10 == 0 {
+            Layout::Allen
+        } else {
+            Layout::Mep
+        },
         n_events: usize::from(choice >> 8 & 3) + 1,
         raw: bytes.0,
         offsets: &offsets,
@@ -87,16 +126,27 @@ pub fn decode(data: &[u8]) {
         if made.len() == 16 && !made.contains_key(&(choice & CHOICES)) {
             made.clear();
         }
-        let decoders = made.entry(choice & CHOICES).or_insert_with(|| decoders(choice));
-        // The executor, which is last, takes a hundred times as long as the others: three bits decide.
+        let decoders = made
+            .entry(choice & CHOICES)
+            .or_insert_with(|| decoders(choice));
+        // The executor, which is last, takes a hundred times as long as the others: three bits
+        // decide.
         let n = decoders.len() - usize::from(choice >> 13 != 0);
         let decode = |(of, hits, report): &mut Made| of.decode(batch, hits, report);
         let results: Vec<_> = decoders[..n].iter_mut().map(decode).collect();
         let (_, hits, report) = &decoders[0];
         for ((decoder, others, of_other), result) in decoders.iter().zip(&results) {
             let name = decoder.name();
-            assert_eq!(result.is_ok(), results[0].is_ok(), "{name}: {result:?}, not {:?}", results[0]);
-            assert!(result.is_err() || of_other.events == report.events, "{name}: another report");
+            assert_eq!(
+                result.is_ok(),
+                results[0].is_ok(),
+                "{name}: {result:?}, not {:?}",
+                results[0]
+            );
+            assert!(
+                result.is_err() || of_other.events == report.events,
+                "{name}: another report"
+            );
             assert!(result.is_err() || others == hits, "{name}: other hits");
         }
     });
@@ -109,16 +159,24 @@ fn of_both(choice: u16) -> (*mut UtDecoder, CpuDecoder, UtHits) {
     let (boards, geometry) = (tables.boards().to_bytes(), tables.geometry().to_bytes());
     let (mut c_tables, mut decoder) = (null_mut(), null_mut());
     let hook = std::panic::take_hook();
-    // SAFETY: the bytes can be read for their lengths; the results go to variables of this function; options may be NULL.
+    // SAFETY: the bytes can be read for their lengths; the results go to variables of this
+    // function; options may be NULL.
     unsafe {
         let (b, g) = (boards.as_ptr(), geometry.as_ptr());
-        assert_eq!(ut_tables_from_memory(b, boards.len(), g, geometry.len(), 0, &raw mut c_tables), UT_OK);
+        assert_eq!(
+            ut_tables_from_memory(b, boards.len(), g, geometry.len(), 0, &raw mut c_tables),
+            UT_OK
+        );
         assert_eq!(ut_decoder_new(c_tables, null(), &raw mut decoder), UT_OK);
     }
     // The interface silences panics, but a fuzzer must see them.
     std::panic::set_hook(hook);
     let cpu = CpuDecoder::new(&tables, DecodeOptions::default());
-    (decoder, cpu, UtHits::with_capacity(MAX_EVENTS, tables.n_groups(), MAX_HITS))
+    (
+        decoder,
+        cpu,
+        UtHits::with_capacity(MAX_EVENTS, tables.n_groups(), MAX_HITS),
+    )
 }
 
 /// Decodes a batch as a C program does. If the interface accepts it, the result must be the
@@ -129,16 +187,29 @@ pub fn c_batch(data: &[u8]) {
     let choice = bytes.u16();
     let bit = |n: u16| choice >> n & 1 == 1;
     let [offsets, sizes, types, versions, selected] = std::array::from_fn(|_| bytes.words());
-    let (first_event, n_events) = (usize::from(bytes.u8() & 3), usize::from(bytes.u8()) % (MAX_EVENTS + 1));
+    let (first_event, n_events) = (
+        usize::from(bytes.u8() & 3),
+        usize::from(bytes.u8()) % (MAX_EVENTS + 1),
+    );
     let (byte, raw) = (bytes.u8(), bytes.0);
     let version = if bit(5) { byte } else { 0 };
     // Now and then 2, which the interface refuses.
     let layout = u32::from(bit(1)) + u32::from(choice >> 11 == 31);
-    let or_null = |words: &[u32], null_one: bool| if null_one { (null(), 0) } else { (words.as_ptr(), words.len()) };
+    let or_null = |words: &[u32], null_one: bool| {
+        if null_one {
+            (null(), 0)
+        } else {
+            (words.as_ptr(), words.len())
+        }
+    };
     let ((of_versions, n_versions), (of_selected, n_selected)) =
         (or_null(&versions, bit(4)), or_null(&selected, bit(3)));
     let batch = UtBatch {
-        size: if choice >> 8 & 7 == 7 { usize::from(byte) } else { size_of::<UtBatch>() },
+        size: if choice >> 8 & 7 == 7 {
+            usize::from(byte)
+        } else {
+            size_of::<UtBatch>()
+        },
         layout,
         n_events: n_events as u32,
         first_event: first_event as u32,
@@ -171,19 +242,35 @@ pub fn c_batch(data: &[u8]) {
         // - every pointer is null, or points to a vector of the given length, which lives until the
         //   call returns.
         let (counted, n_counted, status) = unsafe {
-            let laid_out = ut_hits_in(memory.as_mut_ptr().cast(), 4 * memory.len(), MAX_HITS, &raw mut hits);
+            let laid_out = ut_hits_in(
+                memory.as_mut_ptr().cast(),
+                4 * memory.len(),
+                MAX_HITS,
+                &raw mut hits,
+            );
             assert_eq!(laid_out, UT_OK);
             let counted = ut_decoder_count(*decoder, &raw const batch, &raw mut hits);
             let n_counted = hits.n_hits;
-            (counted, n_counted, ut_decoder_decode(*decoder, &raw const batch, &raw mut hits))
+            (
+                counted,
+                n_counted,
+                ut_decoder_decode(*decoder, &raw const batch, &raw mut hits),
+            )
         };
         assert!(status != UT_INTERNAL, "the interface caught a panic");
         if status != UT_OK {
             return;
         }
-        assert!(counted == UT_OK && n_counted == hits.n_hits, "{n_counted} counted");
+        assert!(
+            counted == UT_OK && n_counted == hits.n_hits,
+            "{n_counted} counted"
+        );
         let view = BatchView {
-            layout: if layout == 1 { Layout::Mep } else { Layout::Allen },
+            layout: if layout == 1 {
+                Layout::Mep
+            } else {
+                Layout::Allen
+            },
             n_events,
             first_event,
             selected: bit(2).then_some(if bit(3) { &[] } else { &selected }),
@@ -195,8 +282,13 @@ pub fn c_batch(data: &[u8]) {
             version: (version != 0).then_some(version),
             ..BatchView::default()
         };
-        cpu.decode(view, expected, &mut BatchReport::new()).expect("the interface took it");
+        cpu.decode(view, expected, &mut BatchReport::new())
+            .expect("the interface took it");
         let ids = &memory[6 * MAX_HITS..][..hits.n_hits];
-        assert_eq!((ids, &ends[..]), (expected.id(), expected.offsets()), "other hits");
+        assert_eq!(
+            (ids, &ends[..]),
+            (expected.id(), expected.offsets()),
+            "other hits"
+        );
     });
 }

@@ -1,7 +1,8 @@
 //! Fuzzing targets: functions of bytes, one for each way in which bytes come from outside. A target
 //! panics if the tested code panics, or if two ways that must agree give different results.
 //!
-//! `fuzz/run.sh TARGET SECONDS` runs one under libFuzzer, on stable Rust; `tests/replay.rs` runs `fixtures/fuzz/TARGET`.
+//! `fuzz/run.sh TARGET SECONDS` runs one under libFuzzer, on stable Rust; `tests/replay.rs` runs
+//! `fixtures/fuzz/TARGET`.
 
 mod batches;
 mod files;
@@ -42,14 +43,24 @@ impl<'a> Bytes<'a> {
     /// Takes a byte, and then at most that number of words.
     fn words(&mut self) -> Vec<u32> {
         let n = usize::from(self.u8());
-        self.take(4 * n).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+        self.take(4 * n)
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|word| u32::from_le_bytes(*word))
+            .collect()
     }
 }
 
-/// Writes `data` to the file `name` in a folder of this process, in memory where there is such a folder.
+/// Writes `data` to the file `name` in a folder of this process, in memory where there is such a
+/// folder.
 fn file_of(name: &str, data: &[u8]) -> std::path::PathBuf {
     static FOLDER: std::sync::OnceLock<tempfile::TempDir> = std::sync::OnceLock::new();
-    let make = || tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder");
+    let make = || {
+        tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir())
+            .expect("a temporary folder")
+    };
     let path = FOLDER.get_or_init(make).path().join(name);
     std::fs::write(&path, data).expect("memory takes a small file");
     path

@@ -9,7 +9,10 @@ use ut_fuzz::TARGETS;
 fn kept_inputs_do_not_panic() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/fuzz");
     for (name, target) in TARGETS {
-        let mut inputs: Vec<_> = fs::read_dir(folder.join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut inputs: Vec<_> = fs::read_dir(folder.join(name))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         inputs.sort();
         assert!(!inputs.is_empty(), "{name} has no inputs");
         for input in inputs {

@@ -1,9 +1,10 @@
 //! The clustering state machine of one v5 lane (docs/format.md, "Clustering").
 //!
-//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster, closed by the hit that
-//! follows it or by the end: so the hit loop of a warp is uniform, with `n + 1` steps, one vote and one append in each.
-//! State costs registers, so it is packed: the previous strip shares a word with two flags, and with [`NarrowSums`]
-//! size and charge share another (254 hits of charge 31 fit 16 bits each; the position sum does not).
+//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster, closed
+//! by the hit that follows it or by the end: so the hit loop of a warp is uniform, with `n + 1`
+//! steps, one vote and one append in each. State costs registers, so it is packed: the previous
+//! strip shares a word with two flags, and with [`NarrowSums`] size and charge share another (254
+//! hits of charge 31 fit 16 bits each; the position sum does not).
 
 /// Size and charge of the cluster that grows.
 pub trait Sums: Copy + Default {
@@ -26,7 +27,10 @@ pub struct WideSums {
 impl Sums for WideSums {
     #[inline(always)]
     fn with(self, adc: u32) -> Self {
-        Self { size: self.size + 1, charge: self.charge + adc }
+        Self {
+            size: self.size + 1,
+            charge: self.charge + adc,
+        }
     }
     #[inline(always)]
     fn size(self) -> u32 {
@@ -123,7 +127,11 @@ impl<S: Sums> LaneClustering<S> {
     pub fn hit(&mut self, strip: u32, adc: u32, options: ClusterOptions) -> Step {
         let started = self.state & STARTED != 0;
         let previous = self.state & STRIP;
-        let unsorted = if started && strip <= previous { UNSORTED } else { 0 };
+        let unsorted = if started && strip <= previous {
+            UNSORTED
+        } else {
+            0
+        };
         let mut step = Step::default();
         let mut exceeded = self.state & EXCEEDED;
         if options.has(ClusterOptions::CLUSTERING) {
@@ -140,9 +148,17 @@ impl<S: Sums> LaneClustering<S> {
                 exceeded = EXCEEDED;
             }
             self.sums = self.sums.with(adc);
-            self.position += if options.has(ClusterOptions::GEOMETRIC) { strip } else { adc * strip };
+            self.position += if options.has(ClusterOptions::GEOMETRIC) {
+                strip
+            } else {
+                adc * strip
+            };
         } else {
-            step = Step { position: strip, weight: 1, ..Step::default() };
+            step = Step {
+                position: strip,
+                weight: 1,
+                ..Step::default()
+            };
         }
         self.state = strip | STARTED | exceeded | (self.state & UNSORTED) | unsorted;
         step
@@ -160,17 +176,32 @@ impl<S: Sums> LaneClustering<S> {
 
     #[inline(always)]
     fn close(&self, options: ClusterOptions) -> Step {
-        if self.state & EXCEEDED != 0 { Step::default() } else { self.emit(options) }
+        if self.state & EXCEEDED != 0 {
+            Step::default()
+        } else {
+            self.emit(options)
+        }
     }
 
     #[inline(always)]
     fn emit(&self, options: ClusterOptions) -> Step {
         let charge = self.sums.charge();
         if charge == 0 {
-            return Step { zero_charge: true, ..Step::default() };
+            return Step {
+                zero_charge: true,
+                ..Step::default()
+            };
         }
-        let weight = if options.has(ClusterOptions::GEOMETRIC) { self.sums.size() } else { charge };
-        Step { position: self.position, weight, ..Step::default() }
+        let weight = if options.has(ClusterOptions::GEOMETRIC) {
+            self.sums.size()
+        } else {
+            charge
+        };
+        Step {
+            position: self.position,
+            weight,
+            ..Step::default()
+        }
     }
 }
 
@@ -181,15 +212,32 @@ mod tests {
 
     use super::{ClusterOptions, LaneClustering, NarrowSums, Step, Sums, WideSums};
 
-    const PRODUCTION: ClusterOptions = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
+    const PRODUCTION: ClusterOptions = ClusterOptions {
+        flags: ClusterOptions::CLUSTERING,
+        max_size: 128,
+    };
 
     fn run<S: Sums>(hits: &[(u32, u32)], options: ClusterOptions) -> (Vec<(u32, u32)>, [u32; 3]) {
         let mut lane = LaneClustering::<S>::default();
-        let mut steps: Vec<Step> = hits.iter().map(|&(strip, adc)| lane.hit(strip, adc, options)).collect();
+        let mut steps: Vec<Step> = hits
+            .iter()
+            .map(|&(strip, adc)| lane.hit(strip, adc, options))
+            .collect();
         steps.push(lane.end(options));
         let count = |what: fn(&Step) -> bool| steps.iter().filter(|step| what(step)).count() as u32;
-        let counts = [count(|s| s.zero_charge), count(|s| s.oversized), u32::from(lane.is_unsorted())];
-        (steps.iter().filter(|s| s.weight > 0).map(|s| (s.position, s.weight)).collect(), counts)
+        let counts = [
+            count(|s| s.zero_charge),
+            count(|s| s.oversized),
+            u32::from(lane.is_unsorted()),
+        ];
+        (
+            steps
+                .iter()
+                .filter(|s| s.weight > 0)
+                .map(|s| (s.position, s.weight))
+                .collect(),
+            counts,
+        )
     }
 
     fn both(hits: &[(u32, u32)], options: ClusterOptions) -> (Vec<(u32, u32)>, [u32; 3]) {
@@ -219,38 +267,68 @@ mod tests {
 
     #[test]
     fn strip_0_first_is_no_continuation() {
-        assert_eq!(both(&[(0, 1), (1, 1)], PRODUCTION), (std::vec![(1, 2)], [0, 0, 0]));
-        assert_eq!(both(&[(511, 1), (0, 1)], PRODUCTION), (std::vec![(511, 1), (0, 1)], [0, 0, 1]));
+        assert_eq!(
+            both(&[(0, 1), (1, 1)], PRODUCTION),
+            (std::vec![(1, 2)], [0, 0, 0])
+        );
+        assert_eq!(
+            both(&[(511, 1), (0, 1)], PRODUCTION),
+            (std::vec![(511, 1), (0, 1)], [0, 0, 1])
+        );
     }
 
     #[test]
     fn exactly_the_maximum_is_ordinary_and_one_more_is_dropped_or_cut() {
-        let two = ClusterOptions { max_size: 2, ..PRODUCTION };
+        let two = ClusterOptions {
+            max_size: 2,
+            ..PRODUCTION
+        };
         assert_eq!(both(&[(1, 1), (2, 1)], two), (std::vec![(3, 2)], [0, 0, 0]));
         let long = [(1, 1), (2, 1), (3, 1), (4, 1), (9, 2)];
         assert_eq!(both(&long, two), (std::vec![(18, 2)], [0, 1, 0]));
-        let save = ClusterOptions { flags: two.flags | ClusterOptions::SAVE_ABOVE_MAX, ..two };
+        let save = ClusterOptions {
+            flags: two.flags | ClusterOptions::SAVE_ABOVE_MAX,
+            ..two
+        };
         assert_eq!(both(&long, save), (std::vec![(3, 2), (18, 2)], [0, 1, 0]));
     }
 
     #[test]
     fn clusters_without_charge_are_counted_where_they_would_be_emitted() {
-        let save = ClusterOptions { flags: PRODUCTION.flags | ClusterOptions::SAVE_ABOVE_MAX, max_size: 1 };
-        assert_eq!(both(&[(1, 0), (5, 0), (6, 7)], save), (Vec::new(), [2, 1, 0]));
-        let geometric = ClusterOptions { flags: PRODUCTION.flags | ClusterOptions::GEOMETRIC, ..PRODUCTION };
+        let save = ClusterOptions {
+            flags: PRODUCTION.flags | ClusterOptions::SAVE_ABOVE_MAX,
+            max_size: 1,
+        };
+        assert_eq!(
+            both(&[(1, 0), (5, 0), (6, 7)], save),
+            (Vec::new(), [2, 1, 0])
+        );
+        let geometric = ClusterOptions {
+            flags: PRODUCTION.flags | ClusterOptions::GEOMETRIC,
+            ..PRODUCTION
+        };
         assert_eq!(both(&[(1, 0), (2, 0)], geometric), (Vec::new(), [1, 0, 0]));
     }
 
     #[test]
     fn without_clustering_every_strip_is_a_hit_and_order_is_still_checked() {
-        let off = ClusterOptions { flags: 0, max_size: 1 };
-        assert_eq!(both(&[(1, 0), (2, 9), (2, 9)], off), (std::vec![(1, 1), (2, 1), (2, 1)], [0, 0, 1]));
+        let off = ClusterOptions {
+            flags: 0,
+            max_size: 1,
+        };
+        assert_eq!(
+            both(&[(1, 0), (2, 9), (2, 9)], off),
+            (std::vec![(1, 1), (2, 1), (2, 1)], [0, 0, 1])
+        );
     }
 
     #[test]
     fn a_full_lane_at_full_charge_fits_the_narrow_sums() {
         let hits: Vec<(u32, u32)> = (0..254).map(|i| (258 + i, 31)).collect();
-        let all = ClusterOptions { max_size: 1000, ..PRODUCTION };
+        let all = ClusterOptions {
+            max_size: 1000,
+            ..PRODUCTION
+        };
         let (clusters, _) = both(&hits, all);
         assert_eq!(clusters, [((258..512).map(|s| 31 * s).sum(), 7874)]);
     }

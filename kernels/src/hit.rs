@@ -1,6 +1,7 @@
 //! From a cluster to a hit (docs/format.md, "From a cluster to a hit").
 //!
-//! All f32, in docs/format.md's order of operations, nothing contracted: every backend gives the same bits.
+//! All f32, in docs/format.md's order of operations, nothing contracted: every backend gives the
+//! same bits.
 
 use crate::bank::v4;
 use crate::detector::{BankVersion, SectorConstants, Slot};
@@ -8,7 +9,8 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::{Block, GlobalMut, Launcher};
 
-/// Cluster between the kernels of Allen's pipeline, eight bytes. Positions are divided by weights after the compaction.
+/// Cluster between the kernels of Allen's pipeline, eight bytes. Positions are divided by weights
+/// after the compaction.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -21,7 +23,8 @@ pub struct Cluster {
     pub slot: u16,
 }
 
-// SAFETY: `repr(C)`, 4 + 2 + 2 bytes, size and alignment 8: no padding; integers only, so every bit pattern is a value.
+// SAFETY: `repr(C)`, 4 + 2 + 2 bytes, size and alignment 8: no padding; integers only, so every bit
+// pattern is a value.
 unsafe impl simt::Plain for Cluster {}
 
 /// Strip of a hit, before its coordinates are worked out.
@@ -63,22 +66,41 @@ impl HitArrays<'_> {
     #[inline(always)]
     pub const fn of_one_length(&self) -> Option<Self> {
         let len = self.id.len();
-        let (Some(y_begin), Some(y_end), Some(z_at_y_eq0), Some(x_at_y_eq0), Some(dx_dy), Some(weight)) = (
+        let (
+            Some(y_begin),
+            Some(y_end),
+            Some(z_at_y_eq0),
+            Some(x_at_y_eq0),
+            Some(dx_dy),
+            Some(weight),
+        ) = (
             self.y_begin.first(len),
             self.y_end.first(len),
             self.z_at_y_eq0.first(len),
             self.x_at_y_eq0.first(len),
             self.dx_dy.first(len),
             self.weight.first(len),
-        ) else {
+        )
+        else {
             return None;
         };
-        Some(Self { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id: self.id })
+        Some(Self {
+            y_begin,
+            y_end,
+            z_at_y_eq0,
+            x_at_y_eq0,
+            dx_dy,
+            weight,
+            id: self.id,
+        })
     }
 }
 
 /// The buffers of [`HitArrays`].
-#[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
+#[expect(
+    missing_debug_implementations,
+    reason = "a launcher's buffers need not show themselves"
+)]
 pub struct HitBuffers<L: Launcher> {
     /// y of the strip's lower end.
     pub y_begin: L::Buffer<f32>,
@@ -112,11 +134,15 @@ impl<L: Launcher> HitBuffers<L> {
 }
 
 /// Results of a pipeline for a batch.
-#[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
+#[expect(
+    missing_debug_implementations,
+    reason = "a launcher's buffers need not show themselves"
+)]
 pub struct Output<L: Launcher> {
     /// The hits.
     pub hits: HitBuffers<L>,
-    /// Beginning of the hits of each group of each event, and the end of the last: `events * n_groups + 1`.
+    /// Beginning of the hits of each group of each event, and the end of the last:
+    /// `events * n_groups + 1`.
     pub offsets: L::Buffer<u32>,
     /// `N_COUNTS` counters an event.
     pub report: L::Buffer<u32>,
@@ -125,11 +151,20 @@ pub struct Output<L: Launcher> {
 }
 
 impl Cluster {
-    /// Looks up the cluster's strip. The mean strip of a flipped sector is subtracted from `flip_origin`.
+    /// Looks up the cluster's strip. The mean strip of a flipped sector is subtracted from
+    /// `flip_origin`.
     #[inline(always)]
-    pub fn strip<B: Block>(self, block: &B, switches: Switches, tables: &Tables<'_>, flip_origin: f32) -> Strip {
+    pub fn strip<B: Block>(
+        self,
+        block: &B,
+        switches: Switches,
+        tables: &Tables<'_>,
+        flip_origin: f32,
+    ) -> Strip {
         let slot = u32::from(self.slot);
-        let Slot { chan_id, sector, .. } = tables.slot(block, switches, slot);
+        let Slot {
+            chan_id, sector, ..
+        } = tables.slot(block, switches, slot);
         let sector = block.load(tables.sectors, u32::from(sector));
         match switches.version {
             BankVersion::V4 => {
@@ -138,9 +173,13 @@ impl Cluster {
                 let first_channel = index * block.load(tables.strips_per_hybrid, board);
                 Strip::of_v4(self.position as u16, chan_id, first_channel, sector)
             }
-            BankVersion::V5 => {
-                Strip::of_v5(self.position, u32::from(self.weight), chan_id & !0x1FF, sector, flip_origin)
-            }
+            BankVersion::V5 => Strip::of_v5(
+                self.position,
+                u32::from(self.weight),
+                chan_id & !0x1FF,
+                sector,
+                flip_origin,
+            ),
         }
     }
 }
@@ -149,24 +188,53 @@ impl Cluster {
 const UT_CHANNEL: u32 = 3 << 28;
 
 impl Strip {
-    /// Strip of a v4 cluster word, on a lane whose first strip has `chan_id` and channel `first_channel` of the board.
+    /// Strip of a v4 cluster word, on a lane whose first strip has `chan_id` and channel
+    /// `first_channel` of the board.
     #[inline(always)]
-    pub const fn of_v4(word: u16, chan_id: u32, first_channel: u32, sector: SectorConstants) -> Self {
+    pub const fn of_v4(
+        word: u16,
+        chan_id: u32,
+        first_channel: u32,
+        sector: SectorConstants,
+    ) -> Self {
         let strip_id = v4::channel(word) - first_channel + 1;
         let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - sector.first_strip as f32;
-        Self { n, id: UT_CHANNEL | (chan_id + strip_id - 1), sector }
+        Self {
+            n,
+            id: UT_CHANNEL | (chan_id + strip_id - 1),
+            sector,
+        }
     }
 
-    /// Strip of a v5 cluster by Σpos and W. `first` is the `ChannelID` of strip 0 of the whole sector.
-    #[expect(clippy::manual_midpoint, reason = "the formula of docs/format.md; the sum fits 24 bits")]
+    /// Strip of a v5 cluster by Σpos and W. `first` is the `ChannelID` of strip 0 of the whole
+    /// sector.
+    #[expect(
+        clippy::manual_midpoint,
+        reason = "the formula of docs/format.md; the sum fits 24 bits"
+    )]
     #[inline(always)]
-    pub fn of_v5(position: u32, weight: u32, first: u32, sector: SectorConstants, flip_origin: f32) -> Self {
-        // A weight of 0 is never stored; the guard keeps the division defined on the device all the same.
+    pub fn of_v5(
+        position: u32,
+        weight: u32,
+        first: u32,
+        sector: SectorConstants,
+        flip_origin: f32,
+    ) -> Self {
+        // A weight of 0 is never stored; the guard keeps the division defined on the device all the
+        // same.
         let weight = weight.max(1);
         let mean = position as f32 / weight as f32;
         let strip = (2 * position + weight) / 2 / weight;
-        let n = if sector.flipped == 0 { mean } else { flip_origin - mean };
-        Self { n, id: UT_CHANNEL | (first + strip), sector }
+        let n = if sector.flipped == 0 {
+            mean
+        } else {
+            flip_origin - mean
+        };
+        Self {
+            n,
+            id: UT_CHANNEL | (first + strip),
+            sector,
+        }
     }
 
     /// x at y = 0.
@@ -209,7 +277,21 @@ mod tests {
 
     #[test]
     fn ordered_bits_ascend_with_the_floats() {
-        let floats = [f32::NEG_INFINITY, -2.5, -1.0, -f32::MIN_POSITIVE, -0.0, 0.0, f32::MIN_POSITIVE, 1.0, 2.5];
-        assert!(floats.windows(2).all(|pair| ordered(pair[0]) < ordered(pair[1])));
+        let floats = [
+            f32::NEG_INFINITY,
+            -2.5,
+            -1.0,
+            -f32::MIN_POSITIVE,
+            -0.0,
+            0.0,
+            f32::MIN_POSITIVE,
+            1.0,
+            2.5,
+        ];
+        assert!(
+            floats
+                .windows(2)
+                .all(|pair| ordered(pair[0]) < ordered(pair[1]))
+        );
     }
 }

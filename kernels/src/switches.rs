@@ -1,6 +1,8 @@
-//! Optimisations of Allen merge request !1663, a switch each; [`Switches::ladder`] adds one after the other.
+//! Optimisations of Allen merge request !1663, a switch each; [`Switches::ladder`] adds one after
+//! the other.
 //!
-//! Entry points pass a constant: a switch costs nothing on the device. The executor passes them at run time.
+//! Entry points pass a constant: a switch costs nothing on the device. The executor passes them at
+//! run time.
 
 use crate::detector::BankVersion;
 pub use ut_format::bank::Layout;
@@ -19,7 +21,8 @@ pub struct Switches {
     pub zero_suppression: bool,
     /// Lanes of a warp that hit the same counter add together.
     pub warp_atomics: bool,
-    /// Size classes of the lane list, 8 or 16, the large first; 1: in order. Needs zero suppression to matter.
+    /// Size classes of the lane list, 8 or 16, the large first; 1: in order. Needs zero suppression
+    /// to matter.
     pub bins: u32,
     /// Cluster with 16-bit charge and size, packed into one register.
     pub narrow_sums: bool,
@@ -30,7 +33,8 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Before the merge request's steps: board table, every lane, plain atomics, in order, 32 bits, layer loop, stride.
+    /// Before the merge request's steps: board table, every lane, plain atomics, in order, 32 bits,
+    /// layer loop, stride.
     pub const fn baseline(version: BankVersion, layout: Layout) -> Self {
         Self {
             version,
@@ -54,12 +58,31 @@ impl Switches {
     /// The merge request's steps, each on top of the one before, by name.
     pub const fn ladder(version: BankVersion, layout: Layout) -> [(&'static str, Self); 7] {
         let board_table = Self::baseline(version, layout);
-        let flat_map = Self { flat_map: true, ..board_table };
-        let zero_suppression = Self { zero_suppression: true, ..flat_map };
-        let warp_atomics = Self { warp_atomics: true, ..zero_suppression };
-        let binned = Self { bins: 16, ..warp_atomics };
-        let narrow_sums = Self { narrow_sums: true, layer_loop: false, ..binned };
-        let opportunistic = Self { opportunistic: true, ..narrow_sums };
+        let flat_map = Self {
+            flat_map: true,
+            ..board_table
+        };
+        let zero_suppression = Self {
+            zero_suppression: true,
+            ..flat_map
+        };
+        let warp_atomics = Self {
+            warp_atomics: true,
+            ..zero_suppression
+        };
+        let binned = Self {
+            bins: 16,
+            ..warp_atomics
+        };
+        let narrow_sums = Self {
+            narrow_sums: true,
+            layer_loop: false,
+            ..binned
+        };
+        let opportunistic = Self {
+            opportunistic: true,
+            ..narrow_sums
+        };
         [
             ("board-table", board_table),
             ("flat-map", flat_map),

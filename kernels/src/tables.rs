@@ -1,7 +1,8 @@
 //! The detector tables on the device, and how a lane slot is looked up in them.
 //!
-//! The *flat map* answers with one load of eight bytes. The *board table*, from which the sector id is worked out hit by
-//! hit, is what Allen had before merge request !1663; it is here to measure that step.
+//! The *flat map* answers with one load of eight bytes. The *board table*, from which the sector id
+//! is worked out hit by hit, is what Allen had before merge request !1663; it is here to measure
+//! that step.
 
 use crate::detector::{Lane, SectorConstants, Slot};
 use crate::switches::Switches;
@@ -13,7 +14,8 @@ use simt::{Block, Global};
 pub struct Tables<'a> {
     /// The flat map: slot → channel, sector, group. Six a board.
     pub slots: Global<'a, Slot>,
-    /// The board table: slot → where the lane is. Read only with `flat_map` off; else it may be empty.
+    /// The board table: slot → where the lane is. Read only with `flat_map` off; else it may be
+    /// empty.
     pub board_lanes: Global<'a, Lane>,
     /// Sector → group. Read only with `flat_map` off; else it may be empty.
     pub groups: Global<'a, u16>,
@@ -21,7 +23,8 @@ pub struct Tables<'a> {
     pub sectors: Global<'a, SectorConstants>,
     /// Board → strips of a hybrid; 0: no such board. Its length is the number of boards.
     pub strips_per_hybrid: Global<'a, u32>,
-    /// Layer → its first group, and after the last layer the number of groups: five. Read only with `layer_loop` on.
+    /// Layer → its first group, and after the last layer the number of groups: five. Read only with
+    /// `layer_loop` on.
     pub layer_groups: Global<'a, u32>,
     /// Groups of an event.
     pub n_groups: u32,
@@ -48,6 +51,10 @@ impl Tables<'_> {
             return Slot::default();
         }
         let sector = lane.sector_id();
-        Slot { chan_id: lane.chan_id, sector: sector as u16, group: block.load(self.groups, sector) }
+        Slot {
+            chan_id: lane.chan_id,
+            sector: sector as u16,
+            group: block.load(self.groups, sector),
+        }
     }
 }

@@ -62,8 +62,8 @@ pub(crate) struct Series {
 pub struct Choices {
     /// Text next to the box.
     pub label: String,
-    /// Keys, of which the first is drawn: the page [names](crate::Page::name_keys) them, and a click on the
-    /// [area](Areas::first_key) chooses them.
+    /// Keys, of which the first is drawn: the page [names](crate::Page::name_keys) them, and a
+    /// click on the [area](Areas::first_key) chooses them.
     pub keys: Vec<u64>,
     /// Number of keys, from the first, whose names get a ▲. A key may come once more behind them.
     pub marked: usize,
@@ -90,10 +90,11 @@ pub struct Areas {
     pub marks: Vec<(String, Sign, Vec<usize>)>,
     /// Points that the map has room for, besides the areas.
     pub room: Vec<(f64, f64)>,
-    /// Key of the first area; the other areas have the keys that follow: [names](crate::Page::name_keys) and [choices](Choices::keys)
-    /// use it.
+    /// Key of the first area; the other areas have the keys that follow:
+    /// [names](crate::Page::name_keys) and [choices](Choices::keys) use it.
     pub first_key: u64,
-    /// Names of the left and of the right side of the map, which is seen from behind: x grows to the left.
+    /// Names of the left and of the right side of the map, which is seen from behind: x grows to
+    /// the left.
     pub sides: [&'static str; 2],
 }
 
@@ -101,10 +102,18 @@ impl Areas {
     /// Middle of each area, to a whole number where the map is large.
     pub(crate) fn middles(&self) -> Vec<(f64, f64)> {
         let (low, high) = extent(self.outlines.iter().flatten().map(|corner| corner.0));
-        let whole = |value: f64| if high - low > 500.0 { value.round() } else { rounded(value) };
+        let whole = |value: f64| {
+            if high - low > 500.0 {
+                value.round()
+            } else {
+                rounded(value)
+            }
+        };
         let middle = |corners: &Vec<(f64, f64)>| {
             let n = corners.len().max(1) as f64;
-            let (x, y) = corners.iter().fold((0.0, 0.0), |sum, corner| (sum.0 + corner.0, sum.1 + corner.1));
+            let (x, y) = corners.iter().fold((0.0, 0.0), |sum, corner| {
+                (sum.0 + corner.0, sum.1 + corner.1)
+            });
             (whole(x / n), whole(y / n))
         };
         self.outlines.iter().map(middle).collect()
@@ -146,14 +155,21 @@ pub struct Heat {
 
 /// Rounds to six digits: more cannot be seen, and the page is smaller.
 pub(crate) fn rounded(value: f64) -> f64 {
-    if value.fract() == 0.0 { value } else { format!("{value:.5e}").parse().unwrap_or(value) }
+    if value.fract() == 0.0 {
+        value
+    } else {
+        format!("{value:.5e}").parse().unwrap_or(value)
+    }
 }
 
 impl Chart {
     /// Makes an empty chart of `y` over `x`. `name`: read aloud, and the file's when a
     /// reader saves it.
     pub fn new(name: &str, x: &str, y: &str) -> Self {
-        let axis = |title: &str| Axis { title: title.to_owned(), ..Axis::default() };
+        let axis = |title: &str| Axis {
+            title: title.to_owned(),
+            ..Axis::default()
+        };
         Self {
             name: name.to_owned(),
             height: 380,
@@ -221,7 +237,15 @@ impl Chart {
     fn with(mut self, name: &str, look: Look, x: &[f64], y: &[f64]) -> Self {
         let [x, y] = [x, y].map(|numbers| numbers.iter().copied().map(rounded).collect());
         let (low, high, hover) = (Vec::new(), Vec::new(), Vec::new());
-        self.series.push(Series { name: name.to_owned(), look, x, y, low, high, hover });
+        self.series.push(Series {
+            name: name.to_owned(),
+            look,
+            x,
+            y,
+            low,
+            high,
+            hover,
+        });
         self
     }
 
@@ -241,7 +265,12 @@ impl Chart {
     #[must_use]
     pub fn points(self, name: &str, x: &[f64], y: &[f64], hover: &[String]) -> Self {
         let mut chart = self.with(name, Look::Points, x, y);
-        chart.series.iter_mut().rev().take(1).for_each(|series| series.hover = hover.to_vec());
+        chart
+            .series
+            .iter_mut()
+            .rev()
+            .take(1)
+            .for_each(|series| series.hover = hover.to_vec());
         chart
     }
 
@@ -259,21 +288,42 @@ impl Chart {
         self.lie(name, Look::Bars, names, values)
     }
 
-    /// Draws horizontal intervals, from the top, each with its name. An end that is infinite is drawn to the end of the
-    /// others.
+    /// Draws horizontal intervals, from the top, each with its name. An end that is infinite is
+    /// drawn to the end of the others.
     #[must_use]
-    pub fn intervals(self, name: &str, names: &[String], values: &[f64], low: &[f64], high: &[f64]) -> Self {
+    pub fn intervals(
+        self,
+        name: &str,
+        names: &[String],
+        values: &[f64],
+        low: &[f64],
+        high: &[f64],
+    ) -> Self {
         let (first, last) = extent([values, low, high].into_iter().flatten().copied());
-        let end = |(end, value): (&f64, &f64)| if end.is_nan() { *value } else { end.clamp(first, last.max(first)) };
+        let end = |(end, value): (&f64, &f64)| {
+            if end.is_nan() {
+                *value
+            } else {
+                end.clamp(first, last.max(first))
+            }
+        };
         let ends = [low, high].map(|ends| ends.iter().zip(values).map(end).map(rounded).collect());
         let mut chart = self.lie(name, Look::Intervals, names, values);
-        chart.series.iter_mut().rev().take(1).for_each(|series| [series.low, series.high] = ends.clone());
+        chart
+            .series
+            .iter_mut()
+            .rev()
+            .take(1)
+            .for_each(|series| [series.low, series.high] = ends.clone());
         chart
     }
 
     fn lie(mut self, name: &str, look: Look, names: &[String], values: &[f64]) -> Self {
         self.y.names = names.iter().rev().cloned().collect();
-        let y: Vec<f64> = (0..names.len()).rev().map(|place| place as f64 + 0.5).collect();
+        let y: Vec<f64> = (0..names.len())
+            .rev()
+            .map(|place| place as f64 + 0.5)
+            .collect();
         self.with(name, look, values, &y)
     }
 
@@ -282,47 +332,102 @@ impl Chart {
         self.heat.is_none() && !self.y.names.is_empty()
     }
 
-    /// Data of the chart for the page's script: `frames` are the places of its axes in each of its pictures.
+    /// Data of the chart for the page's script: `frames` are the places of its axes in each of its
+    /// pictures.
     pub(crate) fn json(&self, frames: &[Value]) -> String {
         let mut all = json!({
             "title": self.title, "x": self.x.title, "y": self.y.title, "series": self.series, "lies": self.lies(),
             "names": {"x": self.x.names, "y": self.y.names}, "frames": frames,
         });
-        if let Some(areas @ Areas { values, hover, unit, shading, range, marks, first_key, .. }) = &self.areas {
+        if let Some(
+            areas @ Areas {
+                values,
+                hover,
+                unit,
+                shading,
+                range,
+                marks,
+                first_key,
+                ..
+            },
+        ) = &self.areas
+        {
             // JSON has no infinity.
-            let number = |value: &f64| if value.is_infinite() { json!("∞") } else { json!(rounded(*value)) };
-            let marks: Vec<Value> =
-                marks.iter().map(|(name, _, which)| json!({"name": name, "which": which})).collect();
+            let number = |value: &f64| {
+                if value.is_infinite() {
+                    json!("∞")
+                } else {
+                    json!(rounded(*value))
+                }
+            };
+            let marks: Vec<Value> = marks
+                .iter()
+                .map(|(name, _, which)| json!({"name": name, "which": which}))
+                .collect();
             all["map"] = json!({
                 "unit": unit, "values": values.iter().map(number).collect::<Vec<_>>(), "hover": hover, "key": first_key,
                 "at": areas.middles(), "ends": shading.ends(values, *range), "marks": marks,
             });
         }
-        if let Some(Heat { values, hover, unit, .. }) = &self.heat {
-            let values: Vec<Vec<f64>> = values.iter().map(|row| row.iter().copied().map(rounded).collect()).collect();
+        if let Some(Heat {
+            values,
+            hover,
+            unit,
+            ..
+        }) = &self.heat
+        {
+            let values: Vec<Vec<f64>> = values
+                .iter()
+                .map(|row| row.iter().copied().map(rounded).collect())
+                .collect();
             all["heat"] = json!({"unit": unit, "values": values, "hover": hover});
         }
-        if let Some(Choices { label, keys, marked, values }) = &self.choices {
+        if let Some(Choices {
+            label,
+            keys,
+            marked,
+            values,
+        }) = &self.choices
+        {
             let bins = self.series.first().map_or(0, |series| series.y.len());
-            let row = |row: &Vec<u64>| row.iter().copied().chain(std::iter::repeat(0)).take(bins).collect();
+            let row = |row: &Vec<u64>| {
+                row.iter()
+                    .copied()
+                    .chain(std::iter::repeat(0))
+                    .take(bins)
+                    .collect()
+            };
             let rows: Vec<Vec<u64>> = values.iter().map(row).collect();
-            all["choices"] = json!({"label": label, "keys": keys, "marked": marked, "bins": packed(&rows)});
+            all["choices"] =
+                json!({"label": label, "keys": keys, "marked": marked, "bins": packed(&rows)});
         }
         all.to_string()
     }
 }
 
-/// Returns the number with seven binary digits, which is finer than the chance error of such a count.
+/// Returns the number with seven binary digits, which is finer than the chance error of such a
+/// count.
 fn in_short(number: u64) -> u32 {
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let surplus = (u32::BITS - number.leading_zeros()).saturating_sub(7);
-    if number < 256 { number } else { number.saturating_add(1 << surplus >> 1) >> surplus << surplus }
+    if number < 256 {
+        number
+    } else {
+        number.saturating_add(1 << surplus >> 1) >> surplus << surplus
+    }
 }
 
-/// Writes numbers as text: the lowest byte of each, then the next one of each, four in all; then raw DEFLATE and base64.
+/// Writes numbers as text: the lowest byte of each, then the next one of each, four in all; then
+/// raw DEFLATE and base64.
 fn packed(rows: &[Vec<u64>]) -> String {
-    let numbers: Vec<u32> = rows.iter().flatten().map(|&number| in_short(number)).collect();
-    let bytes: Vec<u8> = (0..4).flat_map(|byte| numbers.iter().map(move |number| number.to_le_bytes()[byte])).collect();
+    let numbers: Vec<u32> = rows
+        .iter()
+        .flatten()
+        .map(|&number| in_short(number))
+        .collect();
+    let bytes: Vec<u8> = (0..4)
+        .flat_map(|byte| numbers.iter().map(move |number| number.to_le_bytes()[byte]))
+        .collect();
     let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
     // Writing to memory cannot fail.
     let _ = deflate.write_all(&bytes);

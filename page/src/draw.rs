@@ -1,7 +1,8 @@
 //! Draws a chart as SVG, with plotters.
 //!
-//! Pictures are drawn in the colours of a light page; the page's style replaces those by name on a dark one. One of
-//! plotters' pixels is a quarter of a CSS pixel, since plotters rounds to whole ones.
+//! Pictures are drawn in the colours of a light page; the page's style replaces those by name on a
+//! dark one. One of plotters' pixels is a quarter of a CSS pixel, since plotters rounds to whole
+//! ones.
 
 use std::ops::Range;
 
@@ -59,7 +60,11 @@ impl Ranged for Scale {
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         let between = hint.weight().allow_light_points();
-        if between { Vec::new() } else { self.ticks.iter().map(|tick| tick.0).collect() }
+        if between {
+            Vec::new()
+        } else {
+            self.ticks.iter().map(|tick| tick.0).collect()
+        }
     }
 
     fn range(&self) -> Range<f64> {
@@ -69,7 +74,10 @@ impl Ranged for Scale {
 
 impl ValueFormatter<f64> for Scale {
     fn format_ext(&self, value: &f64) -> String {
-        self.ticks.iter().find(|tick| tick.0 == *value).map_or_else(String::new, |tick| tick.1.clone())
+        self.ticks
+            .iter()
+            .find(|tick| tick.0 == *value)
+            .map_or_else(String::new, |tick| tick.1.clone())
     }
 }
 
@@ -81,17 +89,41 @@ impl Scale {
             (low, high) = (axis.log.into(), if axis.log { 10.0 } else { 1.0 });
         }
         if axis.log {
-            let beyond = if low == high { 2.0 } else { (high / low).powf(if room { 0.04 } else { 0.0 }) };
-            (low, high) = ((low / beyond).max(f64::MIN_POSITIVE), (high * beyond).min(f64::MAX));
-            return Self { low, high, log: true, ticks: log_ticks(low, high) };
+            let beyond = if low == high {
+                2.0
+            } else {
+                (high / low).powf(if room { 0.04 } else { 0.0 })
+            };
+            (low, high) = (
+                (low / beyond).max(f64::MIN_POSITIVE),
+                (high * beyond).min(f64::MAX),
+            );
+            return Self {
+                low,
+                high,
+                log: true,
+                ticks: log_ticks(low, high),
+            };
         }
         let beyond = match high - low {
             0.0 => (0.1 * low.abs()).max(0.5),
             span => span * if room { 0.05 } else { 0.0 },
         };
         // Amounts end at 0 where they do.
-        (low, high) = (if room && low == 0.0 { low } else { low - beyond }, high + beyond);
-        Self { low, high, log: false, ticks: linear_ticks(low, high, most) }
+        (low, high) = (
+            if room && low == 0.0 {
+                low
+            } else {
+                low - beyond
+            },
+            high + beyond,
+        );
+        Self {
+            low,
+            high,
+            log: false,
+            ticks: linear_ticks(low, high, most),
+        }
     }
 
     /// Makes an axis over names, and writes as many of the names as there is room for.
@@ -99,12 +131,23 @@ impl Scale {
         let round = (0..).flat_map(|decade| [1, 2, 5].map(|factor| factor * 10usize.pow(decade)));
         let each = round.take(30).find(|&step| step >= each).unwrap_or(each);
         let named = names.iter().enumerate().step_by(each.max(1));
-        let ticks = named.map(|(place, name)| (place as f64 + 0.5, name.clone())).collect();
-        Self { low: 0.0, high: names.len().max(1) as f64, log: false, ticks }
+        let ticks = named
+            .map(|(place, name)| (place as f64 + 0.5, name.clone()))
+            .collect();
+        Self {
+            low: 0.0,
+            high: names.len().max(1) as f64,
+            log: false,
+            ticks,
+        }
     }
 
     fn letters(&self) -> u32 {
-        self.ticks.iter().map(|tick| letters(&tick.1)).max().unwrap_or_default()
+        self.ticks
+            .iter()
+            .map(|tick| letters(&tick.1))
+            .max()
+            .unwrap_or_default()
     }
 }
 
@@ -114,7 +157,11 @@ fn letters(text: &str) -> u32 {
 
 /// Returns the text, shortened to at most `limit` letters.
 fn clipped(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit { text.to_owned() } else { text.chars().take(limit).chain(['…']).collect() }
+    if text.chars().count() <= limit {
+        text.to_owned()
+    } else {
+        text.chars().take(limit).chain(['…']).collect()
+    }
 }
 
 /// Picture in the making, with the sizes of picture and texts in CSS pixels.
@@ -132,7 +179,9 @@ impl Canvas {
 
     fn font(&self) -> TextStyle<'static> {
         // Plotters writes a smaller size than it is asked for.
-        ("sans-serif", f64::from(self.font * UNIT as u32) * 1.24).into_font().color(&INK)
+        ("sans-serif", f64::from(self.font * UNIT as u32) * 1.24)
+            .into_font()
+            .color(&INK)
     }
 }
 
@@ -147,7 +196,11 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
         None if chart.lies() => 80 + 24 * chart.y.names.len() as u32,
         None => chart.height,
     };
-    let canvas = Canvas { width, height, font };
+    let canvas = Canvas {
+        width,
+        height,
+        font,
+    };
     let (mut svg, mut frame) = (String::new(), Value::Null);
     let _ = paint(chart, &canvas, &mut svg, &mut frame);
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
@@ -169,16 +222,28 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
 }
 
 fn legend(chart: &Chart) -> Vec<(String, Result<usize, Sign>)> {
-    let signs = chart.areas.iter().flat_map(|areas| &areas.marks).map(|(name, sign, _)| (name.clone(), Err(*sign)));
-    let lines = chart.series.iter().enumerate().map(|(i, series)| (series.name.clone(), Ok(i)));
-    lines.filter(|_| chart.series.len() > 1).chain(signs).collect()
+    let signs = chart
+        .areas
+        .iter()
+        .flat_map(|areas| &areas.marks)
+        .map(|(name, sign, _)| (name.clone(), Err(*sign)));
+    let lines = chart
+        .series
+        .iter()
+        .enumerate()
+        .map(|(i, series)| (series.name.clone(), Ok(i)));
+    lines
+        .filter(|_| chart.series.len() > 1)
+        .chain(signs)
+        .collect()
 }
 
 fn paint(chart: &Chart, canvas: &Canvas, svg: &mut String, frame: &mut Value) -> Drawn {
     let mut after = String::new();
     {
         let root =
-            SVGBackend::with_string(svg, (px(canvas.width) as u32, px(canvas.height) as u32)).into_drawing_area();
+            SVGBackend::with_string(svg, (px(canvas.width) as u32, px(canvas.height) as u32))
+                .into_drawing_area();
         let font = canvas.font;
         let row = font * 3 / 2;
         let mut top = 6;
@@ -196,7 +261,11 @@ fn paint(chart: &Chart, canvas: &Canvas, svg: &mut String, frame: &mut Value) ->
         let left = canvas.wide(y.letters()) + 10 + if chart.y.title.is_empty() { 0 } else { row };
         let wide = canvas.width.saturating_sub(left + right).max(1);
         let (x, y) = (x_scale(chart, canvas, wide), y);
-        let (mut x, y) = if chart.areas.is_some() { alike(x, y, (wide, tall)) } else { (x, y) };
+        let (mut x, y) = if chart.areas.is_some() {
+            alike(x, y, (wide, tall))
+        } else {
+            (x, y)
+        };
         let sides = chart.areas.as_ref().map(|areas| areas.sides);
         if sides.is_some() {
             // The map is seen from behind.
@@ -209,7 +278,10 @@ fn paint(chart: &Chart, canvas: &Canvas, svg: &mut String, frame: &mut Value) ->
             .y_label_area_size(px(left))
             .build_cartesian_2d(x.clone(), y.clone())?;
         let mut mesh = plot.configure_mesh();
-        mesh.label_style(canvas.font()).axis_desc_style(canvas.font()).axis_style(INK).bold_line_style(GRID);
+        mesh.label_style(canvas.font())
+            .axis_desc_style(canvas.font())
+            .axis_style(INK)
+            .bold_line_style(GRID);
         mesh.y_desc(titled(&chart.y, &y, !chart.lies() && chart.areas.is_none()));
         mesh.set_all_tick_mark_size(px(3));
         if chart.heat.is_some() {
@@ -220,17 +292,26 @@ fn paint(chart: &Chart, canvas: &Canvas, svg: &mut String, frame: &mut Value) ->
         let title = titled(&chart.x, &x, chart.lies());
         // Below the axis, or as near as the picture has room for it.
         let half = px(canvas.wide(letters(&title)).min(canvas.width) / 2);
-        let middle = i32::midpoint(across.start, across.end).min(px(canvas.width) - half).max(half);
+        let middle = i32::midpoint(across.start, across.end)
+            .min(px(canvas.width) - half)
+            .max(half);
         let style = canvas.font().pos(Pos::new(HPos::Center, VPos::Top));
         root.draw(&Text::new(title, (middle, px(canvas.height - row)), style))?;
         for (name, at, side) in sides.iter().flat_map(|[left, right]| {
-            [(format!("← {left}"), across.start, HPos::Left), (format!("{right} →"), across.end, HPos::Right)]
+            [
+                (format!("← {left}"), across.start, HPos::Left),
+                (format!("{right} →"), across.end, HPos::Right),
+            ]
         }) {
             let style = canvas.font().pos(Pos::new(side, VPos::Top));
             root.draw(&Text::new(name, (at, px(canvas.height - row)), style))?;
         }
         let axis = |scale: &Scale| json!([scale.low, scale.high, scale.log]);
-        *frame = json!([[across.start, down.start, across.end, down.end], axis(&x), axis(&y)]);
+        *frame = json!([
+            [across.start, down.start, across.end, down.end],
+            axis(&x),
+            axis(&y)
+        ]);
         if let Some(areas) = &chart.areas {
             map(&mut plot, areas)?;
         } else if let Some(heat) = &chart.heat {
@@ -267,11 +348,17 @@ fn key(
         match of {
             Ok(series) => {
                 let line = vec![(at.0 - px(7), at.1), (at.0 + px(7), at.1)];
-                root.draw(&PathElement::new(line, SERIES[series % SERIES.len()].stroke_width(px(2) as u32)))?;
+                root.draw(&PathElement::new(
+                    line,
+                    SERIES[series % SERIES.len()].stroke_width(px(2) as u32),
+                ))?;
             }
             Err(sign) => {
                 let (corners, colour) = signed(*sign);
-                let corners: Vec<_> = corners.into_iter().map(|(x, y)| (at.0 + x, at.1 + y)).collect();
+                let corners: Vec<_> = corners
+                    .into_iter()
+                    .map(|(x, y)| (at.0 + x, at.1 + y))
+                    .collect();
                 root.draw(&Polygon::new(corners, colour.filled()))?;
             }
         }
@@ -281,15 +368,27 @@ fn key(
     Ok(if entries.is_empty() { top } else { top + row })
 }
 
-/// Writes the title of an axis. Amounts on an axis that does not begin at 0 make small differences look large: it says so.
+/// Writes the title of an axis. Amounts on an axis that does not begin at 0 make small differences
+/// look large: it says so.
 fn titled(axis: &Axis, scale: &Scale, amounts: bool) -> String {
-    let away = amounts && !scale.log && axis.names.is_empty() && (scale.low > 0.0 || scale.high < 0.0);
-    if away && !axis.title.is_empty() { format!("{} (axis not from 0)", axis.title) } else { axis.title.clone() }
+    let away =
+        amounts && !scale.log && axis.names.is_empty() && (scale.low > 0.0 || scale.high < 0.0);
+    if away && !axis.title.is_empty() {
+        format!("{} (axis not from 0)", axis.title)
+    } else {
+        axis.title.clone()
+    }
 }
 
 fn x_scale(chart: &Chart, canvas: &Canvas, wide: u32) -> Scale {
     if !chart.x.names.is_empty() {
-        let longest = chart.x.names.iter().map(|name| letters(name)).max().unwrap_or_default();
+        let longest = chart
+            .x
+            .names
+            .iter()
+            .map(|name| letters(name))
+            .max()
+            .unwrap_or_default();
         let fit = (wide / (canvas.wide(longest) + 8)).max(1);
         return Scale::names(&chart.x.names, chart.x.names.len().div_ceil(fit as usize));
     }
@@ -297,14 +396,31 @@ fn x_scale(chart: &Chart, canvas: &Canvas, wide: u32) -> Scale {
     if let Some(areas) = &chart.areas {
         return Scale::of(
             &chart.x,
-            areas.outlines.iter().flatten().chain(&areas.room).map(|corner| corner.0),
+            areas
+                .outlines
+                .iter()
+                .flatten()
+                .chain(&areas.room)
+                .map(|corner| corner.0),
             true,
             most,
         );
     }
-    let zero = chart.series.iter().any(|series| series.look == Look::Bars).then_some(0.0);
-    let room = chart.lies() || chart.series.iter().any(|series| series.look == Look::Points);
-    let all = chart.series.iter().flat_map(|series| [&series.x, &series.low, &series.high]).flatten();
+    let zero = chart
+        .series
+        .iter()
+        .any(|series| series.look == Look::Bars)
+        .then_some(0.0);
+    let room = chart.lies()
+        || chart
+            .series
+            .iter()
+            .any(|series| series.look == Look::Points);
+    let all = chart
+        .series
+        .iter()
+        .flat_map(|series| [&series.x, &series.low, &series.high])
+        .flatten();
     let mut scale = Scale::of(&chart.x, all.copied().chain(zero), room, most);
     if !scale.log {
         // Numbers side by side need room.
@@ -318,33 +434,68 @@ fn y_scale(chart: &Chart, canvas: &Canvas, most: u32) -> Scale {
     let most = most.clamp(3, 10) as usize;
     if chart.choices.is_some() {
         // The page's script writes the numbers of the chosen areas.
-        let ticks = (0..=4).map(|i| (f64::from(i), format!("y{i}     "))).collect();
-        return Scale { low: 0.0, high: 4.0, log: false, ticks };
+        let ticks = (0..=4)
+            .map(|i| (f64::from(i), format!("y{i}     ")))
+            .collect();
+        return Scale {
+            low: 0.0,
+            high: 4.0,
+            log: false,
+            ticks,
+        };
     }
     if !chart.y.names.is_empty() {
         let names = &chart.y.names;
-        let mut scale = Scale::names(names, if chart.lies() { 1 } else { names.len().div_ceil(most * 2) });
+        let mut scale = Scale::names(
+            names,
+            if chart.lies() {
+                1
+            } else {
+                names.len().div_ceil(most * 2)
+            },
+        );
         let limit = (canvas.width / canvas.font).clamp(16, 52) as usize;
-        scale.ticks.iter_mut().for_each(|(_, name)| *name = clipped(name, limit));
+        scale
+            .ticks
+            .iter_mut()
+            .for_each(|(_, name)| *name = clipped(name, limit));
         return scale;
     }
     if let Some(areas) = &chart.areas {
         return Scale::of(
             &chart.y,
-            areas.outlines.iter().flatten().chain(&areas.room).map(|corner| corner.1),
+            areas
+                .outlines
+                .iter()
+                .flatten()
+                .chain(&areas.room)
+                .map(|corner| corner.1),
             true,
             most,
         );
     }
     let zero = chart.from_zero.then_some(0.0);
-    Scale::of(&chart.y, chart.series.iter().flat_map(|series| &series.y).copied().chain(zero), true, most)
+    Scale::of(
+        &chart.y,
+        chart
+            .series
+            .iter()
+            .flat_map(|series| &series.y)
+            .copied()
+            .chain(zero),
+        true,
+        most,
+    )
 }
 
 /// Axes of which one is longer, so that both have one scale.
 fn alike(mut x: Scale, mut y: Scale, (wide, tall): (u32, u32)) -> (Scale, Scale) {
     let each = ((x.high - x.low) / f64::from(wide)).max((y.high - y.low) / f64::from(tall));
     for (scale, pixels) in [(&mut x, wide), (&mut y, tall)] {
-        let (middle, half) = (f64::midpoint(scale.low, scale.high), each * f64::from(pixels) / 2.0);
+        let (middle, half) = (
+            f64::midpoint(scale.low, scale.high),
+            each * f64::from(pixels) / 2.0,
+        );
         let n = scale.ticks.len().max(4);
         (scale.low, scale.high) = (middle - half, middle + half);
         scale.ticks = linear_ticks(scale.low, scale.high, n);
@@ -361,7 +512,9 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
         let path: Vec<(f64, f64)> = match series.look {
             Look::Bins => {
                 let edges = series.x.windows(2).zip(&series.y);
-                edges.flat_map(|(edges, &value)| [(edges[0], value), (edges[1], value)]).collect()
+                edges
+                    .flat_map(|(edges, &value)| [(edges[0], value), (edges[1], value)])
+                    .collect()
             }
             _ => points().collect(),
         };
@@ -372,12 +525,17 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
                 plot.draw_series(path.into_iter().filter(good).map(circle))?;
             }
             Look::Bars => {
-                let bar = |(x, y): (f64, f64)| Rectangle::new([(0.0, y - 0.35), (x, y + 0.35)], colour.filled());
+                let bar = |(x, y): (f64, f64)| {
+                    Rectangle::new([(0.0, y - 0.35), (x, y + 0.35)], colour.filled())
+                };
                 plot.draw_series(path.into_iter().filter(good).map(bar))?;
             }
             Look::Intervals => {
-                for ((&(x, y), &low), &high) in
-                    path.iter().zip(&series.low).zip(&series.high).filter(|((of, _), _)| good(of))
+                for ((&(x, y), &low), &high) in path
+                    .iter()
+                    .zip(&series.low)
+                    .zip(&series.high)
+                    .filter(|((of, _), _)| good(of))
                 {
                     plot.draw_series([PathElement::new([(low, y), (high, y)], style)])?;
                     for end in [low, high] {
@@ -388,7 +546,10 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
                 }
             }
             Look::Line | Look::Bins => {
-                for piece in path.split(|point| !good(point)).filter(|piece| !piece.is_empty()) {
+                for piece in path
+                    .split(|point| !good(point))
+                    .filter(|piece| !piece.is_empty())
+                {
                     plot.draw_series([PathElement::new(piece.to_vec(), style)])?;
                 }
                 if series.look == Look::Line && series.x.len() <= 60 {
@@ -407,12 +568,39 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
 fn signed(sign: Sign) -> (Vec<(i32, i32)>, RGBColor) {
     let (red, pink) = (RGBColor(0xe0, 0x22, 0x2f), RGBColor(0xc2, 0x25, 0x5c));
     let (corners, colour): (&[(i32, i32)], _) = match sign {
-        Sign::Cross => (&[(-6, -6), (0, -2), (6, -6), (2, 0), (6, 6), (0, 2), (-6, 6), (-2, 0)], red),
+        Sign::Cross => (
+            &[
+                (-6, -6),
+                (0, -2),
+                (6, -6),
+                (2, 0),
+                (6, 6),
+                (0, 2),
+                (-6, 6),
+                (-2, 0),
+            ],
+            red,
+        ),
         Sign::Down => (&[(-5, -4), (5, -4), (0, 5)], RGBColor(0xe6, 0x77, 0x00)),
         Sign::Up => (&[(-5, 4), (5, 4), (0, -5)], pink),
-        Sign::Circle => (&[(-5, 0), (-4, -4), (0, -5), (4, -4), (5, 0), (4, 4), (0, 5), (-4, 4)], pink),
+        Sign::Circle => (
+            &[
+                (-5, 0),
+                (-4, -4),
+                (0, -5),
+                (4, -4),
+                (5, 0),
+                (4, 4),
+                (0, 5),
+                (-4, 4),
+            ],
+            pink,
+        ),
     };
-    (corners.iter().map(|&(x, y)| (x * UNIT, y * UNIT)).collect(), colour)
+    (
+        corners.iter().map(|&(x, y)| (x * UNIT, y * UNIT)).collect(),
+        colour,
+    )
 }
 
 fn map(plot: &mut Plot<'_>, areas: &Areas) -> Drawn {
@@ -428,7 +616,9 @@ fn map(plot: &mut Plot<'_>, areas: &Areas) -> Drawn {
     for (_, sign, which) in &areas.marks {
         let (corners, colour) = signed(*sign);
         for &middle in which.iter().filter_map(|&area| middles.get(area)) {
-            plot.draw_series([EmptyElement::at(middle) + Polygon::new(corners.clone(), colour.filled())])?;
+            plot.draw_series([
+                EmptyElement::at(middle) + Polygon::new(corners.clone(), colour.filled())
+            ])?;
         }
     }
     Ok(())
@@ -448,7 +638,13 @@ fn cells(heat: &Heat, (across, down): (&Range<i32>, &Range<i32>)) -> String {
         }
     }
     let colours = (0..SHADES).map(|shade| heat.shading.colour(shade));
-    let png = png::encode(columns as u32, &pixels, &colours.map(|RGBColor(r, g, b)| [r, g, b]).collect::<Vec<_>>());
+    let png = png::encode(
+        columns as u32,
+        &pixels,
+        &colours
+            .map(|RGBColor(r, g, b)| [r, g, b])
+            .collect::<Vec<_>>(),
+    );
     format!(
         "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" \
          style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{}\"/>\n",
@@ -469,12 +665,33 @@ struct Colours<'a> {
 
 impl Colours<'_> {
     fn of(chart: &Chart) -> Option<Colours<'_>> {
-        if let Some(Areas { shading, values, range, unit, .. }) = &chart.areas {
-            return Some(Colours { shading: *shading, ends: shading.ends(values, *range), unit });
+        if let Some(Areas {
+            shading,
+            values,
+            range,
+            unit,
+            ..
+        }) = &chart.areas
+        {
+            return Some(Colours {
+                shading: *shading,
+                ends: shading.ends(values, *range),
+                unit,
+            });
         }
-        let Heat { shading, values, range, unit, .. } = chart.heat.as_ref()?;
+        let Heat {
+            shading,
+            values,
+            range,
+            unit,
+            ..
+        } = chart.heat.as_ref()?;
         let all: Vec<f64> = values.iter().flatten().copied().collect();
-        Some(Colours { shading: *shading, ends: shading.ends(&all, *range), unit })
+        Some(Colours {
+            shading: *shading,
+            ends: shading.ends(&all, *range),
+            unit,
+        })
     }
 
     fn draw(&self, root: &Root<'_>, canvas: &Canvas, left: i32, down: &Range<i32>) -> Drawn {
@@ -484,23 +701,43 @@ impl Colours<'_> {
         for shade in (0..SHADES).rev() {
             let colour = self.shading.colour(shade);
             let top = at((shade + 1) as f64 / SHADES as f64);
-            root.draw(&Rectangle::new([(left, top), (left + px(12), down.end)], colour.filled()))?;
+            root.draw(&Rectangle::new(
+                [(left, top), (left + px(12), down.end)],
+                colour.filled(),
+            ))?;
         }
         let ticks = self.shading.ticks(self.ends);
-        let longest = ticks.iter().map(|tick| letters(&tick.1)).max().unwrap_or_default();
+        let longest = ticks
+            .iter()
+            .map(|tick| letters(&tick.1))
+            .max()
+            .unwrap_or_default();
         for (number, text) in ticks {
             let y = at((number - self.ends.0) / (self.ends.1 - self.ends.0));
             let style = canvas.font().pos(Pos::new(HPos::Left, VPos::Center));
             root.draw(&Text::new(text, (left + px(16), y), style))?;
         }
-        let style = canvas.font().transform(FontTransform::Rotate270).pos(Pos::new(HPos::Center, VPos::Top));
+        let style = canvas
+            .font()
+            .transform(FontTransform::Rotate270)
+            .pos(Pos::new(HPos::Center, VPos::Top));
         let x = left + px(22 + canvas.wide(longest));
-        root.draw(&Text::new(self.unit.to_owned(), (x, i32::midpoint(down.start, down.end)), style))
+        root.draw(&Text::new(
+            self.unit.to_owned(),
+            (x, i32::midpoint(down.start, down.end)),
+            style,
+        ))
     }
 
     /// Width of the bar with its texts, CSS pixels.
     fn width(&self, canvas: &Canvas) -> u32 {
-        let longest = self.shading.ticks(self.ends).iter().map(|tick| letters(&tick.1)).max().unwrap_or_default();
+        let longest = self
+            .shading
+            .ticks(self.ends)
+            .iter()
+            .map(|tick| letters(&tick.1))
+            .max()
+            .unwrap_or_default();
         40 + canvas.wide(longest) + canvas.font
     }
 }

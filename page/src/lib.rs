@@ -1,12 +1,14 @@
 //! Self-contained HTML pages of text, tables and interactive charts.
 //!
-//! A page needs no network and no other file, follows the reader's theme and the width of the window, and prints light.
-//! Every chart can be zoomed, read point by point, shown as a table, and saved as PNG or SVG; an axis of amounts that
-//! does not begin at 0 says so. Tables can be sorted by any column. A page without a chart carries no script.
+//! A page needs no network and no other file, follows the reader's theme and the width of the
+//! window, and prints light. Every chart can be zoomed, read point by point, shown as a table, and
+//! saved as PNG or SVG; an axis of amounts that does not begin at 0 says so. Tables can be sorted
+//! by any column. A page without a chart carries no script.
 //!
-//! Plotters draws the charts as SVG when the page is written; a script shows numbers under the pointer. Plotters costs
-//! three packages, 2 s of compiling and nothing in the page; Plotly 47 packages and 4.6 MB of script a page; charming
-//! 53 packages with a JavaScript engine; kuva 77 000 lines and 14 s of compiling; charts-rs has no areas.
+//! Plotters draws the charts as SVG when the page is written; a script shows numbers under the
+//! pointer. Plotters costs three packages, 2 s of compiling and nothing in the page; Plotly 47
+//! packages and 4.6 MB of script a page; charming 53 packages with a JavaScript engine; kuva 77 000
+//! lines and 14 s of compiling; charts-rs has no areas.
 //!
 //! ```
 //! use chart_page::{Chart, Page};
@@ -47,7 +49,12 @@ pub struct Page {
 impl Page {
     /// Makes an empty page with a title.
     pub fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), body: String::new(), charts: Vec::new(), keys: BTreeMap::new() }
+        Self {
+            title: title.to_owned(),
+            body: String::new(),
+            charts: Vec::new(),
+            keys: BTreeMap::new(),
+        }
     }
 
     /// Adds a heading.
@@ -69,7 +76,12 @@ impl Page {
     pub fn facts<N: AsRef<str>, V: AsRef<str>>(&mut self, facts: impl IntoIterator<Item = (N, V)>) {
         self.body += "<dl>\n";
         for (name, value) in facts {
-            let _ = writeln!(self.body, "<dt>{}</dt><dd>{}</dd>", escaped(name.as_ref()), escaped(value.as_ref()));
+            let _ = writeln!(
+                self.body,
+                "<dt>{}</dt><dd>{}</dd>",
+                escaped(name.as_ref()),
+                escaped(value.as_ref())
+            );
         }
         self.body += "</dl>\n";
     }
@@ -80,8 +92,17 @@ impl Page {
     }
 
     /// Adds a table with a name, which screen readers announce.
-    pub fn named_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
-        let name = if name.is_empty() { head.join(", ") } else { name.to_owned() };
+    pub fn named_table(
+        &mut self,
+        name: &str,
+        head: &[String],
+        rows: impl IntoIterator<Item = (bool, Vec<String>)>,
+    ) {
+        let name = if name.is_empty() {
+            head.join(", ")
+        } else {
+            name.to_owned()
+        };
         let _ = write!(
             self.body,
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>",
@@ -91,14 +112,29 @@ impl Page {
         self.body += "</div>\n";
     }
 
-    /// Adds a table of a few rows, which is shown whole; on a narrow screen, each row is a few lines.
-    pub fn short_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
-        let _ = write!(self.body, "<table class=\"short\" aria-label=\"{}\">", escaped(name));
+    /// Adds a table of a few rows, which is shown whole; on a narrow screen, each row is a few
+    /// lines.
+    pub fn short_table(
+        &mut self,
+        name: &str,
+        head: &[String],
+        rows: impl IntoIterator<Item = (bool, Vec<String>)>,
+    ) {
+        let _ = write!(
+            self.body,
+            "<table class=\"short\" aria-label=\"{}\">",
+            escaped(name)
+        );
         self.rows(head, rows, true);
     }
 
     /// Adds a table that is folded away under its name.
-    pub fn folded_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
+    pub fn folded_table(
+        &mut self,
+        name: &str,
+        head: &[String],
+        rows: impl IntoIterator<Item = (bool, Vec<String>)>,
+    ) {
         self.begin_details(&format!("{name}, as a table"));
         self.named_table(name, head, rows);
         self.end_details();
@@ -113,18 +149,31 @@ impl Page {
     }
 
     /// Writes the rows of a table, in each cell of a short one its heading, and the table's end.
-    fn rows(&mut self, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>, short: bool) {
+    fn rows(
+        &mut self,
+        head: &[String],
+        rows: impl IntoIterator<Item = (bool, Vec<String>)>,
+        short: bool,
+    ) {
         self.body += "\n<thead><tr>";
         for name in head {
             let _ = write!(self.body, "<th scope=\"col\">{}</th>", escaped(name));
         }
         self.body += "</tr></thead>\n<tbody>\n";
         for (marked, row) in rows {
-            self.body += if marked { "<tr class=\"marked\">" } else { "<tr>" };
+            self.body += if marked {
+                "<tr class=\"marked\">"
+            } else {
+                "<tr>"
+            };
             for (cell, head) in row.iter().zip(head) {
                 let number = cell.starts_with(|c: char| c.is_ascii_digit() || "+-−.".contains(c));
                 let class = if number { " class=\"n\"" } else { "" };
-                let head = if short { format!(" data-head=\"{}\"", escaped(head)) } else { String::new() };
+                let head = if short {
+                    format!(" data-head=\"{}\"", escaped(head))
+                } else {
+                    String::new()
+                };
                 let _ = write!(self.body, "<td{class}{head}>{}</td>", escaped(cell));
             }
             self.body += "</tr>\n";
@@ -142,7 +191,11 @@ impl Page {
         if charts.len() > 1 {
             self.grid(charts, "charts small", &[("", 380, 12)]);
         } else {
-            self.grid(charts, "charts", &[(" class=\"wide\"", 960, 13), (" class=\"narrow\"", 380, 12)]);
+            self.grid(
+                charts,
+                "charts",
+                &[(" class=\"wide\"", 960, 13), (" class=\"narrow\"", 380, 12)],
+            );
         }
     }
 
@@ -156,7 +209,8 @@ impl Page {
         self.grid(charts, "charts three", &[("", 380, 12)]);
     }
 
-    /// Names the [keys](Areas::first_key) of areas, once for all maps of the page; `\n` begins a new line.
+    /// Names the [keys](Areas::first_key) of areas, once for all maps of the page; `\n` begins a
+    /// new line.
     pub fn name_keys(&mut self, names: impl IntoIterator<Item = (u64, String)>) {
         self.keys.extend(names);
     }
@@ -185,7 +239,11 @@ impl Page {
 
     /// Folds all that follows, until [`Self::end_details`], away under a line that unfolds it.
     pub fn begin_details(&mut self, summary: &str) {
-        let _ = writeln!(self.body, "<details><summary>{}</summary>", escaped(summary));
+        let _ = writeln!(
+            self.body,
+            "<details><summary>{}</summary>",
+            escaped(summary)
+        );
     }
 
     /// Ends what [`Self::begin_details`] began.
@@ -205,11 +263,19 @@ impl Page {
         );
         if !self.charts.is_empty() {
             let keys = serde_json::to_string(&self.keys).unwrap_or_default();
-            let data = self.charts.iter().enumerate().map(|(number, chart)| (format!("data-{number}"), chart));
+            let data = self
+                .charts
+                .iter()
+                .enumerate()
+                .map(|(number, chart)| (format!("data-{number}"), chart));
             for (id, data) in data.chain([("keys".to_owned(), &keys)]) {
-                // Only strings hold a `<`, and none may end the script element, or begin one in a comment.
+                // Only strings hold a `<`, and none may end the script element, or begin one in a
+                // comment.
                 let data = data.replace('<', "\\u003c");
-                let _ = writeln!(page, "<script type=\"application/json\" id=\"{id}\">{data}</script>");
+                let _ = writeln!(
+                    page,
+                    "<script type=\"application/json\" id=\"{id}\">{data}</script>"
+                );
             }
             let _ = writeln!(page, "<script>\n{SCRIPT}</script>");
         }
@@ -247,17 +313,36 @@ mod tests {
         page.facts([(hostile, hostile)]);
         page.table(&[hostile.to_owned()], [(true, vec![hostile.to_owned()])]);
         let html = page.html();
-        assert!(!html.contains("<script") && !html.contains('\u{1b}'), "{html}");
-        page.chart(&Chart::new(hostile, hostile, hostile).points(hostile, &[1.0], &[1.0], &[hostile.to_owned()]));
+        assert!(
+            !html.contains("<script") && !html.contains('\u{1b}'),
+            "{html}"
+        );
+        page.chart(&Chart::new(hostile, hostile, hostile).points(
+            hostile,
+            &[1.0],
+            &[1.0],
+            &[hostile.to_owned()],
+        ));
         let html = page.html();
-        let data = html.split("id=\"data-0\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
+        let data = html
+            .split("id=\"data-0\">")
+            .nth(1)
+            .and_then(|rest| rest.split("</script>").next())
+            .unwrap();
         assert!(data.contains("alert(1)") && !data.contains('<'), "{data}");
         // The data may be any text, too.
         page.chart(&Chart::new("", "", ""));
         page.charts[1] = serde_json::to_string(hostile).unwrap();
         let html = page.html();
-        let data = html.split("id=\"data-1\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
-        assert!(data.contains("\\u003c!--\\u003cscript>") && !data.contains('<'), "{data}");
+        let data = html
+            .split("id=\"data-1\">")
+            .nth(1)
+            .and_then(|rest| rest.split("</script>").next())
+            .unwrap();
+        assert!(
+            data.contains("\\u003c!--\\u003cscript>") && !data.contains('<'),
+            "{data}"
+        );
     }
 
     #[test]
@@ -271,10 +356,15 @@ mod tests {
         }
         page.chart(&Chart::new("c", "x", "y").line("l", &[1.0, 2.0], &[3.0, 4.0]));
         let html = page.html();
-        let body = html[..html.find("<script").unwrap()].replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        let body = html[..html.find("<script").unwrap()]
+            .replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for reference in ["src=", "href=", "url(", "@import", "http"] {
             assert!(!body.contains(reference), "{reference}");
         }
-        assert!(html.contains("<polyline") && html.len() < 50_000, "{} bytes", html.len());
+        assert!(
+            html.contains("<polyline") && html.len() < 50_000,
+            "{} bytes",
+            html.len()
+        );
     }
 }

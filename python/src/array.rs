@@ -33,15 +33,27 @@ pub fn item_size(kind: &str) -> usize {
 
 impl Array {
     pub fn of_pages(pages: Pages, kind: &'static str) -> Self {
-        Self { memory: Memory::Pages(pages), kind, row: 0 }
+        Self {
+            memory: Memory::Pages(pages),
+            kind,
+            row: 0,
+        }
     }
 
     pub fn of_lent(hits: Arc<Lent>, column: fn(&UtHits) -> &[u8], kind: &'static str) -> Self {
-        Self { memory: Memory::Lent(hits, column), kind, row: 0 }
+        Self {
+            memory: Memory::Lent(hits, column),
+            kind,
+            row: 0,
+        }
     }
 
     pub fn of_vec<T: ArrowNativeType>(items: Vec<T>, kind: &'static str) -> Self {
-        Self { memory: Memory::Buffer(Buffer::from_vec(items)), kind, row: 0 }
+        Self {
+            memory: Memory::Buffer(Buffer::from_vec(items)),
+            kind,
+            row: 0,
+        }
     }
 
     /// Sets the number of items of a row.
@@ -61,7 +73,8 @@ impl Array {
 
 #[pymethods]
 impl Array {
-    /// Array interface of NumPy. The memory does not move and is not written any more: the array is frozen.
+    /// Array interface of NumPy. The memory does not move and is not written any more: the array is
+    /// frozen.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let bytes = self.bytes();

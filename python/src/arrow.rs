@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, BooleanArray, DictionaryArray, RecordBatch, RecordBatchIterator, StringArray, make_array,
-    types::Int32Type,
+    ArrayRef, BooleanArray, DictionaryArray, RecordBatch, RecordBatchIterator, StringArray,
+    make_array, types::Int32Type,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
@@ -32,7 +32,8 @@ unsafe impl Send for Held {}
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
         // SAFETY:
-        // - the buffer is contiguous, `len` bytes from `start`, and alive as long as `self`; `of` checked the first;
+        // - the buffer is contiguous, `len` bytes from `start`, and alive as long as `self`; `of`
+        //   checked the first;
         // - it was exported read-only, so its owner has promised not to write to it.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
@@ -42,14 +43,23 @@ impl AsRef<[u8]> for Held {
 fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<(Bytes, usize)> {
     let buffer = PyUntypedBuffer::get(array)?;
     if !buffer.is_c_contiguous() || !buffer.readonly() {
-        return Err(PyBufferError::new_err("a column must be contiguous and read-only"));
+        return Err(PyBufferError::new_err(
+            "a column must be contiguous and read-only",
+        ));
     }
     let (len, items) = (buffer.len_bytes(), buffer.item_count());
     if len == 0 {
         return Ok((Bytes::new(), items));
     }
     let start = buffer.buf_ptr().cast_const().cast();
-    Ok((Bytes::from_owner(Held { _buffer: buffer, start, len }), items))
+    Ok((
+        Bytes::from_owner(Held {
+            _buffer: buffer,
+            start,
+            len,
+        }),
+        items,
+    ))
 }
 
 fn type_of(kind: &str) -> PyResult<DataType> {
@@ -61,7 +71,11 @@ fn type_of(kind: &str) -> PyResult<DataType> {
         "<u4" => DataType::UInt32,
         "<u8" => DataType::UInt64,
         "<M8[us]" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-        _ => return Err(PyBufferError::new_err(format!("no column has items of type {kind}"))),
+        _ => {
+            return Err(PyBufferError::new_err(format!(
+                "no column has items of type {kind}"
+            )));
+        }
     })
 }
 
@@ -69,8 +83,15 @@ fn failed(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 
-/// A column: name, NumPy's name of the type, values, where they are known, and the words that they count.
-type Spec<'py> = (String, String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Vec<String>>);
+/// A column: name, NumPy's name of the type, values, where they are known, and the words that they
+/// count.
+type Spec<'py> = (
+    String,
+    String,
+    Bound<'py, PyAny>,
+    Option<Bound<'py, PyAny>>,
+    Option<Vec<String>>,
+);
 
 fn column(spec: &Spec<'_>) -> PyResult<(Field, ArrayRef)> {
     let (name, kind, values, known, words) = spec;
@@ -84,7 +105,9 @@ fn column(spec: &Spec<'_>) -> PyResult<(Field, ArrayRef)> {
                     "column {name}: {items} values, but {n} flags that say which are known"
                 )));
             }
-            Some(NullBuffer::new(BooleanBuffer::collect_bool(n, |i| known[i] != 0)))
+            Some(NullBuffer::new(BooleanBuffer::collect_bool(n, |i| {
+                known[i] != 0
+            })))
         }
         None => None,
     };
@@ -118,13 +141,20 @@ pub fn stream<'py>(py: Python<'py>, columns: Vec<Spec<'py>>) -> PyResult<Bound<'
     let schema = Arc::new(Schema::new(fields));
     let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(failed)?;
     let reader = RecordBatchIterator::new([Ok(batch)], schema);
-    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+    PyCapsule::new_with_value(
+        py,
+        FFI_ArrowArrayStream::new(Box::new(reader)),
+        c"arrow_array_stream",
+    )
 }
 
 /// A capsule `arrow_schema` of a table with such columns.
 #[pyfunction(name = "arrow_schema")]
 pub fn schema<'py>(py: Python<'py>, columns: Vec<Spec<'py>>) -> PyResult<Bound<'py, PyCapsule>> {
-    let fields = columns.iter().map(|spec| Ok(column(spec)?.0)).collect::<PyResult<Vec<_>>>()?;
+    let fields = columns
+        .iter()
+        .map(|spec| Ok(column(spec)?.0))
+        .collect::<PyResult<Vec<_>>>()?;
     let schema = FFI_ArrowSchema::try_from(Schema::new(fields)).map_err(failed)?;
     PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }

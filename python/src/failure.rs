@@ -45,7 +45,13 @@ macro_rules! of_work {
     };
 }
 
-of_work!(InputError, DecodeError, CapacityError, BuildError, OutputError);
+of_work!(
+    InputError,
+    DecodeError,
+    CapacityError,
+    BuildError,
+    OutputError
+);
 
 impl Failure {
     /// Returns true if a file is to blame, so that the next one can be read all the same.
@@ -70,7 +76,9 @@ impl Failure {
                     place.3 = Some(at.byte);
                 }
                 match error {
-                    InputError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchFileError",
+                    InputError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                        "NoSuchFileError"
+                    }
                     _ => "InputError",
                 }
             }
@@ -83,7 +91,9 @@ impl Failure {
                 place.0 = Some(error.file().into());
                 place.3 = error.byte();
                 match error {
-                    TablesError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchTablesError",
+                    TablesError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                        "NoSuchTablesError"
+                    }
                     _ => "TablesError",
                 }
             }
@@ -92,15 +102,17 @@ impl Failure {
                     place.0 = Some(file.into());
                 }
                 match error {
-                    MaskError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchTablesError",
+                    MaskError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                        "NoSuchTablesError"
+                    }
                     _ => "TablesError",
                 }
             }
             Self::Work(WorkError::Output(error)) => {
                 place.0 = error.downcast_ref().and_then(|error| match error {
-                    OutputError::Format(file) | OutputError::Io { file, .. } | OutputError::Parquet { file, .. } => {
-                        Some(file.into())
-                    }
+                    OutputError::Format(file)
+                    | OutputError::Io { file, .. }
+                    | OutputError::Parquet { file, .. } => Some(file.into()),
                     _ => None,
                 });
                 "OutputError"
@@ -109,7 +121,9 @@ impl Failure {
         };
         let class = py.import("ut_decoding._errors")?.getattr(class)?;
         let (file, event, bank, byte) = place;
-        Ok(PyErr::from_value(class.call1((message, file, event, bank, byte))?))
+        Ok(PyErr::from_value(
+            class.call1((message, file, event, bank, byte))?,
+        ))
     }
 }
 

@@ -38,16 +38,35 @@ pub struct Made {
 impl Work for Worker<'_> {
     type Made = Made;
 
-    fn reserve(&mut self, hits: &mut UtHits, n_events: usize, max_hits: usize) -> Result<(), CapacityError> {
-        if let Some(spare) = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+    fn reserve(
+        &mut self,
+        hits: &mut UtHits,
+        n_events: usize,
+        max_hits: usize,
+    ) -> Result<(), CapacityError> {
+        if let Some(spare) = self
+            .spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+        {
             *hits = spare;
         }
         let has_room = hits.stride() >= max_hits && hits.max_events() >= n_events;
         // Makes room for somewhat larger batches to come.
-        if has_room { Ok(()) } else { hits.try_reserve(n_events, max_hits + max_hits / 4) }
+        if has_room {
+            Ok(())
+        } else {
+            hits.try_reserve(n_events, max_hits + max_hits / 4)
+        }
     }
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError> {
         let Self { task, decoder, .. } = self;
         let decoder = match decoder {
             Some(decoder) => decoder,
@@ -59,23 +78,56 @@ impl Work for Worker<'_> {
 
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Made, WorkError> {
         let Self { task, encoder, .. } = self;
-        let Decoded { batch, origins, hits, report, .. } = decoded;
+        let Decoded {
+            batch,
+            origins,
+            hits,
+            report,
+            ..
+        } = decoded;
         // Masked hits are not lost.
         let losses = report.losses(batch.meta, hits).collect();
-        task.mask.as_ref().map(|(_, mask)| hits.retain(|id| !mask.contains(id)));
-        let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: &task.tables };
-        let encoded = encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
+        task.mask
+            .as_ref()
+            .map(|(_, mask)| hits.retain(|id| !mask.contains(id)));
+        let rows = Rows {
+            files: &[],
+            origins,
+            meta: batch.meta,
+            hits,
+            tables: &task.tables,
+        };
+        let encoded = encoder
+            .as_mut()
+            .map(|encoder| encoder.encode(&rows))
+            .transpose()?;
         // A file of hits needs no columns.
-        let made = if encoded.is_none() { task.columns.make(&task.tables, hits) } else { Vec::new() };
+        let made = if encoded.is_none() {
+            task.columns.make(&task.tables, hits)
+        } else {
+            Vec::new()
+        };
         let none = UtHits::try_with_capacity(0, task.tables.n_groups(), 0)?;
-        let none = if task.columns.need_clusters() { none.try_with_clusters()? } else { none };
+        let none = if task.columns.need_clusters() {
+            none.try_with_clusters()?
+        } else {
+            none
+        };
         let (origins, meta) = (origins.to_vec(), batch.meta.to_vec());
-        let batch = Batch { hits: replace(hits, none), made, reports: take(&mut report.events), losses, origins, meta };
+        let batch = Batch {
+            hits: replace(hits, none),
+            made,
+            reports: take(&mut report.events),
+            losses,
+            origins,
+            meta,
+        };
         Ok(Made { batch, encoded })
     }
 }
 
-/// Does a task: hands each piece's result to `take`, in order, with the bytes read so far, until it returns false.
+/// Does a task: hands each piece's result to `take`, in order, with the bytes read so far, until it
+/// returns false.
 pub fn run(
     task: &Task,
     stop: &AtomicBool,
@@ -83,7 +135,12 @@ pub fn run(
     mut take: impl FnMut(u64, Result<Done<Made>, Failure>, &Arc<Spare>) -> bool,
 ) {
     let spare = Arc::new(Spare::default());
-    let worker = |_| Worker { task, decoder: None, encoder: encoder(), spare: &spare };
+    let worker = |_| Worker {
+        task,
+        decoder: None,
+        encoder: encoder(),
+        spare: &spare,
+    };
     let job = ut_decoding::job::Job {
         parts: task.parts.clone(),
         select: task.select.clone(),
@@ -100,7 +157,9 @@ pub fn run(
     job.run(
         (0..task.n_workers).map(worker).collect(),
         || goes_on().then_some(task.batch),
-        |reached, _, done| goes_on() && take(reached.bytes, done.map_err(Failure::Work), &spare) && goes_on(),
+        |reached, _, done| {
+            goes_on() && take(reached.bytes, done.map_err(Failure::Work), &spare) && goes_on()
+        },
     );
 }
 
@@ -128,21 +187,35 @@ impl Pieces<'_> {
     fn piece(&mut self) -> Result<&mut Piece, Failure> {
         if self.piece.is_none() {
             let room = self.last + self.last / 16;
-            self.piece = Some(Piece::new(&self.task.columns, self.task.tables.n_groups(), room, &self.pool)?);
+            self.piece = Some(Piece::new(
+                &self.task.columns,
+                self.task.tables.n_groups(),
+                room,
+                &self.pool,
+            )?);
         }
-        self.piece.as_mut().ok_or_else(|| Failure::Value("no piece".to_owned()))
+        self.piece
+            .as_mut()
+            .ok_or_else(|| Failure::Value("no piece".to_owned()))
     }
 
     /// Sends the piece in hand; returns true if another one is wanted.
     fn flush(&mut self) -> bool {
-        let Some(piece) = self.piece.take() else { return true };
+        let Some(piece) = self.piece.take() else {
+            return true;
+        };
         self.last = piece.n_hits();
         self.sent = true;
         self.send.send(Ok(piece)).is_ok()
     }
 
     /// Takes the result of a piece of the inputs; returns true to go on.
-    fn take(&mut self, bytes: u64, done: Result<Done<Made>, Failure>, spare: &Arc<Spare>) -> Result<bool, Failure> {
+    fn take(
+        &mut self,
+        bytes: u64,
+        done: Result<Done<Made>, Failure>,
+        spare: &Arc<Spare>,
+    ) -> Result<bool, Failure> {
         let Done { mut seen, made, .. } = match done {
             Ok(done) => done,
             Err(failure) if self.task.keep_going && failure.is_of_input() => {
@@ -158,7 +231,8 @@ impl Pieces<'_> {
             let mut found = Vec::new();
             for origin in origins {
                 let is_of = |(place, _): &(Place, Damage)| {
-                    place.event == origin.event && task.names.get(origin.file as usize) == Some(&place.file)
+                    place.event == origin.event
+                        && task.names.get(origin.file as usize) == Some(&place.file)
                 };
                 // Damages come in the order of the events.
                 found.extend(from_fn(|| damages.next_if(is_of)));
@@ -171,7 +245,8 @@ impl Pieces<'_> {
             task.progress.add(n as u64, bytes);
             if self.piece.is_none() && self.is_piece(batch) {
                 let damages = damages_of(&batch.origins);
-                let mut piece = Piece::of_batch(&task.columns, task.tables.n_groups(), one.batch, spare);
+                let mut piece =
+                    Piece::of_batch(&task.columns, task.tables.n_groups(), one.batch, spare);
                 piece.damages = damages;
                 self.piece = Some(piece);
                 if !self.flush() {
@@ -184,7 +259,9 @@ impl Pieces<'_> {
                 let piece = self.piece()?;
                 let end = piece.end(&task.columns, batch, next, step.0, step.1);
                 piece.append(batch, next..end)?;
-                piece.damages.append(&mut damages_of(&batch.origins[next..end]));
+                piece
+                    .damages
+                    .append(&mut damages_of(&batch.origins[next..end]));
                 next = end;
                 // Where an event does not fit any more, the piece is full.
                 if (piece.n_events() == step.0 || end < n) && !self.flush() {
@@ -196,16 +273,20 @@ impl Pieces<'_> {
         Ok(true)
     }
 
-    /// Returns true if a batch becomes a piece as it is, without a copy of its hits, which would take a fifth of the time.
+    /// Returns true if a batch becomes a piece as it is, without a copy of its hits, which would
+    /// take a fifth of the time.
     fn is_piece(&self, batch: &Batch) -> bool {
         let (columns, n) = (&self.task.columns, batch.origins.len());
         let bytes = columns.bytes(self.task.tables.n_groups(), n, batch.hits.len());
-        self.lends && n > 0 && columns.keep_most() && (self.step.1 / 16..=self.step.1).contains(&bytes)
+        self.lends
+            && n > 0
+            && columns.keep_most()
+            && (self.step.1 / 16..=self.step.1).contains(&bytes)
     }
 }
 
-/// Does a task, and sends its hits in pieces of at most as many events and bytes as `step` says; where it is true, a batch
-/// that fits and is not much smaller is a piece.
+/// Does a task, and sends its hits in pieces of at most as many events and bytes as `step` says;
+/// where it is true, a batch that fits and is not much smaller is a piece.
 fn make_pieces(
     task: &Task,
     step: Option<(u64, u64, bool)>,
@@ -215,14 +296,22 @@ fn make_pieces(
     let pool: Arc<Pool> = Arc::default();
     let mut pieces = Pieces {
         task,
-        step: step.map_or((usize::MAX, u64::MAX), |(events, bytes, _)| (events.max(1) as usize, bytes)),
+        step: step.map_or((usize::MAX, u64::MAX), |(events, bytes, _)| {
+            (events.max(1) as usize, bytes)
+        }),
         lends: step.is_some_and(|(.., lends)| lends),
-        pool: if step.is_some() { Arc::downgrade(&pool) } else { no_pool() },
+        pool: if step.is_some() {
+            Arc::downgrade(&pool)
+        } else {
+            no_pool()
+        },
         send,
         piece: None,
         // Room that is not written takes no memory; to move a column would cost it its huge pages.
         last: step.map_or(task.hits, |(events, bytes, _)| {
-            let most = events.saturating_mul(HITS_OF_EVENT).min(bytes / task.columns.size().max(1));
+            let most = events
+                .saturating_mul(HITS_OF_EVENT)
+                .min(bytes / task.columns.size().max(1));
             task.hits.min(most as usize)
         }),
         sent: false,
@@ -253,7 +342,11 @@ fn make_pieces(
         return;
     }
     // There is always a piece, so that the columns are known.
-    let result = if pieces.sent { Ok(()) } else { pieces.piece().map(|_| ()) };
+    let result = if pieces.sent {
+        Ok(())
+    } else {
+        pieces.piece().map(|_| ())
+    };
     match result {
         Ok(()) => drop(pieces.flush()),
         Err(failure) => drop(send.send(Err(failure))),
@@ -272,7 +365,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns true if this is the copy that a fork made: without the thread, and maybe with locks that stay closed.
+    /// Returns true if this is the copy that a fork made: without the thread, and maybe with locks
+    /// that stay closed.
     fn is_forked(&self) -> bool {
         self.process != std::process::id()
     }
@@ -288,13 +382,20 @@ impl Job {
         let (seen, progress) = (Arc::clone(&stop), Arc::clone(&task.progress));
         let thread = start(move || make_pieces(&task, step, &seen, &send))?;
         let process = std::process::id();
-        Ok(Self { pieces: Mutex::new(Some(pieces)), thread: Mutex::new(Some(thread)), stop, progress, process })
+        Ok(Self {
+            pieces: Mutex::new(Some(pieces)),
+            thread: Mutex::new(Some(thread)),
+            stop,
+            progress,
+            process,
+        })
     }
 }
 
 #[pymethods]
 impl Job {
-    /// Starts a job; `step`: events and bytes of a piece, and whether batches may be pieces; without it all.
+    /// Starts a job; `step`: events and bytes of a piece, and whether batches may be pieces;
+    /// without it all.
     #[new]
     #[pyo3(signature = (request, step = None))]
     fn new(py: Python<'_>, request: Request, step: Option<(u64, u64, bool)>) -> PyResult<Self> {
@@ -311,7 +412,11 @@ impl Job {
         loop {
             let found = py.detach(|| {
                 let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-                pieces.as_ref().map_or(Err(RecvTimeoutError::Disconnected), |pieces| pieces.recv_timeout(LOOK))
+                pieces
+                    .as_ref()
+                    .map_or(Err(RecvTimeoutError::Disconnected), |pieces| {
+                        pieces.recv_timeout(LOOK)
+                    })
             });
             match found {
                 Ok(Ok(piece)) => {
@@ -327,7 +432,11 @@ impl Job {
                     self.tell(py, false)?;
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let thread = self
+                        .thread
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .take();
                     // One that was told to stop may wait for a pipe.
                     let thread = thread.filter(|_| !self.stop.load(Ordering::Relaxed));
                     let ended = thread.map_or(Ok(()), |thread| py.detach(|| thread.join()));
@@ -344,7 +453,10 @@ impl Job {
             return;
         }
         self.stop.store(true, Ordering::Relaxed);
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.pieces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
     }
 }
 
@@ -352,8 +464,18 @@ impl Drop for Job {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if self.is_forked() {
-            std::mem::forget(self.pieces.get_mut().unwrap_or_else(PoisonError::into_inner).take());
-            std::mem::forget(self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+            std::mem::forget(
+                self.pieces
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take(),
+            );
+            std::mem::forget(
+                self.thread
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take(),
+            );
         }
     }
 }

@@ -1,8 +1,13 @@
-//! Compiled part of the Python package, `ut_decoding._native`: the Python files beside it wrap and document it.
+//! Compiled part of the Python package, `ut_decoding._native`: the Python files beside it wrap and
+//! document it.
 //!
-//! Our threads touch no object of Python but the bytes to decode; the caller's thread waits without Python's lock.
+//! Our threads touch no object of Python but the bytes to decode; the caller's thread waits without
+//! Python's lock.
 
-#![allow(clippy::needless_pass_by_value, reason = "what comes from Python comes as values")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "what comes from Python comes as values"
+)]
 
 mod array;
 mod arrow;
@@ -60,11 +65,17 @@ mod _native {
         let found = wait_for(py, &AtomicBool::new(false), None, move || {
             if is_read_once(&path) {
                 // Other processes open the file again, and would get the rest of it.
-                return Err(Failure::Value(format!("plan: {} can be read only once", path.display())));
+                return Err(Failure::Value(format!(
+                    "plan: {} can be read only once",
+                    path.display()
+                )));
             }
             Ok(input::sections(&path, events)?)
         })?;
-        Ok(found.into_iter().map(|s| (s.bytes.start, s.bytes.end, s.first_event, s.n_events)).collect())
+        Ok(found
+            .into_iter()
+            .map(|s| (s.bytes.start, s.bytes.end, s.first_event, s.n_events))
+            .collect())
     }
 
     /// Removes the files that no call will finish: for the end of the process.
@@ -87,7 +98,10 @@ mod _native {
             Kind::Trouble => "trouble",
         };
         module.add("CAUSES", Cause::ALL.map(Cause::name))?;
-        module.add("COUNTS", Count::ALL.map(|count| (count.name(), kind(count))).to_vec())?;
+        module.add(
+            "COUNTS",
+            Count::ALL.map(|count| (count.name(), kind(count))).to_vec(),
+        )?;
         let [columns, detector] = crate::piece::names();
         module.add("COLUMNS", columns)?;
         module.add("DETECTOR_COLUMNS", detector)?;

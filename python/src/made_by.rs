@@ -7,5 +7,8 @@ pub const COMMIT: Option<&str> = option_env!("UT_DECODE_COMMIT");
 
 /// Returns both as the tool says them.
 pub fn in_words() -> String {
-    format!("ut-decode {VERSION}, commit {}", COMMIT.unwrap_or("unknown"))
+    format!(
+        "ut-decode {VERSION}, commit {}",
+        COMMIT.unwrap_or("unknown")
+    )
 }

@@ -1,6 +1,7 @@
 //! Memory for columns: grows in place, lies on huge pages, and can be used again.
 //!
-//! A column can have gigabytes: growing must not copy it, and a page fault every 4 kB takes as long as writing.
+//! A column can have gigabytes: growing must not copy it, and a page fault every 4 kB takes as long
+//! as writing.
 
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
@@ -41,18 +42,26 @@ pub struct Pages {
 impl Pages {
     /// An empty column of about `bytes` bytes.
     pub fn new(bytes: usize, pool: Weak<Pool>) -> io::Result<Self> {
-        let used = pool.upgrade().and_then(|pool| pool.0.try_lock().ok()?.pop());
+        let used = pool
+            .upgrade()
+            .and_then(|pool| pool.0.try_lock().ok()?.pop());
         let (map, touched) = match used {
             Some(used) => used,
             None => (of_size(bytes)?, 0),
         };
-        Ok(Self { map, len: 0, touched, pool })
+        Ok(Self {
+            map,
+            len: 0,
+            touched,
+            pool,
+        })
     }
 
     pub fn extend(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.len + bytes.len();
         if end > self.touched {
-            // There is room for all hits, but pages take memory when written; without any the system ends the process.
+            // There is room for all hits, but pages take memory when written; without any the
+            // system ends the process.
             if end / LARGE > self.touched / LARGE {
                 // The other columns grow with this one.
                 memory::check("the hits", 8 * LARGE as u64).map_err(too_much)?;
@@ -111,8 +120,12 @@ impl AsRef<[u8]> for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        let Some(pool) = self.pool.upgrade() else { return };
-        let Ok(empty) = MmapMut::map_anon(1) else { return };
+        let Some(pool) = self.pool.upgrade() else {
+            return;
+        };
+        let Ok(empty) = MmapMut::map_anon(1) else {
+            return;
+        };
         // Without waiting: in a forked process, the thread that would open the lock may be gone.
         if let Ok(mut maps) = pool.0.try_lock()
             && maps.len() < KEPT
@@ -122,7 +135,8 @@ impl Drop for Pages {
     }
 }
 
-/// Hits of a batch where the decoder wrote them. When the last column of them is dropped, their memory is used again.
+/// Hits of a batch where the decoder wrote them. When the last column of them is dropped, their
+/// memory is used again.
 pub struct Lent {
     hits: Option<UtHits>,
     spare: Weak<Spare>,
@@ -130,7 +144,10 @@ pub struct Lent {
 
 impl Lent {
     pub fn new(hits: UtHits, spare: &Arc<Spare>) -> Arc<Self> {
-        Arc::new(Self { hits: Some(hits), spare: Arc::downgrade(spare) })
+        Arc::new(Self {
+            hits: Some(hits),
+            spare: Arc::downgrade(spare),
+        })
     }
 
     /// Returns a column.
@@ -141,7 +158,9 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let Some(spare) = self.spare.upgrade() else { return };
+        let Some(spare) = self.spare.upgrade() else {
+            return;
+        };
         // Without waiting: in a forked process, the thread that would open the lock may be gone.
         if let Ok(mut spare) = spare.try_lock()
             && spare.len() < KEPT_HITS

@@ -29,29 +29,55 @@ struct Written {
     failures: Vec<Failure>,
 }
 
-/// Returns how the hits were made, as the tool writes it into its files; `measured` says if there are measured events.
+/// Returns how the hits were made, as the tool writes it into its files; `measured` says if there
+/// are measured events.
 fn provenance(task: &Task, detector: &Detector, measured: bool) -> Provenance {
-    let inputs: Vec<String> = task.names.iter().map(|file| file.display().to_string()).collect();
+    let inputs: Vec<String> = task
+        .names
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
     let mut entries = vec![
         ("version", VERSION.to_owned()),
         ("commit", COMMIT.unwrap_or_default().to_owned()),
         ("backend", task.backend.name().to_owned()),
         ("layout", "as read".to_owned()),
     ];
-    let mask = task.mask.as_ref().map(|(file, mask)| (file.as_path(), mask));
+    let mask = task
+        .mask
+        .as_ref()
+        .map(|(file, mask)| (file.as_path(), mask));
     entries.extend(facts(task.options, detector, mask));
     entries.push(("inputs", inputs.join("\n")));
     entries.extend((measured && detector.is_embedded()).then(|| ("warning", SYNTHETIC.to_owned())));
-    let entries = entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    Provenance { entries, incomplete: None }
+    let entries = entries
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+    Provenance {
+        entries,
+        incomplete: None,
+    }
 }
 
-fn write(task: &Task, path: PathBuf, detector: &Detector, stop: &AtomicBool) -> Result<Written, Failure> {
-    let columns = Columns { detector: task.columns.detector().collect(), ..Columns::default() };
+fn write(
+    task: &Task,
+    path: PathBuf,
+    detector: &Detector,
+    stop: &AtomicBool,
+) -> Result<Written, Failure> {
+    let columns = Columns {
+        detector: task.columns.detector().collect(),
+        ..Columns::default()
+    };
     let style = HitStyle::new(path.clone(), HitFormat::Parquet, &task.names, columns)?;
     let style = style.without(task.columns.left_out())?;
     // A worker that was killed has left a file.
-    remove_abandoned(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")));
+    remove_abandoned(
+        path.parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new(".")),
+    );
     let mut file = style.create(path)?;
     let (mut written, mut all, mut failed) = (Written::default(), Seen::default(), None);
     run(
@@ -60,7 +86,9 @@ fn write(task: &Task, path: PathBuf, detector: &Detector, stop: &AtomicBool) -> 
         || Some(style.encoder()),
         |reached, done, spare| {
             task.progress.add(0, reached);
-            let Done { mut seen, mut made, .. } = match done {
+            let Done {
+                mut seen, mut made, ..
+            } = match done {
                 Ok(done) => done,
                 Err(failure) if task.keep_going && failure.is_of_input() => {
                     written.failures.push(failure);
@@ -78,9 +106,16 @@ fn write(task: &Task, path: PathBuf, detector: &Detector, stop: &AtomicBool) -> 
                 task.progress.add(batch.origins.len() as u64, reached);
                 written.hits += batch.hits.len() as u64;
                 for EventReport { counts } in &batch.reports {
-                    written.counts.iter_mut().zip(counts).for_each(|(sum, &n)| *sum += u64::from(n));
+                    written
+                        .counts
+                        .iter_mut()
+                        .zip(counts)
+                        .for_each(|(sum, &n)| *sum += u64::from(n));
                 }
-                batch.losses.iter().for_each(|loss| written.loss.merge(loss));
+                batch
+                    .losses
+                    .iter()
+                    .for_each(|loss| written.loss.merge(loss));
                 if let Some(Err(error)) = encoded.take().map(|encoded| file.append(encoded)) {
                     failed = Some(error.into());
                     return false;
@@ -99,27 +134,40 @@ fn write(task: &Task, path: PathBuf, detector: &Detector, stop: &AtomicBool) -> 
     }
     task.check_events(&all)?;
     let incomplete = written.failures.first().map(ToString::to_string);
-    file.finish(&Provenance { incomplete, ..provenance(task, detector, all.measured > 0) })?;
+    file.finish(&Provenance {
+        incomplete,
+        ..provenance(task, detector, all.measured > 0)
+    })?;
     Ok(written)
 }
 
 /// Decodes into a Parquet file, which is there whole or not at all. What was counted is returned.
 #[pyfunction]
-pub fn to_parquet(py: Python<'_>, mut request: Request, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+pub fn to_parquet(
+    py: Python<'_>,
+    mut request: Request,
+    path: PathBuf,
+) -> PyResult<Bound<'_, PyDict>> {
     request.batch.get_or_insert(LARGE_BATCH_SIZE);
     let detector = request.detector(py);
     let task = check(py, request)?;
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
     let progress = Arc::clone(&task.progress);
-    let written = wait_for(py, &stop, Some(&progress), move || write(&task, path, &detector, &seen))?;
+    let written = wait_for(py, &stop, Some(&progress), move || {
+        write(&task, path, &detector, &seen)
+    })?;
     let all = PyDict::new(py);
     all.set_item("events", written.events)?;
     all.set_item("hits", written.hits)?;
     all.set_item("counts", written.counts)?;
     all.set_item("loss", written.loss.numbers())?;
     all.set_item("damages", damages(py, &written.damages)?)?;
-    let failures = written.failures.iter().map(|failure| failure.exception(py)).collect::<PyResult<Vec<_>>>()?;
+    let failures = written
+        .failures
+        .iter()
+        .map(|failure| failure.exception(py))
+        .collect::<PyResult<Vec<_>>>()?;
     all.set_item("failures", failures)?;
     Ok(all)
 }

@@ -38,8 +38,12 @@ struct Column {
 /// The columns that decoders write, in the order of files of hits.
 const COLUMNS: [Column; 7] = [
     of_hits("lhcb_id", "<u4", |hits| hits.id().to_byte_slice()),
-    of_hits("x_at_y_eq0", "<f4", |hits| hits.x_at_y_eq0().to_byte_slice()),
-    of_hits("z_at_y_eq0", "<f4", |hits| hits.z_at_y_eq0().to_byte_slice()),
+    of_hits("x_at_y_eq0", "<f4", |hits| {
+        hits.x_at_y_eq0().to_byte_slice()
+    }),
+    of_hits("z_at_y_eq0", "<f4", |hits| {
+        hits.z_at_y_eq0().to_byte_slice()
+    }),
     of_hits("y_begin", "<f4", |hits| hits.y_begin().to_byte_slice()),
     of_hits("y_end", "<f4", |hits| hits.y_end().to_byte_slice()),
     of_hits("dx_dy", "<f4", |hits| hits.dx_dy().to_byte_slice()),
@@ -47,7 +51,11 @@ const COLUMNS: [Column; 7] = [
 ];
 
 const fn of_hits(name: &'static str, kind: &'static str, bytes: fn(&UtHits) -> &[u8]) -> Column {
-    Column { name, kind, source: Source::Hits(bytes) }
+    Column {
+        name,
+        kind,
+        source: Source::Hits(bytes),
+    }
 }
 
 fn of_detector(column: DetectorColumn) -> Column {
@@ -56,12 +64,19 @@ fn of_detector(column: DetectorColumn) -> Column {
         ColumnType::U16 => "<u2",
         ColumnType::Bool => "|b1",
     };
-    Column { name: column.name(), kind, source: Source::Detector(column) }
+    Column {
+        name: column.name(),
+        kind,
+        source: Source::Detector(column),
+    }
 }
 
 /// The names of the columns that there are when none are asked for, and of all others.
 pub fn names() -> [Vec<&'static str>; 2] {
-    [COLUMNS.iter().map(|column| column.name).collect(), DetectorColumn::NAMES.to_vec()]
+    [
+        COLUMNS.iter().map(|column| column.name).collect(),
+        DetectorColumn::NAMES.to_vec(),
+    ]
 }
 
 #[derive(Clone)]
@@ -73,22 +88,34 @@ pub struct Columns {
 impl Columns {
     pub fn of(names: &[String], version: BankVersion) -> Result<Self, Failure> {
         let of = |name: &String| {
-            let mut known = COLUMNS.into_iter().chain(DetectorColumn::ALL.into_iter().map(of_detector));
+            let mut known = COLUMNS
+                .into_iter()
+                .chain(DetectorColumn::ALL.into_iter().map(of_detector));
             let found = known.find(|column| column.name == name);
             found.ok_or_else(|| Failure::Value(format!("columns: there is no column {name:?}")))
         };
-        Ok(Self { all: names.iter().map(of).collect::<Result<_, _>>()?, version })
+        Ok(Self {
+            all: names.iter().map(of).collect::<Result<_, _>>()?,
+            version,
+        })
     }
 
     /// Columns that decoders write which are not among these.
     pub fn left_out(&self) -> Vec<String> {
         let is_there = |column: &&Column| !self.all.iter().any(|other| other.name == column.name);
-        COLUMNS.iter().filter(is_there).map(|column| column.name.to_owned()).collect()
+        COLUMNS
+            .iter()
+            .filter(is_there)
+            .map(|column| column.name.to_owned())
+            .collect()
     }
 
     /// Bytes of a hit.
     pub fn size(&self) -> u64 {
-        self.all.iter().map(|column| item_size(column.kind) as u64).sum()
+        self.all
+            .iter()
+            .map(|column| item_size(column.kind) as u64)
+            .sum()
     }
 
     /// Returns true if most of the columns that decoders write are among these.
@@ -99,7 +126,8 @@ impl Columns {
     /// Returns the bytes of events with all their hits.
     pub fn bytes(&self, n_groups: usize, events: usize, hits: usize) -> u64 {
         // An end a group, place, file, facts, counts and account of loss.
-        let of_event = 8 * n_groups + 12 + 9 * Fact::columns().count() + 4 * (Count::ALL.len() + N_LOSS);
+        let of_event =
+            8 * n_groups + 12 + 9 * Fact::columns().count() + 4 * (Count::ALL.len() + N_LOSS);
         hits as u64 * self.size() + (events * of_event) as u64
     }
 
@@ -123,7 +151,9 @@ impl Columns {
             match column.kind() {
                 ColumnType::U16 => values.to_byte_slice().to_vec(),
                 // All values fit but missing ones: clusters of v4 banks, which Python masks.
-                ColumnType::U8 | ColumnType::Bool => values.into_iter().map(|value| value as u8).collect(),
+                ColumnType::U8 | ColumnType::Bool => {
+                    values.into_iter().map(|value| value as u8).collect()
+                }
             }
         };
         self.detector().map(make).collect()
@@ -144,7 +174,13 @@ impl Fact {
     }
 
     fn all() -> Vec<Self> {
-        Self::columns().map(|column| Self { column, values: Vec::new(), known: Vec::new() }).collect()
+        Self::columns()
+            .map(|column| Self {
+                column,
+                values: Vec::new(),
+                known: Vec::new(),
+            })
+            .collect()
     }
 }
 
@@ -195,16 +231,35 @@ pub struct Piece {
 
 impl Piece {
     /// A piece without events, with room for about `hits` hits.
-    pub fn new(columns: &Columns, n_groups: usize, hits: usize, pool: &Weak<Pool>) -> io::Result<Self> {
+    pub fn new(
+        columns: &Columns,
+        n_groups: usize,
+        hits: usize,
+        pool: &Weak<Pool>,
+    ) -> io::Result<Self> {
         let pages = |column: Column| {
             let bytes = hits * item_size(column.kind);
             Ok((column, Values::Pages(Pages::new(bytes, Weak::clone(pool))?)))
         };
-        Ok(Self::of(columns.version, columns.all.iter().copied().map(pages).collect::<io::Result<_>>()?, n_groups))
+        Ok(Self::of(
+            columns.version,
+            columns
+                .all
+                .iter()
+                .copied()
+                .map(pages)
+                .collect::<io::Result<_>>()?,
+            n_groups,
+        ))
     }
 
     /// A piece of a whole batch, whose hits stay where they are.
-    pub fn of_batch(columns: &Columns, n_groups: usize, mut batch: Batch, spare: &Arc<Spare>) -> Self {
+    pub fn of_batch(
+        columns: &Columns,
+        n_groups: usize,
+        mut batch: Batch,
+        spare: &Arc<Spare>,
+    ) -> Self {
         let mut piece = Self::of(columns.version, Vec::new(), n_groups);
         piece.add_events(&batch, 0..batch.origins.len());
         let mut made = take(&mut batch.made).into_iter();
@@ -241,11 +296,20 @@ impl Piece {
         self.offsets.last().map_or(0, |&n| n as usize)
     }
 
-    /// End of the events of a batch, from `first` on, that fit into `events` and `bytes`; an empty piece takes one.
-    pub fn end(&self, columns: &Columns, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
+    /// End of the events of a batch, from `first` on, that fit into `events` and `bytes`; an empty
+    /// piece takes one.
+    pub fn end(
+        &self,
+        columns: &Columns,
+        batch: &Batch,
+        first: usize,
+        events: usize,
+        bytes: u64,
+    ) -> usize {
         let (ends, n) = (batch.hits.offsets(), batch.origins.len());
         let fits = |end: usize| {
-            let hits = self.n_hits() + (ends[end * self.n_groups] - ends[first * self.n_groups]) as usize;
+            let hits =
+                self.n_hits() + (ends[end * self.n_groups] - ends[first * self.n_groups]) as usize;
             let events = self.n_events() + end - first;
             columns.bytes(self.n_groups, events, hits) <= bytes
         };
@@ -263,7 +327,9 @@ impl Piece {
         let ends = &hits.offsets()[events.start * self.n_groups..=events.end * self.n_groups];
         let (first, last) = (ends[0] as usize, ends[ends.len() - 1] as usize);
         for (column, values) in &mut self.columns {
-            let Values::Pages(pages) = values else { continue };
+            let Values::Pages(pages) = values else {
+                continue;
+            };
             let size = item_size(column.kind);
             let bytes = match column.source {
                 Source::Hits(bytes) => bytes(hits),
@@ -276,13 +342,26 @@ impl Piece {
     }
 
     fn add_events(&mut self, batch: &Batch, events: Range<usize>) {
-        let Batch { hits, reports, losses, origins, meta, .. } = batch;
+        let Batch {
+            hits,
+            reports,
+            losses,
+            origins,
+            meta,
+            ..
+        } = batch;
         let ends = &hits.offsets()[events.start * self.n_groups..=events.end * self.n_groups];
         let before = self.n_hits() as i64 - ends[0] as i64;
-        self.offsets.extend(ends[1..].iter().map(|&end| before + i64::from(end)));
+        self.offsets
+            .extend(ends[1..].iter().map(|&end| before + i64::from(end)));
         for e in events {
             let meta = meta.get(e).copied().unwrap_or_default();
-            let row = EventRow { origin: origins[e], meta, hits: 0, report: reports[e] };
+            let row = EventRow {
+                origin: origins[e],
+                meta,
+                hits: 0,
+                report: reports[e],
+            };
             self.events.push(row.origin.event);
             self.files.push(row.origin.file);
             for fact in &mut self.facts {
@@ -291,14 +370,20 @@ impl Piece {
                 fact.known.push(u8::from(value.is_some()));
             }
             self.counts.extend(row.report.counts);
-            self.losses.extend(losses[e].numbers().map(|n| u32::try_from(n).unwrap_or(u32::MAX)));
+            self.losses.extend(
+                losses[e]
+                    .numbers()
+                    .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            );
         }
     }
 
     pub fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let (columns, mut missing) = (PyDict::new(py), Vec::new());
         for (column, values) in self.columns {
-            if matches!(column.source, Source::Detector(of) if of.needs_clusters()) && self.version == BankVersion::V4 {
+            if matches!(column.source, Source::Detector(of) if of.needs_clusters())
+                && self.version == BankVersion::V4
+            {
                 missing.push(column.name);
             }
             let array = match values {
@@ -312,13 +397,24 @@ impl Piece {
         all.set_item("columns", columns)?;
         all.set_item("missing", missing)?;
         all.set_item("n_groups", self.n_groups)?;
-        all.set_item("offsets", Array::of_vec(self.offsets, "<i8").into_py_any(py)?)?;
+        all.set_item(
+            "offsets",
+            Array::of_vec(self.offsets, "<i8").into_py_any(py)?,
+        )?;
         all.set_item("event", Array::of_vec(self.events, "<u8").into_py_any(py)?)?;
         all.set_item("file", Array::of_vec(self.files, "<u4").into_py_any(py)?)?;
         let facts = PyDict::new(py);
-        for Fact { column, values, known } in self.facts {
+        for Fact {
+            column,
+            values,
+            known,
+        } in self.facts
+        {
             let (values, known) = (Array::of_vec(values, "<u8"), Array::of_vec(known, "|b1"));
-            facts.set_item(column.name, (values.into_py_any(py)?, known.into_py_any(py)?))?;
+            facts.set_item(
+                column.name,
+                (values.into_py_any(py)?, known.into_py_any(py)?),
+            )?;
         }
         all.set_item("facts", facts)?;
         let counts = Array::of_vec(self.counts, "<u4").with_rows(Count::ALL.len());
@@ -339,7 +435,13 @@ impl Piece {
 pub fn damages<'py>(py: Python<'py>, damages: &[(Place, Damage)]) -> PyResult<Bound<'py, PyList>> {
     let rows = damages.iter().map(|(place, damage)| {
         // Files are named as the inputs are.
-        (place.file.as_os_str(), place.event, damage.bank, place.byte, damage.to_string())
+        (
+            place.file.as_os_str(),
+            place.event,
+            damage.bank,
+            place.byte,
+            damage.to_string(),
+        )
     });
     PyList::new(py, rows.collect::<Vec<_>>())
 }

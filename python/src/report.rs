@@ -29,7 +29,9 @@ pub struct RunSums(Arc<Sums>);
 impl RunSums {
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8], name: &str) -> PyResult<Self> {
-        let sums = py.detach(|| Sums::from_bytes(bytes, name)).map_err(Failure::from)?;
+        let sums = py
+            .detach(|| Sums::from_bytes(bytes, name))
+            .map_err(Failure::from)?;
         Ok(Self(Arc::new(sums)))
     }
 
@@ -50,15 +52,27 @@ impl RunSums {
 
     /// Draws the page into a file, and returns what stands out, as JSON.
     #[pyo3(signature = (page, compare = None, mask = None))]
-    fn draw(&self, py: Python<'_>, page: PathBuf, compare: Option<&Self>, mask: Option<PathBuf>) -> PyResult<String> {
-        let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
+    fn draw(
+        &self,
+        py: Python<'_>,
+        page: PathBuf,
+        compare: Option<&Self>,
+        mask: Option<PathBuf>,
+    ) -> PyResult<String> {
+        let (first, second) = (
+            Arc::clone(&self.0),
+            compare.map(|other| Arc::clone(&other.0)),
+        );
         // The page may be a pipe.
         wait_for(py, &AtomicBool::new(false), None, move || {
-            let mask = mask.map(|path| read_mask(path, &first.detector.tables)).transpose()?;
+            let mask = mask
+                .map(|path| read_mask(path, &first.detector.tables))
+                .transpose()?;
             let mask = mask.as_ref().map(|(file, mask)| (file.as_path(), mask));
             let drawn = draw(&first, second.as_deref(), mask, &made_by::in_words())?;
             let mut file = NewFile::create(&page)?;
-            file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
+            file.write_all(drawn.html.as_bytes())
+                .map_err(|error| file.cannot(error))?;
             file.finish()?;
             Ok(drawn.json.to_string())
         })
@@ -68,7 +82,11 @@ impl RunSums {
     fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (view, all) = (&self.0.view, PyDict::new(py));
         let rows = |rows: &[Vec<u64>]| rows.concat();
-        let (mut edges, events): (Vec<_>, Vec<_>) = view.spans.iter().map(|(key, span)| (key, span.events)).unzip();
+        let (mut edges, events): (Vec<_>, Vec<_>) = view
+            .spans
+            .iter()
+            .map(|(key, span)| (key, span.events))
+            .unzip();
         edges.extend(edges.last().map(|last| last + view.spans.width()));
         for (name, values) in [
             ("strips", view.strips.clone()),
@@ -100,7 +118,9 @@ impl RunSums {
     /// The files of the tables.
     #[getter]
     fn tables(&self) -> Vec<PathBuf> {
-        let Detector { boards, geometry, .. } = &*self.0.detector;
+        let Detector {
+            boards, geometry, ..
+        } = &*self.0.detector;
         boards.iter().chain(geometry).cloned().collect()
     }
 
@@ -144,11 +164,16 @@ pub fn run_sums(py: Python<'_>, request: Request, first_place: u64) -> PyResult<
             .with_mask(task.mask.as_ref().map(|(_, mask)| mask))
             .with_first_place(first_place);
         let mut before = 0;
-        let mut gathered = gatherer.gather(&task.parts, &task.select, CpuDecoder::new, |events, bytes| {
-            task.progress.add(events - before, bytes);
-            before = events;
-            !seen.load(Ordering::Relaxed)
-        })?;
+        let mut gathered = gatherer.gather(
+            &task.parts,
+            &task.select,
+            CpuDecoder::new,
+            |events, bytes| {
+                task.progress.add(events - before, bytes);
+                before = events;
+                !seen.load(Ordering::Relaxed)
+            },
+        )?;
         let fails = |error: &WorkError| !(task.keep_going && error.is_of_input());
         if let Some(at) = gathered.failures.iter().position(fails) {
             return Err(gathered.failures.swap_remove(at).into());
@@ -160,7 +185,8 @@ pub fn run_sums(py: Python<'_>, request: Request, first_place: u64) -> PyResult<
     Ok(RunSums(Arc::new(sums)))
 }
 
-/// The number of events in a section of a file; with `keep_going`, up to where it cannot be followed.
+/// The number of events in a section of a file; with `keep_going`, up to where it cannot be
+/// followed.
 #[pyfunction]
 pub fn count(py: Python<'_>, part: Part, keep_going: bool) -> PyResult<u64> {
     let part: InputPart = part.into();
@@ -180,7 +206,8 @@ impl Request {
         })
     }
 
-    /// Returns the part of a job that this is. `None` of bytes, which have no name of their own, and of pipes.
+    /// Returns the part of a job that this is. `None` of bytes, which have no name of their own,
+    /// and of pipes.
     fn part(&self, first_place: u64) -> Option<views::Part> {
         let mut section = None;
         let file = |part: &Part| match part {
@@ -199,6 +226,10 @@ impl Request {
     pub fn detector(&self, py: Python<'_>) -> Arc<Detector> {
         let tables = self.tables.bind(py).get();
         let (boards, geometry) = tables.files.clone().map(<(PathBuf, PathBuf)>::from).unzip();
-        Arc::new(Detector { tables: (*tables.detector).clone(), boards, geometry })
+        Arc::new(Detector {
+            tables: (*tables.detector).clone(),
+            boards,
+            geometry,
+        })
     }
 }

@@ -21,7 +21,8 @@ use crate::piece::Columns;
 use crate::tables::Tables;
 use crate::wait::{Progress, wait_for};
 
-/// A file; a name with its bytes or an object to `read`; or a section: first and last byte, events before it.
+/// A file; a name with its bytes or an object to `read`; or a section: first and last byte, events
+/// before it.
 #[derive(FromPyObject)]
 pub enum Part {
     Section(PathBuf, u64, u64, u64),
@@ -36,7 +37,10 @@ struct Object(Py<PyAny>);
 impl Read for Object {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = |py: Python<'_>| {
-            let bytes: PyBackedBytes = self.0.call_method1(py, "read", (buffer.len(),))?.extract(py)?;
+            let bytes: PyBackedBytes = self
+                .0
+                .call_method1(py, "read", (buffer.len(),))?
+                .extract(py)?;
             let target = buffer.get_mut(..bytes.len());
             target
                 .ok_or_else(|| PyValueError::new_err("read gave more bytes than were asked for"))?
@@ -69,7 +73,8 @@ impl Part {
     }
 }
 
-/// Returns true if a file gives its bytes only once: standard input, pipes, devices; not if it is missing.
+/// Returns true if a file gives its bytes only once: standard input, pipes, devices; not if it is
+/// missing.
 pub fn is_read_once(path: &Path) -> bool {
     path.as_os_str() == "-" || path.metadata().is_ok_and(|meta| !meta.is_file())
 }
@@ -80,9 +85,14 @@ impl From<Part> for InputPart {
             Part::File(path) => Self::file(path),
             Part::Memory(name, bytes) => Self::memory(name, bytes),
             Part::Object(name, object) => Self::stream(name, Object(object)),
-            Part::Section(path, start, end, first_event) => {
-                Self::section(path, Section { bytes: start..end, first_event, n_events: None })
-            }
+            Part::Section(path, start, end, first_event) => Self::section(
+                path,
+                Section {
+                    bytes: start..end,
+                    first_event,
+                    n_events: None,
+                },
+            ),
         }
     }
 }
@@ -90,7 +100,10 @@ impl From<Part> for InputPart {
 /// The options of a call, with the meanings, types and defaults of `Options` in `_options.py`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub struct Request {
     pub parts: Vec<Part>,
     pub tables: Py<Tables>,
@@ -164,8 +177,12 @@ impl Task {
 
     /// Checks that an event could have been selected.
     pub fn check_selection(&self, seen: &Seen) -> Result<(), Failure> {
-        let found = self.whole.and_then(|(skip, by_list)| self.select.impossible(seen, by_list, skip));
-        found.map_or(Ok(()), |(option, why)| Err(Failure::Value(format!("{option}: {why}"))))
+        let found = self
+            .whole
+            .and_then(|(skip, by_list)| self.select.impossible(seen, by_list, skip));
+        found.map_or(Ok(()), |(option, why)| {
+            Err(Failure::Value(format!("{option}: {why}")))
+        })
     }
 }
 
@@ -173,7 +190,10 @@ impl Task {
 pub fn read_mask(path: PathBuf, tables: &DetectorTables) -> Result<(PathBuf, Mask), Failure> {
     let mask = Mask::read(&path, tables)?;
     if mask.n_strips() == 0 {
-        return Err(Failure::Value(format!("mask: {} names no strip: leave the option out", path.display())));
+        return Err(Failure::Value(format!(
+            "mask: {} names no strip: leave the option out",
+            path.display()
+        )));
     }
     Ok((path, mask))
 }
@@ -186,13 +206,20 @@ pub fn check(py: Python<'_>, request: Request) -> PyResult<Task> {
 impl Request {
     /// Returns the part of a job of these files, or of this section of the only one.
     pub fn part_of(&self, files: &[PathBuf], section: Option<[u64; 3]>) -> Option<views::Part> {
-        let select = self.of_job(self.places().ok()?.as_ref()).ok()?.window(self.skip, self.limit);
+        let select = self
+            .of_job(self.places().ok()?.as_ref())
+            .ok()?
+            .window(self.skip, self.limit);
         views::Part::of(files, self.shard.unwrap_or((1, 1)), &select, section)
     }
 
     /// Returns the places of `events`.
     fn places(&self) -> Result<Option<Places>, Failure> {
-        let places = self.events.as_ref().map(|places| places.parse()).transpose();
+        let places = self
+            .events
+            .as_ref()
+            .map(|places| places.parse())
+            .transpose();
         places.map_err(|error| Failure::Value(format!("events: {error}")))
     }
 
@@ -201,23 +228,37 @@ impl Request {
         let names = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect();
         let crossings: Result<Option<Vec<_>>, _> = self.crossing.as_ref().map(names).transpose();
         let crossings = crossings.map_err(|error| Failure::Value(format!("crossing: {error}")))?;
-        let select = Select::default().run(self.run).number(self.event_number).pairs(self.run_events.clone());
-        let select = select.time(self.time.map(|(from, to)| from..to)).crossings(crossings);
+        let select = Select::default()
+            .run(self.run)
+            .number(self.event_number)
+            .pairs(self.run_events.clone());
+        let select = select
+            .time(self.time.map(|(from, to)| from..to))
+            .crossings(crossings);
         Ok(places.into_iter().fold(select, Select::places))
     }
 
     fn check(self) -> Result<Task, Failure> {
         let bad = |message: String| Failure::Value(message);
-        let backend: Backend = self.backend.parse().map_err(|error| bad(format!("backend: {error}")))?;
+        let backend: Backend = self
+            .backend
+            .parse()
+            .map_err(|error| bad(format!("backend: {error}")))?;
         if self.threads > MAX_THREADS {
-            return Err(bad(format!("threads: {} is more than {MAX_THREADS}", self.threads)));
+            return Err(bad(format!(
+                "threads: {} is more than {MAX_THREADS}",
+                self.threads
+            )));
         }
         if let Some(batch) = self.batch
             && !(1..=MAX_BATCH).contains(&batch)
         {
             return Err(bad(format!("batch: {batch} is not from 1 to {MAX_BATCH}")));
         }
-        let position: Position = self.position.parse().map_err(|error| bad(format!("position: {error}")))?;
+        let position: Position = self
+            .position
+            .parse()
+            .map_err(|error| bad(format!("position: {error}")))?;
         let flip = match self.flip {
             511 => Flip::From511,
             512 => Flip::From512,
@@ -231,13 +272,20 @@ impl Request {
             .with_max_cluster_size(max_cluster_size)
             .with_save_above_max(self.save_above_max)
             .with_flip(flip);
-        if self.parts.iter().filter(|part| matches!(part, Part::File(path) if path.as_os_str() == "-")).count() > 1 {
+        if self
+            .parts
+            .iter()
+            .filter(|part| matches!(part, Part::File(path) if path.as_os_str() == "-"))
+            .count()
+            > 1
+        {
             return Err(bad("standard input can be read only once".to_owned()));
         }
         let places = self.places()?;
         let mut select = self.of_job(places.as_ref())?;
         let is_section = |part: &Part| matches!(part, Part::Section(..));
-        let is_part = self.shard.is_some() || self.limit == Some(0) || self.parts.iter().any(is_section);
+        let is_part =
+            self.shard.is_some() || self.limit == Some(0) || self.parts.iter().any(is_section);
         let bytes: u64 = self.parts.iter().map(Part::bytes).sum();
         let total = self.parts.iter().all(Part::is_kept).then_some(bytes);
         let mut most_events = self.limit.unwrap_or(u64::MAX);
@@ -252,7 +300,10 @@ impl Request {
                 return Err(bad(format!("shard: {i}/{n} is not i/n with i from 1 to n")));
             }
             if let Some(once) = once {
-                return Err(bad(format!("shard: {} can be read only once", names[once].display())));
+                return Err(bad(format!(
+                    "shard: {} can be read only once",
+                    names[once].display()
+                )));
             }
             let places = Places::shard(i, n, count_events(&parts)?);
             most_events = most_events.min(places.count());
@@ -270,8 +321,14 @@ impl Request {
             options,
             backend,
             n_workers: threads(backend, self.threads)?,
-            hits: (bytes / BYTES_OF_HIT).min(most_events.saturating_mul(HITS_OF_EVENT)).min(MOST_HITS) as usize,
-            batch: self.batch.unwrap_or(if is_device { backend.batch() } else { BATCH_SIZE }),
+            hits: (bytes / BYTES_OF_HIT)
+                .min(most_events.saturating_mul(HITS_OF_EVENT))
+                .min(MOST_HITS) as usize,
+            batch: self.batch.unwrap_or(if is_device {
+                backend.batch()
+            } else {
+                BATCH_SIZE
+            }),
             check: self.checksum,
             keep_going: self.keep_going,
             select: select.window(self.skip, self.limit),

@@ -21,7 +21,8 @@ impl io::Write for MemoryFile {
         let Self(all) = self;
         if bytes.len() > all.capacity() - all.len() {
             // The file doubles, and Python gets a copy.
-            memory::check("the events", 3 * (all.capacity() + bytes.len()) as u64).map_err(too_much)?;
+            memory::check("the events", 3 * (all.capacity() + bytes.len()) as u64)
+                .map_err(too_much)?;
             all.try_reserve(bytes.len())?;
         }
         all.extend_from_slice(bytes);
@@ -43,7 +44,9 @@ pub fn generate<'py>(
     version: &str,
     seed: u64,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let named = profile.parse::<Profile>().map_err(|error| Failure::Value(error.to_string()))?;
+    let named = profile
+        .parse::<Profile>()
+        .map_err(|error| Failure::Value(error.to_string()))?;
     let generator = Generator::new(named, version_of(version)?, seed);
     let mut writer = MdfWriter::new(MemoryFile::default());
     for index in 0..events {
@@ -61,9 +64,17 @@ pub fn generate<'py>(
     })
 }
 
-fn write<W: io::Write>(writer: &mut MdfWriter<W>, generator: &Generator, index: u64) -> Result<(), WriteError> {
+fn write<W: io::Write>(
+    writer: &mut MdfWriter<W>,
+    generator: &Generator,
+    index: u64,
+) -> Result<(), WriteError> {
     let event = generator.event(index);
-    let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: Some(event.event) };
+    let header = EventHeader {
+        trigger_mask: GENERATED_MASK,
+        run: event.run,
+        number: Some(event.event),
+    };
     let banks = event.banks.iter().map(|(source_id, payload)| Bank {
         kind: kind::UT,
         version: Some(generator.version().byte()),

@@ -18,7 +18,8 @@ use crate::wait::wait_for;
 #[pyclass(frozen, eq, module = "ut_decoding._native", name = "Tables")]
 pub struct Tables {
     pub detector: Arc<DetectorTables>,
-    /// The boards file and the geometry file; `None`: those of the synthetic detector, which are no files.
+    /// The boards file and the geometry file; `None`: those of the synthetic detector, which are no
+    /// files.
     pub files: Option<[PathBuf; 2]>,
 }
 
@@ -32,12 +33,19 @@ impl PartialEq for Tables {
 const SYNTHETIC: &str = "synthetic detector";
 
 fn grouping_of(name: &str) -> Result<Grouping, Failure> {
-    name.parse::<Grouping>().map_err(|error| Failure::Value(error.to_string()))
+    name.parse::<Grouping>()
+        .map_err(|error| Failure::Value(error.to_string()))
 }
 
 pub fn version_of(name: &str) -> Result<BankVersion, Failure> {
-    let found = [BankVersion::V4, BankVersion::V5].into_iter().find(|version| version.name() == name);
-    found.ok_or_else(|| Failure::Value(format!("no format of banks is called {name:?}: it is v4 or v5")))
+    let found = [BankVersion::V4, BankVersion::V5]
+        .into_iter()
+        .find(|version| version.name() == name);
+    found.ok_or_else(|| {
+        Failure::Value(format!(
+            "no format of banks is called {name:?}: it is v4 or v5"
+        ))
+    })
 }
 
 impl Tables {
@@ -53,11 +61,16 @@ impl Tables {
             Some(_) => DetectorTables::new(boards, geometry, grouping)?,
             None => DetectorTables::new(boards, geometry, grouping)?.only_generated(),
         };
-        Ok(Self { detector: Arc::new(detector), files })
+        Ok(Self {
+            detector: Arc::new(detector),
+            files,
+        })
     }
 
     fn name(&self, of: usize) -> &Path {
-        self.files.as_ref().map_or(Path::new(SYNTHETIC), |files| files[of].as_path())
+        self.files
+            .as_ref()
+            .map_or(Path::new(SYNTHETIC), |files| files[of].as_path())
     }
 }
 
@@ -65,19 +78,35 @@ impl Tables {
 impl Tables {
     #[new]
     #[pyo3(signature = (boards, geometry, *, grouping = "y-rows", trust = false))]
-    fn new(py: Python<'_>, boards: PathBuf, geometry: PathBuf, grouping: &str, trust: bool) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        boards: PathBuf,
+        geometry: PathBuf,
+        grouping: &str,
+        trust: bool,
+    ) -> PyResult<Self> {
         let grouping = grouping.to_owned();
         // The files may be pipes.
         wait_for(py, &AtomicBool::new(false), None, move || {
             let files = [boards, geometry];
-            Self::make((Boards::read(&files[0])?, Geometry::read(&files[1])?), &grouping, trust, Some(files))
+            Self::make(
+                (Boards::read(&files[0])?, Geometry::read(&files[1])?),
+                &grouping,
+                trust,
+                Some(files),
+            )
         })
     }
 
     #[staticmethod]
     #[pyo3(signature = (version = "v5", *, grouping = "y-rows", trust = false))]
     fn synthetic(version: &str, grouping: &str, trust: bool) -> PyResult<Self> {
-        Ok(Self::make(synth::detector(version_of(version)?, 1), grouping, trust, None)?)
+        Ok(Self::make(
+            synth::detector(version_of(version)?, 1),
+            grouping,
+            trust,
+            None,
+        )?)
     }
 
     /// `names`: of the files, or `None` for the synthetic detector.
@@ -90,7 +119,9 @@ impl Tables {
         trust: bool,
     ) -> PyResult<Self> {
         let files = names.map(<[PathBuf; 2]>::from);
-        let [boards_name, geometry_name] = files.as_ref().map_or([SYNTHETIC; 2].map(str::to_owned), shown);
+        let [boards_name, geometry_name] = files
+            .as_ref()
+            .map_or([SYNTHETIC; 2].map(str::to_owned), shown);
         let tables = parse(boards, geometry, &boards_name, &geometry_name)?;
         Ok(Self::make(tables, grouping, trust, files)?)
     }
@@ -107,7 +138,10 @@ impl Tables {
 
     /// The bytes of the boards file and of the geometry file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
-        let (boards, geometry) = (self.detector.boards().to_bytes(), self.detector.geometry().to_bytes());
+        let (boards, geometry) = (
+            self.detector.boards().to_bytes(),
+            self.detector.geometry().to_bytes(),
+        );
         (PyBytes::new(py, &boards), PyBytes::new(py, &geometry))
     }
 
@@ -146,7 +180,8 @@ impl Tables {
         Array::of_vec(self.detector.groups().to_vec(), "<u2")
     }
 
-    /// Returns the strips of the sector that each lane reads: (board, lane, sector, first strip, last strip).
+    /// Returns the strips of the sector that each lane reads: (board, lane, sector, first strip,
+    /// last strip).
     fn connections(&self) -> Vec<(u8, u8, u16, u16, u16)> {
         let of = |c: Connection| (c.lane.board, c.lane.lane, c.sector, c.strips.0, c.strips.1);
         self.detector.connections().map(of).collect()
@@ -180,5 +215,8 @@ fn parse(
     boards_name: &str,
     geometry_name: &str,
 ) -> Result<(Boards, Geometry), Failure> {
-    Ok((Boards::parse(boards, boards_name)?, Geometry::parse(geometry, geometry_name)?))
+    Ok((
+        Boards::parse(boards, boards_name)?,
+        Geometry::parse(geometry, geometry_name)?,
+    ))
 }

@@ -1,5 +1,6 @@
-//! Work on threads of our own, while the thread of the caller waits without Python's lock and looks for signals. Where it
-//! gives up, it leaves the work behind: a thread that waits for a pipe cannot be woken, and ends with the process.
+//! Work on threads of our own, while the thread of the caller waits without Python's lock and looks
+//! for signals. Where it gives up, it leaves the work behind: a thread that waits for a pipe cannot
+//! be woken, and ends with the process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -26,7 +27,12 @@ pub struct Progress {
 
 impl Progress {
     pub const fn new(listener: Option<Py<PyAny>>, total: Option<u64>) -> Self {
-        Self { listener, total, events: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+        Self {
+            listener,
+            total,
+            events: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
     }
 
     /// Adds events, and sets the bytes so far.
@@ -37,10 +43,20 @@ impl Progress {
 
     /// Calls the listener with the number of events and the share of the bytes, 1 at the end.
     pub fn tell(&self, py: Python<'_>, ended: bool) -> PyResult<()> {
-        let Some(listener) = &self.listener else { return Ok(()) };
+        let Some(listener) = &self.listener else {
+            return Ok(());
+        };
         let bytes = self.bytes.load(Ordering::Relaxed);
-        let share = self.total.map(|total| if ended { 1.0 } else { (bytes as f64 / total.max(1) as f64).min(1.0) });
-        listener.call1(py, (self.events.load(Ordering::Relaxed), share)).map(drop)
+        let share = self.total.map(|total| {
+            if ended {
+                1.0
+            } else {
+                (bytes as f64 / total.max(1) as f64).min(1.0)
+            }
+        });
+        listener
+            .call1(py, (self.events.load(Ordering::Relaxed), share))
+            .map(drop)
     }
 }
 
@@ -49,8 +65,9 @@ pub fn start(work: impl FnOnce() + Send + 'static) -> PyResult<JoinHandle<()>> {
     thread.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))
 }
 
-/// Does something on a thread of its own, without Python's lock, and looks for signals meanwhile. Where a signal ends the
-/// wait, `stop` is set, and the thread left behind; so where the listener to the progress raises.
+/// Does something on a thread of its own, without Python's lock, and looks for signals meanwhile.
+/// Where a signal ends the wait, `stop` is set, and the thread left behind; so where the listener
+/// to the progress raises.
 pub fn wait_for<T: Send + 'static>(
     py: Python<'_>,
     stop: &AtomicBool,
@@ -64,16 +81,26 @@ pub fn wait_for<T: Send + 'static>(
         let _ = send.send(work());
     })?;
     loop {
-        match py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)) {
+        match py.detach(|| {
+            result
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv_timeout(LOOK)
+        }) {
             Ok(done) => {
-                // It is about to end. If the caller forked before that, the child could inherit a lock held forever.
+                // It is about to end. If the caller forked before that, the child could inherit a
+                // lock held forever.
                 py.detach(|| thread.join()).map_err(|_| panicked())?;
                 let done = done?;
-                return progress.map_or(Ok(()), |progress| progress.tell(py, true)).map(|()| done);
+                return progress
+                    .map_or(Ok(()), |progress| progress.tell(py, true))
+                    .map(|()| done);
             }
             Err(RecvTimeoutError::Timeout) => {
                 let told = || progress.map_or(Ok(()), |progress| progress.tell(py, false));
-                py.check_signals().and_then(|()| told()).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+                py.check_signals()
+                    .and_then(|()| told())
+                    .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             }
             Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
         }

@@ -1,6 +1,6 @@
-//! Atomics on all numbers of four and eight bytes, as operations on their bits. Each is one instruction, and gives the
-//! same bits on the device and on the CPU, but for sums of floats: these depend on the order of the additions, and a
-//! device takes subnormal sums in global memory for 0.
+//! Atomics on all numbers of four and eight bytes, as operations on their bits. Each is one
+//! instruction, and gives the same bits on the device and on the CPU, but for sums of floats: these
+//! depend on the order of the additions, and a device takes subnormal sums in global memory for 0.
 
 use crate::memory::Scalar;
 
@@ -9,7 +9,8 @@ use crate::memory::Scalar;
 pub enum Update<T> {
     /// Adds; integers wrap.
     Add(T),
-    /// Keeps the smaller value. Of floats −0 is the smaller zero, and a NaN counts as beyond the infinity of its sign.
+    /// Keeps the smaller value. Of floats −0 is the smaller zero, and a NaN counts as beyond the
+    /// infinity of its sign.
     Min(T),
     /// Keeps the larger value.
     Max(T),
@@ -80,7 +81,11 @@ macro_rules! lower {
             Update::Exchange(value) => (BitOp::Exchange, value, value),
             Update::CompareExchange { expected, new } => (BitOp::CompareExchange, new, expected),
         };
-        BitUpdate { op, value, expected }
+        BitUpdate {
+            op,
+            value,
+            expected,
+        }
     }};
 }
 
@@ -107,7 +112,8 @@ macro_rules! atomic_floats {
         impl AtomicScalar for $t {
             #[inline(always)]
             fn lower(update: Update<Self>) -> BitUpdate<Self> {
-                // (As integers, the bits of positive floats rise with the floats, those of negative ones fall.)
+                // (As integers, the bits of positive floats rise with the floats, those of negative
+                // ones fall.)
                 let min = |value: $t| if value.is_sign_negative() { BitOp::MaxUnsigned } else { BitOp::MinSigned };
                 let max = |value: $t| if value.is_sign_negative() { BitOp::MinUnsigned } else { BitOp::MaxSigned };
                 lower!(update, AddFloat, min, max)
@@ -150,12 +156,29 @@ mod tests {
 
     #[test]
     fn the_least_and_the_greatest_float_are_found_by_their_bits() {
-        let values = [f32::NEG_INFINITY, -7.5, -1.0e-40, -0.0, 0.0, 1.0e-40, 2.0, f32::INFINITY];
+        let values = [
+            f32::NEG_INFINITY,
+            -7.5,
+            -1.0e-40,
+            -0.0,
+            0.0,
+            1.0e-40,
+            2.0,
+            f32::INFINITY,
+        ];
         for (i, a) in values.into_iter().enumerate() {
             for (j, b) in values.into_iter().enumerate() {
                 let (low, high) = (values[i.min(j)], values[i.max(j)]);
-                assert_eq!(f32::lower(Update::Min(b)).apply(a).to_bits(), low.to_bits(), "{a} {b}");
-                assert_eq!(f32::lower(Update::Max(b)).apply(a).to_bits(), high.to_bits(), "{a} {b}");
+                assert_eq!(
+                    f32::lower(Update::Min(b)).apply(a).to_bits(),
+                    low.to_bits(),
+                    "{a} {b}"
+                );
+                assert_eq!(
+                    f32::lower(Update::Max(b)).apply(a).to_bits(),
+                    high.to_bits(),
+                    "{a} {b}"
+                );
                 let (a, b, low) = (f64::from(a), f64::from(b), f64::from(low));
                 assert_eq!(f64::lower(Update::Min(b)).apply(a).to_bits(), low.to_bits());
             }

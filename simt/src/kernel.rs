@@ -1,4 +1,5 @@
-//! Kernels as types, and what launches them: a pipeline's launches are written once, for hardware, executor and tests.
+//! Kernels as types, and what launches them: a pipeline's launches are written once, for hardware,
+//! executor and tests.
 //!
 //! ```
 //! use simt::{Block, Global, GlobalMut, Kernel, Launcher, Shape};
@@ -113,9 +114,15 @@ pub trait Launcher {
     /// Passes a buffer to the next launch, to write.
     fn write<'a, T: Plain>(&mut self, buffer: &'a mut Self::Buffer<T>) -> GlobalMut<'a, T>;
 
-    /// Sets all bytes of a buffer to 0, after the launches so far. Elements have a multiple of four bytes.
+    /// Sets all bytes of a buffer to 0, after the launches so far. Elements have a multiple of four
+    /// bytes.
     fn zero<T: Plain>(&mut self, buffer: &mut Self::Buffer<T>) -> Result<(), Self::Error>;
 
     /// Launches a kernel after the earlier ones. It may still run when this returns.
-    fn launch<K: Kernel>(&mut self, kernel: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), Self::Error>;
+    fn launch<K: Kernel>(
+        &mut self,
+        kernel: K,
+        shape: Shape,
+        arguments: K::Arguments<'_>,
+    ) -> Result<(), Self::Error>;
 }

@@ -31,10 +31,14 @@
 //!
 //! The README goes from an empty crate to a kernel that runs on a GPU.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
-#![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch, link_llvm_intrinsics))]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(asm_experimental_arch, link_llvm_intrinsics)
+)]
 // The hardware's intrinsics have no other name.
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
-// On the device nothing may stay a call: a method of `Block` becomes one instruction only where it is inlined.
+// On the device nothing may stay a call: a method of `Block` becomes one instruction only where it
+// is inlined.
 #![allow(clippy::inline_always)]
 
 pub mod atomics;

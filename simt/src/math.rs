@@ -8,7 +8,8 @@
 //! | `as` from and to integers | `cvt` | the same: ties to even, and to integers towards 0, at most to the end of their range |
 //! | [`rsqrt`] | `rsqrt.approx` | **others**: the device is off by up to 2⁻²²·⁹ of the value; `1.0 / sqrt(x)` has the same |
 //!
-//! A NaN is a NaN on both, with other bits. Sines, logarithms and powers are missing: devices approximate them.
+//! A NaN is a NaN on both, with other bits. Sines, logarithms and powers are missing: devices
+//! approximate them.
 
 use crate::memory::Scalar;
 
@@ -114,7 +115,11 @@ macro_rules! float {
                 }
             }
             fn least(self, other: Self) -> Self {
-                if self.is_nan() || other < self || (other == self && other.is_sign_negative()) { other } else { self }
+                if self.is_nan() || other < self || (other == self && other.is_sign_negative()) {
+                    other
+                } else {
+                    self
+                }
             }
             fn greatest(self, other: Self) -> Self {
                 -(-self).least(-other)
@@ -197,9 +202,20 @@ mod tests {
         for (a, b) in [(0.0f32, -0.0), (-0.0, 0.0)] {
             assert!(min(a, b).is_sign_negative() && max(a, b).is_sign_positive());
         }
-        assert_eq!((min(f32::NAN, 1.0), min(1.0, f32::NAN), max(f32::NAN, -1.0), max(2.0, 3.0)), (1.0, 1.0, -1.0, 3.0));
+        assert_eq!(
+            (
+                min(f32::NAN, 1.0),
+                min(1.0, f32::NAN),
+                max(f32::NAN, -1.0),
+                max(2.0, 3.0)
+            ),
+            (1.0, 1.0, -1.0, 3.0)
+        );
         assert_eq!((round(2.5), round(-1.5), rsqrt(4.0)), (2.0, -2.0, 0.5));
         let one_and_a_bit = 1.0 + 3.0 * f32::EPSILON;
-        assert_ne!(fma(one_and_a_bit, one_and_a_bit, -1.0), one_and_a_bit * one_and_a_bit - 1.0);
+        assert_ne!(
+            fma(one_and_a_bit, one_and_a_bit, -1.0),
+            one_and_a_bit * one_and_a_bit - 1.0
+        );
     }
 }

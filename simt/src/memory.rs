@@ -1,12 +1,12 @@
 //! Views of memory that kernels read and write, and the layout of a block's shared memory.
 //!
-//! A view is a pointer and a length in elements. Views are `repr(C)`: an entry point takes them by value, and the host
-//! passes the same struct, so that the two cannot disagree.
+//! A view is a pointer and a length in elements. Views are `repr(C)`: an entry point takes them by
+//! value, and the host passes the same struct, so that the two cannot disagree.
 //!
 //! # Out of bounds
-//! An access beyond its view is a bug of the kernel. The executor reports it. On hardware it does no harm: a load gives
-//! zero, or the last element of an array in shared memory and of a [`NonEmpty`] view; a store or an atomic does
-//! nothing, and the atomic gives 0.
+//! An access beyond its view is a bug of the kernel. The executor reports it. On hardware it does
+//! no harm: a load gives zero, or the last element of an array in shared memory and of a
+//! [`NonEmpty`] view; a store or an atomic does nothing, and the atomic gives 0.
 
 use core::marker::PhantomData;
 
@@ -14,9 +14,11 @@ use core::marker::PhantomData;
 ///
 /// # Safety
 /// - Every bit pattern is a value (so that unchecked bytes may be read as one).
-/// - No padding, no pointers, no drop glue. The alignment is at most 16, or views of the type do not compile.
+/// - No padding, no pointers, no drop glue. The alignment is at most 16, or views of the type do
+///   not compile.
 pub unsafe trait Plain: Copy + Default + 'static {
-    /// True for a number: eight bytes of it are one register, those of a struct are two of four bytes.
+    /// True for a number: eight bytes of it are one register, those of a struct are two of four
+    /// bytes.
     #[doc(hidden)]
     const IS_NUMBER: bool = false;
 
@@ -31,7 +33,8 @@ pub unsafe trait Plain: Copy + Default + 'static {
 
 macro_rules! plain_numbers {
     ($($t:ty)*) => {$(
-        // SAFETY: a primitive number: every bit pattern is a value; no padding, no pointer, no drop glue.
+        // SAFETY: a primitive number: every bit pattern is a value; no padding, no pointer, no drop
+        // glue.
         unsafe impl Plain for $t {
             const IS_NUMBER: bool = true;
         }
@@ -39,7 +42,8 @@ macro_rules! plain_numbers {
 }
 plain_numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 
-/// Number that one instruction loads or stores: of 1, 2, 4 or 8 bytes, aligned to its size. Unsafe code relies on it.
+/// Number that one instruction loads or stores: of 1, 2, 4 or 8 bytes, aligned to its size. Unsafe
+/// code relies on it.
 pub trait Scalar: Plain + sealed::Sealed {
     /// Returns the value's bits, zero-extended.
     fn to_bits(self) -> u64;
@@ -131,13 +135,17 @@ impl<'a, T: Plain> Global<'a, T> {
     /// Makes a view of `len` elements from `pointer`.
     ///
     /// # Safety
-    /// - `pointer` is aligned for `T` and readable for `len` elements for `'a`, by the code that will read it: a view of
-    ///   device memory is for kernels on that device only. Or `len` is 0.
+    /// - `pointer` is aligned for `T` and readable for `len` elements for `'a`, by the code that
+    ///   will read it: a view of device memory is for kernels on that device only. Or `len` is 0.
     /// - Nothing writes these elements during `'a`.
     #[inline(always)]
     pub const unsafe fn new(pointer: *const T, len: u32) -> Self {
         const { assert!(align_of::<T>() <= 16) };
-        Self { pointer, len, lifetime: PhantomData }
+        Self {
+            pointer,
+            len,
+            lifetime: PhantomData,
+        }
     }
 
     /// Makes a view of a slice, or of its first 2³² − 1 elements.
@@ -145,7 +153,11 @@ impl<'a, T: Plain> Global<'a, T> {
     pub fn from_slice(slice: &'a [T]) -> Self {
         const { assert!(align_of::<T>() <= 16) };
         let len = u32::try_from(slice.len()).unwrap_or(u32::MAX);
-        Self { pointer: slice.as_ptr(), len, lifetime: PhantomData }
+        Self {
+            pointer: slice.as_ptr(),
+            len,
+            lifetime: PhantomData,
+        }
     }
 
     /// Returns the number of elements.
@@ -164,7 +176,11 @@ impl<'a, T: Plain> Global<'a, T> {
     #[must_use]
     #[inline(always)]
     pub const fn non_empty(self) -> Option<NonEmpty<'a, T>> {
-        if self.len > 0 { Some(NonEmpty(self)) } else { None }
+        if self.len > 0 {
+            Some(NonEmpty(self))
+        } else {
+            None
+        }
     }
 
     /// Returns the pointer to the first element, for implementations of [`Block`](crate::Block).
@@ -174,8 +190,8 @@ impl<'a, T: Plain> Global<'a, T> {
     }
 }
 
-/// Read-only global memory with at least one element: hardware reads the last one where a kernel reads beyond, so that
-/// no branch stands before a load, and several are issued together.
+/// Read-only global memory with at least one element: hardware reads the last one where a kernel
+/// reads beyond, so that no branch stands before a load, and several are issued together.
 #[derive(Debug)]
 pub struct NonEmpty<'a, T>(Global<'a, T>);
 
@@ -208,23 +224,35 @@ impl<'a> Global<'a, u32> {
     /// Returns the same memory as little-endian u16, two per word; of at most the first 2³¹ words.
     #[inline(always)]
     pub const fn as_u16(self) -> Global<'a, u16> {
-        Global { pointer: self.pointer.cast(), len: self.len.saturating_mul(2), lifetime: PhantomData }
+        Global {
+            pointer: self.pointer.cast(),
+            len: self.len.saturating_mul(2),
+            lifetime: PhantomData,
+        }
     }
 
     /// Returns the same memory as bytes, four per word; of at most the first 2³⁰ words.
     #[inline(always)]
     pub const fn as_u8(self) -> Global<'a, u8> {
-        Global { pointer: self.pointer.cast(), len: self.len.saturating_mul(4), lifetime: PhantomData }
+        Global {
+            pointer: self.pointer.cast(),
+            len: self.len.saturating_mul(4),
+            lifetime: PhantomData,
+        }
     }
 }
 
 impl<'a> Global<'a, u8> {
-    /// Returns the same memory as little-endian words, without a rest that fills none; `None` if the first is not
-    /// aligned.
+    /// Returns the same memory as little-endian words, without a rest that fills none; `None` if
+    /// the first is not aligned.
     #[inline(always)]
     pub fn as_words(self) -> Option<Global<'a, u32>> {
         let is_aligned = self.pointer.addr().is_multiple_of(align_of::<u32>());
-        is_aligned.then_some(Global { pointer: self.pointer.cast(), len: self.len / 4, lifetime: PhantomData })
+        is_aligned.then_some(Global {
+            pointer: self.pointer.cast(),
+            len: self.len / 4,
+            lifetime: PhantomData,
+        })
     }
 }
 
@@ -249,11 +277,17 @@ impl<T> Copy for GlobalMut<'_, T> {}
 
 #[cfg(feature = "executor")]
 impl<'a, T: Plain> GlobalMut<'a, T> {
-    /// Makes a view of a slice, or of its first 2³² − 1 elements, with a mark by which the executor finds it again.
+    /// Makes a view of a slice, or of its first 2³² − 1 elements, with a mark by which the executor
+    /// finds it again.
     pub(crate) fn tagged(slice: &'a mut [T], tag: u32) -> Self {
         const { assert!(align_of::<T>() <= 16) };
         let len = u32::try_from(slice.len()).unwrap_or(u32::MAX);
-        Self { pointer: slice.as_mut_ptr(), len, tag, lifetime: PhantomData }
+        Self {
+            pointer: slice.as_mut_ptr(),
+            len,
+            tag,
+            lifetime: PhantomData,
+        }
     }
 }
 
@@ -261,13 +295,19 @@ impl<T: Plain> GlobalMut<'_, T> {
     /// Makes a view of `len` elements from `pointer`.
     ///
     /// # Safety
-    /// - `pointer` is aligned for `T` and good for reads and writes of `len` elements for the view's lifetime, by the
-    ///   code that will use it: a view of device memory is for kernels on that device only. Or `len` is 0.
+    /// - `pointer` is aligned for `T` and good for reads and writes of `len` elements for the
+    ///   view's lifetime, by the code that will use it: a view of device memory is for kernels on
+    ///   that device only. Or `len` is 0.
     /// - During that lifetime all accesses to these elements go through this view and its copies.
     #[inline(always)]
     pub const unsafe fn new(pointer: *mut T, len: u32) -> Self {
         const { assert!(align_of::<T>() <= 16) };
-        Self { pointer, len, tag: 0, lifetime: PhantomData }
+        Self {
+            pointer,
+            len,
+            tag: 0,
+            lifetime: PhantomData,
+        }
     }
 
     /// Returns the number of elements.
@@ -282,11 +322,16 @@ impl<T: Plain> GlobalMut<'_, T> {
         self.len == 0
     }
 
-    /// Returns the first `len` elements; `None` if there are fewer. In views of one length, the compiler tests an index once.
+    /// Returns the first `len` elements; `None` if there are fewer. In views of one length, the
+    /// compiler tests an index once.
     #[must_use]
     #[inline(always)]
     pub const fn first(self, len: u32) -> Option<Self> {
-        if len <= self.len { Some(Self { len, ..self }) } else { None }
+        if len <= self.len {
+            Some(Self { len, ..self })
+        } else {
+            None
+        }
     }
 
     /// Returns the pointer to the first element, for implementations of [`Block`](crate::Block).
@@ -304,8 +349,9 @@ impl<T: Plain> GlobalMut<'_, T> {
 
 /// An array in the block's shared memory: of numbers, or of structs that are [`Plain`].
 ///
-/// An element moves in pieces as wide as its alignment: a struct of 16 bytes takes four accesses with the alignment of
-/// its `u32` fields, two with `repr(C, align(8))`, and one with `repr(C, align(16))`.
+/// An element moves in pieces as wide as its alignment: a struct of 16 bytes takes four accesses
+/// with the alignment of its `u32` fields, two with `repr(C, align(8))`, and one with
+/// `repr(C, align(16))`.
 ///
 /// ```
 /// use simt::{Plain, SharedLayout};
@@ -357,7 +403,8 @@ impl<T: Plain> Shared<T> {
         self.len == 0
     }
 
-    /// Returns the array's byte offset in the block's shared memory, for implementations of [`Block`](crate::Block).
+    /// Returns the array's byte offset in the block's shared memory, for implementations of
+    /// [`Block`](crate::Block).
     #[inline(always)]
     pub const fn offset(self) -> u32 {
         self.offset
@@ -387,14 +434,18 @@ impl SharedLayout {
         Self { bytes: 0 }
     }
 
-    /// Takes the next `len` elements. Every array begins on a multiple of eight bytes, or of its elements' alignment if
-    /// that is larger. Once an array would end beyond 4 GiB, the layout stays at `u32::MAX` bytes, which no launch
-    /// accepts.
+    /// Takes the next `len` elements. Every array begins on a multiple of eight bytes, or of its
+    /// elements' alignment if that is larger. Once an array would end beyond 4 GiB, the layout
+    /// stays at `u32::MAX` bytes, which no launch accepts.
     #[inline(always)]
     #[cfg_attr(feature = "executor", track_caller)]
     pub const fn array<T: Plain>(&mut self, len: u32) -> Shared<T> {
         const { assert!(size_of::<T>() > 0 && align_of::<T>() <= 16) };
-        let align = if align_of::<T>() > 8 { align_of::<T>() as u32 } else { 8 };
+        let align = if align_of::<T>() > 8 {
+            align_of::<T>() as u32
+        } else {
+            8
+        };
         let offset = self.bytes.saturating_add(align - 1) & !(align - 1);
         let end = offset.saturating_add(len.saturating_mul(size_of::<T>() as u32));
         self.bytes = if end > self.bytes { end } else { self.bytes };
@@ -407,11 +458,16 @@ impl SharedLayout {
         }
     }
 
-    /// Joins layouts of arrays that are not used at the same time, one a continued copy of the other.
+    /// Joins layouts of arrays that are not used at the same time, one a continued copy of the
+    /// other.
     #[must_use]
     #[inline(always)]
     pub const fn or(self, other: Self) -> Self {
-        if self.bytes < other.bytes { other } else { self }
+        if self.bytes < other.bytes {
+            other
+        } else {
+            self
+        }
     }
 
     /// Returns the bytes of shared memory that the arrays so far need.

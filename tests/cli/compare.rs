@@ -22,19 +22,44 @@ fn what_cannot_be_compared_is_named() {
 
 #[test]
 fn configurations_are_measured_and_judged_whatever_this_machine_is_like() {
-    let args = ["compare", "", "threads=1", "events.mdf", "--looks", "4", "--rounds", "2", "--json", "-"];
+    let args = [
+        "compare",
+        "",
+        "threads=1",
+        "events.mdf",
+        "--looks",
+        "4",
+        "--rounds",
+        "2",
+        "--json",
+        "-",
+    ];
     let output = run(&small(5), args);
-    assert!([0, 3, 4].contains(&output.status.code().unwrap()), "{output:?}");
+    assert!(
+        [0, 3, 4].contains(&output.status.code().unwrap()),
+        "{output:?}"
+    );
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(value["result"]["blocks"].as_array().is_some_and(|blocks| blocks.len() >= 4));
+    assert!(
+        value["result"]["blocks"]
+            .as_array()
+            .is_some_and(|blocks| blocks.len() >= 4)
+    );
 }
 
 #[test]
 fn on_line_tuning_works_with_a_store_that_cannot_be_used_and_says_so() {
     let directory = &empty();
     let online = "throughput --tune online --duration 0 --profile pp-low --events 5 --threads 1";
-    let out = shows(directory, online, "started from        the default: nothing is known that fits");
-    assert!(out.contains("kept                nothing: tuning is not complete"), "{out}");
+    let out = shows(
+        directory,
+        online,
+        "started from        the default: nothing is known that fits",
+    );
+    assert!(
+        out.contains("kept                nothing: tuning is not complete"),
+        "{out}"
+    );
     assert!(!directory.join(STORE).exists());
     write(directory, STORE, b"my notes");
     let err = says(0, directory, online, "warning: ");
@@ -75,10 +100,19 @@ fn builds_give_the_documented_exit_codes_and_json_with_verdict_and_interval() {
         let (out, _) = run_to(code, directory, ("compare --looks 4 --others 100", args));
         assert!(out.contains(said), "{args}: {out}");
     }
-    let (value, _) = json_of(0, directory, "compare ./base ./faster --looks 4 --others 100");
+    let (value, _) = json_of(
+        0,
+        directory,
+        "compare ./base ./faster --looks 4 --others 100",
+    );
     let judgement = &value["result"]["judgement"];
-    assert_eq!((judgement["verdict"].as_str(), judgement["detail"].as_str()), (Some("better"), Some("b")));
-    assert!(judgement["high"].as_f64().unwrap() < 0.0 && judgement["low"].as_f64().unwrap() < -0.08);
+    assert_eq!(
+        (judgement["verdict"].as_str(), judgement["detail"].as_str()),
+        (Some("better"), Some("b"))
+    );
+    assert!(
+        judgement["high"].as_f64().unwrap() < 0.0 && judgement["low"].as_f64().unwrap() < -0.08
+    );
 }
 
 #[cfg(unix)]
@@ -87,15 +121,35 @@ fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
     let directory = &empty();
     script(directory, "old", &measured(100.0, "00ff"));
     for (build, code, said) in [
-        (measured(110.0, "00ff"), 0, &["the same bits", "B is better"][..]),
-        (measured(200.0, "00fe"), 6, &["their digest is 00fe, there 00ff"]),
+        (
+            measured(110.0, "00ff"),
+            0,
+            &["the same bits", "B is better"][..],
+        ),
+        (
+            measured(200.0, "00fe"),
+            6,
+            &["their digest is 00fe, there 00ff"],
+        ),
         ("exit 3".to_owned(), 1, &[]),
         // Endless output fills no memory.
-        ("exec cat /dev/zero".to_owned(), 1, &["printed more than 16 MiB"]),
+        (
+            "exec cat /dev/zero".to_owned(),
+            1,
+            &["printed more than 16 MiB"],
+        ),
     ] {
         script(directory, "new", &build);
-        let (out, err) = run_to(code, directory, "compare ./old ./new --looks 4 --others 100");
-        assert!(said.iter().all(|said| out.contains(said) || err.contains(said)), "{build}: {out}{err}");
+        let (out, err) = run_to(
+            code,
+            directory,
+            "compare ./old ./new --looks 4 --others 100",
+        );
+        assert!(
+            said.iter()
+                .all(|said| out.contains(said) || err.contains(said)),
+            "{build}: {out}{err}"
+        );
     }
 }
 
@@ -104,15 +158,26 @@ fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
 fn builds_are_run_with_the_options_of_the_comparison() {
     let directory = &empty();
     for name in ["a", "b"] {
-        script(directory, name, &format!("echo \"$@\" >\"$0.said\"\n{}", measured(100.0, "00ff")));
+        script(
+            directory,
+            name,
+            &format!("echo \"$@\" >\"$0.said\"\n{}", measured(100.0, "00ff")),
+        );
     }
     let said = |more: &str| {
-        run_to(0, directory, ("compare ./a ./b --looks 4 --others 100", more));
-        let said = ["a.said", "b.said"].map(|name| String::from_utf8(read(directory, name)).unwrap());
+        run_to(
+            0,
+            directory,
+            ("compare ./a ./b --looks 4 --others 100", more),
+        );
+        let said =
+            ["a.said", "b.said"].map(|name| String::from_utf8(read(directory, name)).unwrap());
         assert_eq!(said[0], said[1]);
         said[0].clone()
     };
     // Builds with other defaults, too, decode the same events.
     assert!(said("").ends_with("--profile pp-nominal --format v5 --backend cpu\n"));
-    assert!(said("events.mdf --backend emulated").ends_with("--json - events.mdf --backend emulated\n"));
+    assert!(
+        said("events.mdf --backend emulated").ends_with("--json - events.mdf --backend emulated\n")
+    );
 }

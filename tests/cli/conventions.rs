@@ -4,7 +4,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{ONE_HIT, bank, empty, end, event, json_of, run_to, sample, says, tool, write};
+use crate::support::{
+    ONE_HIT, bank, empty, end, event, json_of, run_to, sample, says, tool, write,
+};
 
 #[test]
 fn a_usage_error_names_the_subcommand_and_what_to_type() {
@@ -13,7 +15,10 @@ fn a_usage_error_names_the_subcommand_and_what_to_type() {
         ("decode", &["Usage: ut-decode decode"][..]),
         ("decod a", &["'decode'"]),
         ("generate -o a --profile pp-nominel", &["'pp-nominal'"]),
-        ("decode a.mdf --set cpu.smid=auto", &["Usage: ut-decode decode", "it has cpu.simd"]),
+        (
+            "decode a.mdf --set cpu.smid=auto",
+            &["Usage: ut-decode decode", "it has cpu.simd"],
+        ),
         ("sweep --axis bach=1", &["Usage: ut-decode sweep", "batch"]),
         ("tune run --budget soon", &["10min"]),
     ] {
@@ -34,20 +39,42 @@ fn settings_stand_in_for_options_and_options_win() {
     };
     std::fs::create_dir(directory.join("settings")).unwrap();
     let tables = "boards = \"../boards.bin\"\ngeometry = \"../geometry.bin\"\n";
-    write(directory, "settings/my.toml", format!("{tables}grouping = \"unique-x\"\nflip = 512\n").as_bytes());
+    write(
+        directory,
+        "settings/my.toml",
+        format!("{tables}grouping = \"unique-x\"\nflip = 512\n").as_bytes(),
+    );
     // Generated events belong to the embedded detector, whatever the settings say.
     let found = provenance("decode events.mdf");
-    assert_eq!((&found["grouping"], &found["flip"]), (&"unique-x".into(), &"512".into()));
+    assert_eq!(
+        (&found["grouping"], &found["flip"]),
+        (&"unique-x".into(), &"512".into())
+    );
     assert_eq!(found["boards"], "embedded synthetic detector");
     write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
-    assert_eq!(provenance("decode measured.mdf")["boards"], "settings/../boards.bin");
+    assert_eq!(
+        provenance("decode measured.mdf")["boards"],
+        "settings/../boards.bin"
+    );
     let found = provenance("decode measured.mdf --flip 511 --grouping y-rows");
-    assert_eq!((&found["grouping"], &found["flip"]), (&"y-rows".into(), &"511".into()));
+    assert_eq!(
+        (&found["grouping"], &found["flip"]),
+        (&"y-rows".into(), &"511".into())
+    );
     // In the current folder it is found by its name; an unknown key is named.
     write(directory, "ut-decode.toml", b"fliq = 511");
-    let fails = || end(1, tool(directory, "decode events.mdf").env_remove("UT_DECODE_CONFIG")).1;
+    let fails = || {
+        end(
+            1,
+            tool(directory, "decode events.mdf").env_remove("UT_DECODE_CONFIG"),
+        )
+        .1
+    };
     let err = fails();
-    assert!(err.contains("ut-decode.toml") && err.contains("`fliq`"), "{err}");
+    assert!(
+        err.contains("ut-decode.toml") && err.contains("`fliq`"),
+        "{err}"
+    );
     for (text, part) in [
         ("boards = \"b\"", "boards and geometry belong together"),
         ("flip = 513", "flip is 511 or 512, not 513"),
@@ -65,15 +92,28 @@ fn settings_stand_in_for_options_and_options_win() {
     std::fs::remove_file(directory.join("ut-decode.toml")).unwrap();
     std::os::unix::fs::symlink("nowhere.toml", directory.join("ut-decode.toml")).unwrap();
     let err = fails();
-    assert!(err.contains("cannot read the settings in ut-decode.toml"), "{err}");
-    says(1, directory, "decode events.mdf --config absent.toml", "absent.toml");
+    assert!(
+        err.contains("cannot read the settings in ut-decode.toml"),
+        "{err}"
+    );
+    says(
+        1,
+        directory,
+        "decode events.mdf --config absent.toml",
+        "absent.toml",
+    );
 }
 
 #[test]
 fn colours_are_for_terminals_unless_asked_for() {
     let directory = &empty();
     let coloured = |variable: &str| {
-        tool(directory, "decode absent.mdf").env(variable, "1").output().unwrap().stderr.contains(&0x1B)
+        tool(directory, "decode absent.mdf")
+            .env(variable, "1")
+            .output()
+            .unwrap()
+            .stderr
+            .contains(&0x1B)
     };
     let [plain, forced, never] = ["NOTHING", "CLICOLOR_FORCE", "NO_COLOR"].map(coloured);
     assert!(!plain && forced && !never);
@@ -86,7 +126,10 @@ fn quiet_leaves_results_warnings_and_errors_and_verbose_tells_more() {
     assert_eq!(err, "");
     let (json, err) = json_of(0, directory, "-v decode events.mdf");
     assert_eq!(json["events"], 5);
-    assert!(err.contains("tables: the embedded synthetic detector") && err.contains("took "), "{err}");
+    assert!(
+        err.contains("tables: the embedded synthetic detector") && err.contains("took "),
+        "{err}"
+    );
     let (_, err) = run_to(1, directory, "decode absent.mdf -q");
     assert!(err.starts_with("error: "), "{err}");
     run_to(2, directory, "decode events.mdf -q -v");
@@ -98,10 +141,22 @@ fn ctrl_c_ends_a_command_says_so_and_leaves_nothing_half_written() {
     use std::os::unix::process::ExitStatusExt as _;
 
     let directory = &empty();
-    // A script that runs the tests in the background has them ignore Ctrl-C; the tool would inherit that.
+    // A script that runs the tests in the background has them ignore Ctrl-C; the tool would inherit
+    // that.
     let mut tool = Command::new("env");
-    tool.args(["--default-signal=INT", env!("CARGO_BIN_EXE_ut-decode"), "generate", "--events", "100000000"]);
-    let mut running = tool.args(["-o", "."]).current_dir(directory).stderr(Stdio::piped()).spawn().unwrap();
+    tool.args([
+        "--default-signal=INT",
+        env!("CARGO_BIN_EXE_ut-decode"),
+        "generate",
+        "--events",
+        "100000000",
+    ]);
+    let mut running = tool
+        .args(["-o", "."])
+        .current_dir(directory)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let files = || std::fs::read_dir(directory).unwrap().count();
     // The events' file has begun when it is there beside the two tables.
     while files() < 3 {
@@ -109,7 +164,13 @@ fn ctrl_c_ends_a_command_says_so_and_leaves_nothing_half_written() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let pid = running.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
     let output = running.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("stopped"));

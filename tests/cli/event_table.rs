@@ -2,7 +2,9 @@
 
 use std::fs::File;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, shows, write};
+use crate::support::{
+    ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, shows, write,
+};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use ut_decoding::input::Bank;
 
@@ -12,12 +14,31 @@ const NOON: u64 = 1_722_513_600_000_000;
 /// An ODIN bank of version 7.
 fn odin(number: u32, time: u64, crossing: u32) -> Vec<u8> {
     let word = 0x63 | crossing << 12 | 4 << 23;
-    let words = [8, 0x10, time as u32, (time >> 32) as u32, 0xAB, 0, word, 77, number, 0];
-    words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+    let words = [
+        8,
+        0x10,
+        time as u32,
+        (time >> 32) as u32,
+        0xAB,
+        0,
+        word,
+        77,
+        number,
+        0,
+    ];
+    words
+        .iter()
+        .flat_map(|word: &u32| word.to_le_bytes())
+        .collect()
 }
 
 fn other(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
-    Bank { kind, version: Some(version), source_id, payload }
+    Bank {
+        kind,
+        version: Some(version),
+        source_id,
+        payload,
+    }
 }
 
 /// Banks as they lie in MDF.
@@ -27,7 +48,10 @@ fn bytes_of(banks: &[Bank<'_>]) -> Vec<u8> {
 
 /// A table of the crossings that a TAE event holds: place, begin and length.
 fn tae(rows: &[[u32; 3]]) -> Vec<u8> {
-    rows.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect()
+    rows.as_flattened()
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect()
 }
 
 /// The columns of a CSV, by name, in every row.
@@ -37,23 +61,46 @@ fn columns(csv: &[u8], names: &str) -> Vec<String> {
     let header = lines.next().unwrap();
     let place = |name| header.iter().position(|other| *other == name).unwrap();
     let places: Vec<usize> = names.split(' ').map(place).collect();
-    lines.map(|row| places.iter().map(|&place| row[place]).collect::<Vec<_>>().join(" ")).collect()
+    lines
+        .map(|row| {
+            places
+                .iter()
+                .map(|&place| row[place])
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect()
 }
 
 #[test]
 fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
     let directory = &sample();
     let hit = bank(0, &ONE_HIT);
-    let odins = [odin(1, NOON, 3), odin(2, NOON + 5_000_000, 0), odin(3, 0, 1), odin(5, NOON + 9_000_000, 3)];
+    let odins = [
+        odin(1, NOON, 3),
+        odin(2, NOON + 5_000_000, 0),
+        odin(3, 0, 1),
+        odin(5, NOON + 9_000_000, 3),
+    ];
     // The central crossing has one hit, its neighbours have more.
     let others = bytes_of(&[other(16, 7, 0, &odins[1]), hit, bank(1, &ONE_HIT)]);
     let central = bytes_of(&[other(16, 7, 0, &odins[3]), hit]);
     let (before, here) = (others.len() as u32, central.len() as u32);
-    let of_tae = tae(&[[u32::MAX, 0, before], [0, before, here], [1, before + here, before]]);
+    let of_tae = tae(&[
+        [u32::MAX, 0, before],
+        [0, before, here],
+        [1, before + here, before],
+    ]);
     let header = other(48, 1, 0, &of_tae);
     let lost = tae(&[[1, 0, before]]);
     let nest = |header: Bank<'_>| {
-        let banks = [bytes_of(&[header]), others.clone(), central.clone(), others.clone()].concat();
+        let banks = [
+            bytes_of(&[header]),
+            others.clone(),
+            central.clone(),
+            others.clone(),
+        ]
+        .concat();
         let mut whole = event(&[]);
         whole.extend(banks);
         let size = (whole.len() as u32).to_le_bytes();
@@ -64,7 +111,12 @@ fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
     let file = [
         event(&[other(16, 7, 0, &odins[0]), hit]),
         event(&[other(16, 7, 0, &odins[1])]),
-        event(&[other(16, 7, 0, &odins[2]), hit, bank(1, &ONE_HIT), bank(2, &[0, 0, 0, 0, 9])]),
+        event(&[
+            other(16, 7, 0, &odins[2]),
+            hit,
+            bank(1, &ONE_HIT),
+            bank(2, &[0, 0, 0, 0, 9]),
+        ]),
         event(&[
             other(16, 9, 0, &odins[0]),
             hit,
@@ -79,9 +131,18 @@ fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
     let decode = "decode odin.mdf --event-table events.csv --output hits.csv";
     let decode = |more: &str| json_of(0, directory, (decode, TABLES, more));
     let (json, err) = decode("");
-    assert!(err.contains("ODIN banks of version 9: their layout is not known"), "{err}");
-    assert!(err.contains("does not say where the banks of the central crossing are"), "{err}");
-    assert_eq!(json["error_banks"], serde_json::json!({"DaqErrorFragmentMissing": 1, "UTError": 1}));
+    assert!(
+        err.contains("ODIN banks of version 9: their layout is not known"),
+        "{err}"
+    );
+    assert!(
+        err.contains("does not say where the banks of the central crossing are"),
+        "{err}"
+    );
+    assert_eq!(
+        json["error_banks"],
+        serde_json::json!({"DaqErrorFragmentMissing": 1, "UTError": 1})
+    );
     let csv = read(directory, "events.csv");
     assert!(csv.starts_with(b"file,event,run,event_number,time,bcid,"));
     let facts = "event run event_number time bcid crossing trigger_type orbit tck odin_version";
@@ -98,8 +159,24 @@ fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
         ]
     );
     let counts = columns(&csv, "hits banks short other_types broken_event");
-    assert_eq!(counts, ["1 1 0 1 0", "0 0 0 1 0", "2 2 1 1 0", "2 2 0 3 0", "1 1 0 2 0", "0 0 0 0 1"]);
-    assert_eq!(String::from_utf8(read(directory, "hits.csv")).unwrap().lines().count(), 1 + 6);
+    assert_eq!(
+        counts,
+        [
+            "1 1 0 1 0",
+            "0 0 0 1 0",
+            "2 2 1 1 0",
+            "2 2 0 3 0",
+            "1 1 0 2 0",
+            "0 0 0 0 1"
+        ]
+    );
+    assert_eq!(
+        String::from_utf8(read(directory, "hits.csv"))
+            .unwrap()
+            .lines()
+            .count(),
+        1 + 6
+    );
 
     for (select, events) in [
         ("--crossing beam-crossing", "0 4"),
@@ -109,39 +186,78 @@ fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
         ("--crossing no-beam --time 2024-08-01..", "1"),
     ] {
         let (json, _) = decode(select);
-        assert_eq!(columns(&read(directory, "events.csv"), "event").join(" "), events, "{select:?}");
+        assert_eq!(
+            columns(&read(directory, "events.csv"), "event").join(" "),
+            events,
+            "{select:?}"
+        );
         assert_eq!(json["damaged_left_out"], 1, "{select:?}");
     }
-    for wrong in ["--time noon", "--time 2024-08-02..2024-08-01", "--crossing both"] {
+    for wrong in [
+        "--time noon",
+        "--time 2024-08-02..2024-08-01",
+        "--crossing both",
+    ] {
         run_to(2, directory, ("decode odin.mdf", wrong));
     }
     let said = format!("time {noon}5.000000Z, bunch crossing 99 (no-beam), orbit 77");
     shows(directory, "inspect odin.mdf --event 1 --bank 0", &said);
     let (out, _) = run_to(0, directory, ("decode odin.mdf", TABLES));
-    assert!(out.contains("error banks") && out.contains("DaqErrorFragmentMissing") && out.contains("flip"), "{out}");
+    assert!(
+        out.contains("error banks")
+            && out.contains("DaqErrorFragmentMissing")
+            && out.contains("flip"),
+        "{out}"
+    );
 }
 
 #[test]
 fn a_table_as_parquet_has_types_and_provenance_and_comes_whole_or_not_at_all() {
     let directory = &sample();
-    run_to(0, directory, "decode events.mdf --event-table events.parquet --threads 2 --batch 1");
-    let reader = SerializedFileReader::new(File::open(directory.join("events.parquet")).unwrap()).unwrap();
-    let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+    run_to(
+        0,
+        directory,
+        "decode events.mdf --event-table events.parquet --threads 2 --batch 1",
+    );
+    let reader =
+        SerializedFileReader::new(File::open(directory.join("events.parquet")).unwrap()).unwrap();
+    let rows: Vec<String> = reader
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| row.unwrap().to_string())
+        .collect();
     assert_eq!(rows.len(), 5);
     for (e, row) in rows.iter().enumerate() {
-        let start =
-            format!("{{file: \"events.mdf\", event: {e}, run: 1, event_number: {e}, time: 2026-06-01 12:00:00.00");
+        let start = format!(
+            "{{file: \"events.mdf\", event: {e}, run: 1, event_number: {e}, time: 2026-06-01 12:00:00.00"
+        );
         let odin = "crossing: \"beam-crossing\", trigger_type: 0,";
-        assert!(row.starts_with(&start) && row.contains(odin) && row.contains("banks: 216,"), "{row}");
+        assert!(
+            row.starts_with(&start) && row.contains(odin) && row.contains("banks: 216,"),
+            "{row}"
+        );
     }
-    let metadata = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
-    assert!(metadata.iter().any(|entry| entry.key == "ut-decode.flip" && entry.value.as_deref() == Some("511")));
+    let metadata = reader
+        .metadata()
+        .file_metadata()
+        .key_value_metadata()
+        .unwrap()
+        .clone();
+    assert!(
+        metadata
+            .iter()
+            .any(|entry| entry.key == "ut-decode.flip" && entry.value.as_deref() == Some("511"))
+    );
 
     for (code, wrong, part) in [
         (1, "--event-table events.txt", ".csv or .parquet"),
         (2, "--event-table a.csv --output a.csv", "same file"),
         (2, "--event-table events.mdf", "would overwrite"),
-        (2, "--event-table a.csv --output all/ --format csv --resume", "cannot be used with"),
+        (
+            2,
+            "--event-table a.csv --output all/ --format csv --resume",
+            "cannot be used with",
+        ),
     ] {
         says(code, directory, ("decode events.mdf", wrong), part);
     }

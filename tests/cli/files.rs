@@ -1,4 +1,5 @@
-//! Files when things go wrong: written whole or not at all, never over an input, and reported with a name.
+//! Files when things go wrong: written whole or not at all, never over an input, and reported with
+//! a name.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 use ut_decoding::input::{EventHeader, GENERATED_MASK};
 
 use crate::support::{
-    Folder, ONE_HIT, TABLES, bank, end, event, event_with, read, run, run_to, sample, says, shell, tool, tree, write,
+    Folder, ONE_HIT, TABLES, bank, end, event, event_with, read, run, run_to, sample, says, shell,
+    tool, tree, write,
 };
 
 /// A [`sample`] whose file of events is larger than what a pipe holds.
@@ -27,13 +29,22 @@ fn first_event(directory: &Path, name: &str, more: usize) {
     write(directory, name, &mdf[..one + more]);
 }
 
-/// Runs lines of shell, each of which would overwrite something, is refused, and touches none of the files.
+/// Runs lines of shell, each of which would overwrite something, is refused, and touches none of
+/// the files.
 fn refused(directory: &Path, files: &[&str], lines: &[String]) {
-    let contents = || files.iter().map(|name| read(directory, name)).collect::<Vec<_>>();
+    let contents = || {
+        files
+            .iter()
+            .map(|name| read(directory, name))
+            .collect::<Vec<_>>()
+    };
     let (before, there) = (contents(), tree(directory));
     for line in lines {
         let (_, err) = shell(2, directory, line);
-        assert!(err.contains("overwrite") || err.contains("are the same file"), "{line}: {err}");
+        assert!(
+            err.contains("overwrite") || err.contains("are the same file"),
+            "{line}: {err}"
+        );
         assert!(contents() == before && tree(directory) == there, "{line}");
     }
 }
@@ -68,8 +79,18 @@ fn an_output_that_is_an_input_a_table_or_another_output_is_refused_and_nothing_i
         "inspect - --json events.mdf < events.mdf".to_owned(),
         "inspect - --event 0 --extract events.mdf < events.mdf".to_owned(),
     ];
-    let files = ["events.mdf", "boards.bin", "geometry.bin", "1_0.bin", "list"];
-    refused(directory, &files, &lines.map(|line| format!("ut-decode {line}")));
+    let files = [
+        "events.mdf",
+        "boards.bin",
+        "geometry.bin",
+        "1_0.bin",
+        "list",
+    ];
+    refused(
+        directory,
+        &files,
+        &lines.map(|line| format!("ut-decode {line}")),
+    );
     // The name is made from what is in the file.
     let before = read(directory, "1_0.bin");
     says(1, directory, "convert 1_0.bin --output .", "is an input");
@@ -81,9 +102,19 @@ fn what_is_read_without_being_named_is_not_written_over() {
     let directory = &sample();
     fs::create_dir(directory.join("day")).unwrap();
     fs::copy(directory.join("events.mdf"), directory.join("day/a.mdf")).unwrap();
-    write(directory, "ut-decode.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
+    write(
+        directory,
+        "ut-decode.toml",
+        b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n",
+    );
     write(directory, "tune.sqlite", b"store");
-    let files = ["day/a.mdf", "boards.bin", "geometry.bin", "ut-decode.toml", "tune.sqlite"];
+    let files = [
+        "day/a.mdf",
+        "boards.bin",
+        "geometry.bin",
+        "ut-decode.toml",
+        "tune.sqlite",
+    ];
     let lines = [
         "decode events.mdf --json boards.bin",
         "report events.mdf --output geometry.bin",
@@ -94,7 +125,11 @@ fn what_is_read_without_being_named_is_not_written_over() {
         "inspect day --event 0 --extract day/a.mdf",
     ];
     let variables = "UT_DECODE_CONFIG=ut-decode.toml UT_DECODE_TUNE_DB=tune.sqlite";
-    refused(directory, &files, &lines.map(|line| format!("{variables} ut-decode {line}")));
+    refused(
+        directory,
+        &files,
+        &lines.map(|line| format!("{variables} ut-decode {line}")),
+    );
     // More events of the same detector leave its tables as they are.
     let before = files.map(|name| read(directory, name));
     run_to(0, directory, "generate --events 6 -o .");
@@ -105,10 +140,26 @@ fn what_is_read_without_being_named_is_not_written_over() {
 fn results_in_a_folder_are_not_written_over_what_is_read() {
     let directory = &sample();
     fs::create_dir(directory.join("new")).unwrap();
-    fs::copy(directory.join("events.mdf"), directory.join("new/sweep.json")).unwrap();
-    fs::copy(directory.join("boards.bin"), directory.join("new/sweep.html")).unwrap();
-    fs::copy(directory.join("events.mdf"), directory.join("new/run-1.json")).unwrap();
-    write(directory, "tables.toml", b"boards = \"new/sweep.html\"\ngeometry = \"geometry.bin\"\n");
+    fs::copy(
+        directory.join("events.mdf"),
+        directory.join("new/sweep.json"),
+    )
+    .unwrap();
+    fs::copy(
+        directory.join("boards.bin"),
+        directory.join("new/sweep.html"),
+    )
+    .unwrap();
+    fs::copy(
+        directory.join("events.mdf"),
+        directory.join("new/run-1.json"),
+    )
+    .unwrap();
+    write(
+        directory,
+        "tables.toml",
+        b"boards = \"new/sweep.html\"\ngeometry = \"geometry.bin\"\n",
+    );
     let sweep = "-o new --backend emulated --axis cluster.block_x=32";
     let lines = [
         format!("sweep new/sweep.json {sweep}"),
@@ -116,8 +167,15 @@ fn results_in_a_folder_are_not_written_over_what_is_read() {
         "tune run new/run-1.json --report new".to_owned(),
     ];
     let lines = lines.map(|line| format!("UT_DECODE_TUNE_DB=tune.sqlite ut-decode {line}"));
-    refused(directory, &["new/sweep.json", "new/sweep.html", "new/run-1.json"], &lines);
-    assert_eq!(tree(&directory.join("new")), ["run-1.json", "sweep.html", "sweep.json"]);
+    refused(
+        directory,
+        &["new/sweep.json", "new/sweep.html", "new/run-1.json"],
+        &lines,
+    );
+    assert_eq!(
+        tree(&directory.join("new")),
+        ["run-1.json", "sweep.html", "sweep.json"]
+    );
 }
 
 #[test]
@@ -125,7 +183,12 @@ fn a_json_path_that_cannot_be_written_is_noticed_before_the_work() {
     let directory = &sample();
     for json in ["absent/summary.json", "."] {
         let cannot = format!("cannot write {json}");
-        says(1, directory, ("decode events.mdf --output hits.csv --json", json), &cannot);
+        says(
+            1,
+            directory,
+            ("decode events.mdf --output hits.csv --json", json),
+            &cannot,
+        );
         assert!(!directory.join("hits.csv").exists());
     }
 }
@@ -136,8 +199,14 @@ fn beyond_the_limit_on_file_sizes_the_old_files_stay_and_the_message_names_the_n
     let files = ["boards.bin", "events.mdf", "geometry.bin"];
     let before = files.map(|name| read(directory, name));
     for (line, part) in [
-        ("ulimit -f 8; ut-decode generate --events 9 --seed 2 --output .", "cannot write ./boards.bin"),
-        ("ulimit -f 1; ut-decode decode events.mdf --output hits.csv", "cannot write hits.csv"),
+        (
+            "ulimit -f 8; ut-decode generate --events 9 --seed 2 --output .",
+            "cannot write ./boards.bin",
+        ),
+        (
+            "ulimit -f 1; ut-decode decode events.mdf --output hits.csv",
+            "cannot write hits.csv",
+        ),
     ] {
         let (_, err) = shell(1, directory, line);
         assert!(err.contains(part), "{err}");
@@ -150,30 +219,55 @@ fn beyond_the_limit_on_file_sizes_the_old_files_stay_and_the_message_names_the_n
 fn a_signal_ends_the_tool_without_a_half_written_file() {
     let directory = &sample();
     shell(0, directory, "mkfifo pipe");
-    let mut tool = tool(directory, ("decode pipe --output hits.csv", TABLES)).stderr(Stdio::null()).spawn().unwrap();
+    let mut tool = tool(directory, ("decode pipe --output hits.csv", TABLES))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     // Opening waits for the reader; kept open, the reader waits for events.
-    let pipe = fs::OpenOptions::new().write(true).open(directory.join("pipe")).unwrap();
+    let pipe = fs::OpenOptions::new()
+        .write(true)
+        .open(directory.join("pipe"))
+        .unwrap();
     while !tree(directory).iter().any(|name| name.contains(".part")) {
         assert!(tool.try_wait().unwrap().is_none(), "the tool ended");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(Command::new("kill").args(["-TERM", &tool.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &tool.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     assert!(!tool.wait().unwrap().success());
     drop(pipe);
-    assert_eq!(tree(directory), ["boards.bin", "events.mdf", "geometry.bin", "pipe"]);
+    assert_eq!(
+        tree(directory),
+        ["boards.bin", "events.mdf", "geometry.bin", "pipe"]
+    );
 }
 
 #[test]
 fn zeros_are_no_dump_whatever_their_number() {
     let directory = &sample();
-    File::create(directory.join("sparse.bin")).unwrap().set_len(30 << 30).unwrap();
+    File::create(directory.join("sparse.bin"))
+        .unwrap()
+        .set_len(30 << 30)
+        .unwrap();
     let mut many = vec![0xff; 4];
     many.resize(64, 0);
     write(directory, "many.bin", &many);
-    for (file, message) in [("sparse.bin", "goes on"), ("/dev/zero", "goes on"), ("many.bin", "4294967295 banks")] {
+    for (file, message) in [
+        ("sparse.bin", "goes on"),
+        ("/dev/zero", "goes on"),
+        ("many.bin", "4294967295 banks"),
+    ] {
         let decode = format!("ulimit -v 1000000; ut-decode decode {file} --threads 1 {TABLES}");
         let (_, err) = shell(1, directory, &decode);
-        assert!(err.contains(file) && err.contains(message) && err.contains("not an Allen-layout dump"), "{err}");
+        assert!(
+            err.contains(file) && err.contains(message) && err.contains("not an Allen-layout dump"),
+            "{err}"
+        );
     }
 }
 
@@ -182,17 +276,40 @@ fn what_does_not_fit_into_memory_is_refused_with_the_figure() {
     let directory = &sample();
     for (kilobytes, args, message) in [
         (6_000_000, "decode events.mdf --threads 1024", " GB"),
-        (6_000_000, "throughput events.mdf --duration 0 --threads 1024", " GB"),
-        (4_000_000, "throughput events.mdf --duration 0 --threads 1 --events 200000", " GB"),
-        // Not enough for what the reference finds, for the synthetic events, and for a batch of any size.
-        (300_000, "throughput events.mdf --duration 0 --threads 2", "would take about"),
+        (
+            6_000_000,
+            "throughput events.mdf --duration 0 --threads 1024",
+            " GB",
+        ),
+        (
+            4_000_000,
+            "throughput events.mdf --duration 0 --threads 1 --events 200000",
+            " GB",
+        ),
+        // Not enough for what the reference finds, for the synthetic events, and for a batch of any
+        // size.
+        (
+            300_000,
+            "throughput events.mdf --duration 0 --threads 2",
+            "would take about",
+        ),
         (60_000, "throughput --duration 0", "would take about"),
         (60_000, "tune run --budget 2", "would take about"),
         (200_000, "tune run --budget 2", "no memory for"),
     ] {
-        let (_, err) = shell(1, directory, &format!("ulimit -v {kilobytes}; ut-decode {args}"));
-        assert!(err.contains(message) && !err.contains("memory allocation"), "{args}: {err}");
-        assert!(message != " GB" || err.contains("would take about"), "{args}: {err}");
+        let (_, err) = shell(
+            1,
+            directory,
+            &format!("ulimit -v {kilobytes}; ut-decode {args}"),
+        );
+        assert!(
+            err.contains(message) && !err.contains("memory allocation"),
+            "{args}: {err}"
+        );
+        assert!(
+            message != " GB" || err.contains("would take about"),
+            "{args}: {err}"
+        );
     }
 }
 
@@ -203,7 +320,10 @@ fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
     write(directory, name, &event(&[bank(0, &ONE_HIT)])[..50]);
     for (args, shown) in [
         ("decode", "a\\u{1b}[31m\\r\\u{9b}\\u{202e}.mdf"),
-        ("decode --quiet --json -", "a\\u001b[31m\\r\\u009b\\u202e.mdf"),
+        (
+            "decode --quiet --json -",
+            "a\\u001b[31m\\r\\u009b\\u202e.mdf",
+        ),
         ("inspect", "a\\u{1b}[31m\\r\\u{9b}\\u{202e}.mdf"),
         // The option parser leaves out what begins with an escape.
         ("decode events.mdf --backend", "a\\r\\u{9b}\\u{202e}.mdf"),
@@ -211,7 +331,10 @@ fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
         let output = run(directory, (args, name));
         assert!(!output.status.success());
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(!text.contains(['\u{1b}', '\r', '\u{9b}', '\u{202e}']), "{args:?}");
+        assert!(
+            !text.contains(['\u{1b}', '\r', '\u{9b}', '\u{202e}']),
+            "{args:?}"
+        );
         assert!(text.contains(shown), "{args:?}");
     }
     write(directory, "zeros", &vec![0; 100_000]);
@@ -226,34 +349,61 @@ fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
         assert_eq!(err.matches("No such file").count(), 1, "{err}");
     }
     for command in ["decode", "inspect"] {
-        let (_, err) = shell(1, directory, &format!("ut-decode {command} events.mdf >/dev/full"));
-        assert!(err.contains("standard output") && err.contains("No space left"), "{command}: {err}");
+        let (_, err) = shell(
+            1,
+            directory,
+            &format!("ut-decode {command} events.mdf >/dev/full"),
+        );
+        assert!(
+            err.contains("standard output") && err.contains("No space left"),
+            "{command}: {err}"
+        );
     }
 }
 
 #[test]
 fn a_closed_standard_error_changes_nothing() {
     let directory = &sample();
-    let (out, _) = shell(0, directory, "ut-decode decode events.mdf --backend auto 2>&-");
+    let (out, _) = shell(
+        0,
+        directory,
+        "ut-decode decode events.mdf --backend auto 2>&-",
+    );
     assert!(out.contains("events                5"), "{out}");
     shell(1, directory, "ut-decode decode absent.mdf 2>&-");
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_job_without_a_word_and_a_full_disk_is_told_as_the_system_tells_it() {
+fn a_reader_that_leaves_ends_the_job_without_a_word_and_a_full_disk_is_told_as_the_system_tells_it()
+{
     let directory = &large();
     for format in ["csv", "parquet"] {
         let decode = format!("ut-decode decode events.mdf --batch 4 --format {format} --output");
-        let (_, err) = shell(0, directory, &format!("{decode} - | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"));
+        let (_, err) = shell(
+            0,
+            directory,
+            &format!("{decode} - | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"),
+        );
         assert_eq!(err, "", "{format}");
         let (_, err) = shell(1, directory, &format!("{decode} /dev/full"));
-        assert_eq!(err, "error: cannot write /dev/full\n  because: No space left on device (os error 28)\n");
+        assert_eq!(
+            err,
+            "error: cannot write /dev/full\n  because: No space left on device (os error 28)\n"
+        );
         let (_, err) = shell(1, directory, &format!("{decode} - >/dev/full"));
         let error = err.lines().find(|line| line.contains("error"));
-        assert_eq!(error, Some("error: cannot write to standard output"), "{err}");
+        assert_eq!(
+            error,
+            Some("error: cannot write to standard output"),
+            "{err}"
+        );
     }
     let decode = "ut-decode decode events.mdf --output - --format csv --json summary.json";
-    shell(1, directory, &format!("{decode} | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"));
+    shell(
+        1,
+        directory,
+        &format!("{decode} | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"),
+    );
     let summary: Value = serde_json::from_slice(&read(directory, "summary.json")).unwrap();
     assert_eq!(summary["complete"], false);
 }
@@ -267,9 +417,17 @@ fn a_reader_that_leaves_hides_no_file_that_could_not_be_read() {
     for file in ["events.mdf", "one.mdf"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let args = ("decode --keep-going text.mdf", file, "--format csv --output -", TABLES);
+        let args = (
+            "decode --keep-going text.mdf",
+            file,
+            "--format csv --output -",
+            TABLES,
+        );
         let (_, err) = end(1, tool(directory, args).stdout(writer));
-        assert!(err.contains("error: text.mdf") && !err.contains("Broken pipe"), "{file}: {err}");
+        assert!(
+            err.contains("error: text.mdf") && !err.contains("Broken pipe"),
+            "{file}: {err}"
+        );
     }
 }
 
@@ -277,7 +435,11 @@ fn a_reader_that_leaves_hides_no_file_that_could_not_be_read() {
 fn a_file_behind_standard_output_goes_on_where_the_shell_left_it() {
     let directory = &sample();
     let decode = format!("ut-decode decode events.mdf {TABLES}");
-    run_to(0, directory, ("decode events.mdf --output hits.csv", TABLES));
+    run_to(
+        0,
+        directory,
+        ("decode events.mdf --output hits.csv", TABLES),
+    );
     let hits = String::from_utf8(read(directory, "hits.csv")).unwrap();
     symlink("/dev/stdout", directory.join("link.csv")).unwrap();
     symlink("link.csv", directory.join("second.csv")).unwrap();
@@ -285,10 +447,21 @@ fn a_file_behind_standard_output_goes_on_where_the_shell_left_it() {
         for (redirect, kept) in [(">>", "precious\n"), (">", "")] {
             write(directory, "all.csv", b"precious\n");
             let decode = format!("{decode} --format csv --output {output}");
-            let (_, err) = shell(0, directory, &format!("{{ echo before; {decode}; echo after; }} {redirect} all.csv"));
-            assert!(err.contains("clusters (hits)"), "the summary is elsewhere: {output}: {err}");
+            let (_, err) = shell(
+                0,
+                directory,
+                &format!("{{ echo before; {decode}; echo after; }} {redirect} all.csv"),
+            );
+            assert!(
+                err.contains("clusters (hits)"),
+                "the summary is elsewhere: {output}: {err}"
+            );
             let all = String::from_utf8(read(directory, "all.csv")).unwrap();
-            assert!(all == format!("{kept}before\n{hits}after\n"), "{output} {redirect}: {}", &all[..40]);
+            assert!(
+                all == format!("{kept}before\n{hits}after\n"),
+                "{output} {redirect}: {}",
+                &all[..40]
+            );
         }
     }
     for line in [
@@ -313,7 +486,8 @@ fn a_broken_input_is_told_although_nobody_writes_into_the_pipe_after_it() {
     for threads in [1, 3] {
         let decode = format!("decode bad.mdf fifo {TABLES} --threads {threads} --output hits.csv");
         // A tool that hangs is ended, with status 124.
-        let line = format!("mkfifo fifo; timeout 60 ut-decode {decode}; code=$?; rm fifo; exit $code");
+        let line =
+            format!("mkfifo fifo; timeout 60 ut-decode {decode}; code=$?; rm fifo; exit $code");
         let (_, err) = shell(1, directory, &line);
         assert!(err.contains("error: bad.mdf"), "{err}");
         assert!(tree(directory).iter().all(|name| !name.contains(".part")));
@@ -324,22 +498,37 @@ fn a_broken_input_is_told_although_nobody_writes_into_the_pipe_after_it() {
 #[test]
 fn an_output_that_fails_is_told_although_more_may_come_of_the_input() {
     let directory = &large();
-    for (output, code) in [("/dev/full", 1), ("- | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}", 0)] {
+    for (output, code) in [
+        ("/dev/full", 1),
+        ("- | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}", 0),
+    ] {
         let decode = format!("decode fifo {TABLES} --batch 4 --format csv --output {output}");
         // Descriptor 5 keeps the pipe open behind the events.
         let feed = "mkfifo fifo; exec 5<>fifo; cat events.mdf >&5 & feeder=$!";
         let end = "code=$?; kill $feeder 2>/dev/null; rm fifo; exit $code";
-        let (_, err) = shell(code, directory, &format!("{feed}; ( exec 5>&-; timeout 60 ut-decode {decode} ); {end}"));
-        assert_eq!(err.contains("error: cannot write /dev/full\n  because: No space left"), code == 1, "{err}");
+        let (_, err) = shell(
+            code,
+            directory,
+            &format!("{feed}; ( exec 5>&-; timeout 60 ut-decode {decode} ); {end}"),
+        );
+        assert_eq!(
+            err.contains("error: cannot write /dev/full\n  because: No space left"),
+            code == 1,
+            "{err}"
+        );
     }
 }
 
 #[test]
-fn a_failure_at_the_end_hides_neither_what_was_wrong_before_nor_the_summary_nor_the_files_that_were_written() {
+fn a_failure_at_the_end_hides_neither_what_was_wrong_before_nor_the_summary_nor_the_files_that_were_written()
+ {
     let directory = &sample();
     // The hits of one event stay in the buffer to the end.
     first_event(directory, "bad.mdf", 50);
-    let generated = EventHeader { trigger_mask: GENERATED_MASK, ..EventHeader::default() };
+    let generated = EventHeader {
+        trigger_mask: GENERATED_MASK,
+        ..EventHeader::default()
+    };
     write(directory, "a.mdf", &event_with(generated, &[]));
     let decode = |args: &str, parts: &[&str]| -> Value {
         let line = format!("ulimit -f 8; ut-decode decode {args} {TABLES} --json -");
@@ -347,11 +536,30 @@ fn a_failure_at_the_end_hides_neither_what_was_wrong_before_nor_the_summary_nor_
         assert!(parts.iter().all(|part| err.contains(part)), "{err}");
         serde_json::from_str(&out).unwrap()
     };
-    let summary = decode("bad.mdf --output hits.csv", &["error: bad.mdf", "error: cannot write hits.csv"]);
-    assert_eq!((&summary["events"], &summary["complete"], &summary["outputs"]), (&json!(1), &json!(false), &json!([])));
-    assert!(summary["error"].as_str().unwrap().contains("bad.mdf"), "{summary}");
+    let summary = decode(
+        "bad.mdf --output hits.csv",
+        &["error: bad.mdf", "error: cannot write hits.csv"],
+    );
+    assert_eq!(
+        (
+            &summary["events"],
+            &summary["complete"],
+            &summary["outputs"]
+        ),
+        (&json!(1), &json!(false), &json!([]))
+    );
+    assert!(
+        summary["error"].as_str().unwrap().contains("bad.mdf"),
+        "{summary}"
+    );
     assert!(!directory.join("hits.csv").exists());
-    let summary = decode("a.mdf events.mdf --output new --format csv", &["error: cannot write new/events.csv"]);
-    assert_eq!((&summary["complete"], &summary["outputs"]), (&json!(false), &json!(["new/a.csv"])));
+    let summary = decode(
+        "a.mdf events.mdf --output new --format csv",
+        &["error: cannot write new/events.csv"],
+    );
+    assert_eq!(
+        (&summary["complete"], &summary["outputs"]),
+        (&json!(false), &json!(["new/a.csv"]))
+    );
     assert_eq!(tree(&directory.join("new")), ["a.csv"]);
 }

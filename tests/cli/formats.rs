@@ -2,7 +2,9 @@
 
 use std::io::{Cursor, Write};
 
-use crate::support::{ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, shell, write};
+use crate::support::{
+    ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, shell, write,
+};
 use ut_decoding::input::{Damage, Events, InputError, InputPart, checksum};
 
 /// An MFP: types and payloads of one source.
@@ -14,7 +16,8 @@ struct Mfp<'a> {
 
 /// A packet, written as its description says, independently of the library's writer.
 fn packet(first: u64, align: u8, mfps: &[Mfp<'_>]) -> Vec<u8> {
-    let pad = |bytes: &mut Vec<u8>, unit: usize| bytes.resize(bytes.len().next_multiple_of(unit), 0);
+    let pad =
+        |bytes: &mut Vec<u8>, unit: usize| bytes.resize(bytes.len().next_multiple_of(unit), 0);
     let bodies: Vec<Vec<u8>> = mfps
         .iter()
         .map(|mfp| {
@@ -22,7 +25,11 @@ fn packet(first: u64, align: u8, mfps: &[Mfp<'_>]) -> Vec<u8> {
             let mut body = vec![0; 20];
             body.extend(mfp.fragments.iter().map(|(kind, _)| kind));
             pad(&mut body, 4);
-            body.extend(mfp.fragments.iter().flat_map(|(_, payload)| (payload.len() as u16).to_le_bytes()));
+            body.extend(
+                mfp.fragments
+                    .iter()
+                    .flat_map(|(_, payload)| (payload.len() as u16).to_le_bytes()),
+            );
             pad(&mut body, 4);
             for (_, payload) in &mfp.fragments {
                 let begin = body.len();
@@ -60,7 +67,11 @@ fn packet(first: u64, align: u8, mfps: &[Mfp<'_>]) -> Vec<u8> {
 
 /// A packet of three events with one hit of each of two sources.
 fn two_sources() -> Vec<u8> {
-    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    let of = |source_id: u16| Mfp {
+        source_id,
+        version: 4,
+        fragments: vec![(66, &ONE_HIT[..]); 3],
+    };
     packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)])
 }
 
@@ -81,7 +92,13 @@ fn frame(body: &[u8], compression: u8, data_type: u8) -> Vec<u8> {
 /// A block as ROOT makes it.
 fn block(algorithm: &[u8; 3], size: usize, data: &[u8]) -> Vec<u8> {
     let u24 = |n: usize| (n as u32).to_le_bytes()[..3].to_vec();
-    [algorithm.to_vec(), u24(data.len()), u24(size), data.to_vec()].concat()
+    [
+        algorithm.to_vec(),
+        u24(data.len()),
+        u24(size),
+        data.to_vec(),
+    ]
+    .concat()
 }
 
 pub fn zlib_block(bytes: &[u8]) -> Vec<u8> {
@@ -94,7 +111,8 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An lz4 block as ROOT makes it: with the xxHash64 of the compressed bytes, big endian, in front of them.
+/// An lz4 block as ROOT makes it: with the xxHash64 of the compressed bytes, big endian, in front
+/// of them.
 fn lz4(bytes: &[u8]) -> Vec<u8> {
     let packed = lz4_flex::block::compress(bytes);
     let sum = twox_hash::XxHash64::oneshot(0, &packed).to_be_bytes();
@@ -126,7 +144,11 @@ fn events_of(mdf: &[u8]) -> Vec<&[u8]> {
 /// Compresses the bodies of events by `pack` in blocks of `n` bytes.
 pub fn packed(mdf: &[u8], n: usize, pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let events = events_of(mdf).into_iter().map(|event| {
-        let mut packed = frame(&event[48..].chunks(n).flat_map(&pack).collect::<Vec<u8>>(), 0x11, 1);
+        let mut packed = frame(
+            &event[48..].chunks(n).flat_map(&pack).collect::<Vec<u8>>(),
+            0x11,
+            1,
+        );
         // The sub-header, and the checksum with it.
         packed[20..48].copy_from_slice(&event[20..48]);
         let sum = checksum(&packed[16..]);
@@ -144,24 +166,69 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
     for name in ["again.mdf", "written.mdf.zst", "written.mep"] {
         run_to(0, directory, format!("convert events.mdf --output {name}"));
     }
-    run_to(0, directory, "convert events.mdf --output small.mep --packet-events 2");
+    run_to(
+        0,
+        directory,
+        "convert events.mdf --output small.mep --packet-events 2",
+    );
     assert!(read(directory, "again.mdf") == mdf);
     let mep = read(directory, "written.mep");
-    write(directory, "small.mep.gz", &gzip(&read(directory, "small.mep")));
+    write(
+        directory,
+        "small.mep.gz",
+        &gzip(&read(directory, "small.mep")),
+    );
     write(directory, "frames.mdf", &frame(&mep, 0, 2));
-    write(directory, "several.any", &[zstd(&mdf[..half]), zstd(&mdf[half..])].concat());
-    let skippable = [&0x184d_2a50u32.to_le_bytes()[..], &4u32.to_le_bytes(), b"size"].concat();
-    write(directory, "pzstd.any", &[&skippable, &zstd(&mdf[..half])[..], &skippable, &zstd(&mdf[half..])].concat());
-    write(directory, "gzipped.any", &[gzip(&mdf[..half]), gzip(&mdf[half..])].concat());
+    write(
+        directory,
+        "several.any",
+        &[zstd(&mdf[..half]), zstd(&mdf[half..])].concat(),
+    );
+    let skippable = [
+        &0x184d_2a50u32.to_le_bytes()[..],
+        &4u32.to_le_bytes(),
+        b"size",
+    ]
+    .concat();
+    write(
+        directory,
+        "pzstd.any",
+        &[
+            &skippable,
+            &zstd(&mdf[..half])[..],
+            &skippable,
+            &zstd(&mdf[half..]),
+        ]
+        .concat(),
+    );
+    write(
+        directory,
+        "gzipped.any",
+        &[gzip(&mdf[..half]), gzip(&mdf[half..])].concat(),
+    );
     write(directory, "twice.any", &gzip(&zstd(&mdf)));
     write(directory, "zlib.mdf", &packed(&mdf, 7000, zlib_block));
-    write(directory, "zstd.mdf", &packed(&mdf, 7000, |bytes| block(b"ZS\x01", bytes.len(), &zstd(bytes))));
+    write(
+        directory,
+        "zstd.mdf",
+        &packed(&mdf, 7000, |bytes| {
+            block(b"ZS\x01", bytes.len(), &zstd(bytes))
+        }),
+    );
     write(directory, "lz4.mdf", &packed(&mdf, 1 << 20, lz4));
     let blocks: Vec<u8> = mep.chunks(9000).flat_map(lz4).collect();
     write(directory, "packed.mdf", &frame(&blocks, 0x11, 2));
     let hits = |name: &str| {
-        let (json, err) = json_of(0, directory, (format!("decode {name} --output hits.csv --strict"), TABLES));
-        assert_eq!((&json["events"], err.contains("warning")), (&5.into(), false), "{name}: {err}");
+        let (json, err) = json_of(
+            0,
+            directory,
+            (format!("decode {name} --output hits.csv --strict"), TABLES),
+        );
+        assert_eq!(
+            (&json["events"], err.contains("warning")),
+            (&5.into(), false),
+            "{name}: {err}"
+        );
         (json["report"].clone(), read(directory, "hits.csv"))
     };
     let expected = hits("events.mdf");
@@ -170,10 +237,18 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
     for name in names.split_whitespace() {
         assert!(hits(name) == expected, "{name}");
         let (json, _) = json_of(0, directory, format!("inspect {name}"));
-        assert_eq!((&json["events"], &json["complete"]), (&5.into(), &true.into()), "{name}");
+        assert_eq!(
+            (&json["events"], &json["complete"]),
+            (&5.into(), &true.into()),
+            "{name}"
+        );
     }
     for name in ["events.mdf", "written.mdf.zst", "small.mep"] {
-        shell(0, directory, &format!("cat {name} | ut-decode decode - --output piped.csv {TABLES}"));
+        shell(
+            0,
+            directory,
+            &format!("cat {name} | ut-decode decode - --output piped.csv {TABLES}"),
+        );
         assert!(read(directory, "piped.csv") == expected.1, "{name}");
     }
 }
@@ -196,17 +271,33 @@ fn what_is_not_taken_or_not_whole_is_said_by_name() {
         ("a.xz", b"\xfd7zXZ\0and more than that", "an xz stream"),
         ("a.root", b"root\0\0\xf6\x78 and more of it", "a ROOT file"),
         ("a.bz2", b"BZh91AY&SY and more", "a bzip2 stream"),
-        ("cut.zst", &zstd[..zstd.len() - 9], "zstd stream ends before"),
+        (
+            "cut.zst",
+            &zstd[..zstd.len() - 9],
+            "zstd stream ends before",
+        ),
         ("cut.gz", &gzip[..gzip.len() - 9], "gzip stream ends before"),
         ("damaged.zst", &damaged, "zstd stream is damaged"),
-        ("cut.mep", &mep[..mep.len() - 5], "in a MEP packet at its byte 4"),
+        (
+            "cut.mep",
+            &mep[..mep.len() - 5],
+            "in a MEP packet at its byte 4",
+        ),
         ("short.mep", &mep[..7], "in a MEP packet at its byte 7"),
-        ("other.mep", b"not a packet at all", "begins with 0x6f6e instead of 0xcefa"),
+        (
+            "other.mep",
+            b"not a packet at all",
+            "begins with 0x6f6e instead of 0xcefa",
+        ),
         ("frame.mdf", &frame(&mep[..100], 0, 2), "in a MEP packet"),
     ];
     for (name, bytes, message) in cases {
         write(directory, name, bytes);
-        let (_, err) = run_to(1, directory, (format!("decode {name} --output hits.csv"), TABLES));
+        let (_, err) = run_to(
+            1,
+            directory,
+            (format!("decode {name} --output hits.csv"), TABLES),
+        );
         assert!(err.contains(name) && err.contains(message), "{name}: {err}");
     }
 }
@@ -216,13 +307,23 @@ fn the_size_of_an_event_is_not_taken_for_a_compression() {
     let directory = &sample();
     let mdf = read(directory, "events.mdf");
     // First bytes of gzip (twice), zstd, a skippable frame of zstd, and bzip2.
-    for (size, code) in [(0x8b1f, 0), (0x08_8b1f, 0), (0xfd2f_b528, 1), (0x184d_2a50, 1), (0x68_5a42, 0)] {
+    for (size, code) in [
+        (0x8b1f, 0),
+        (0x08_8b1f, 0),
+        (0xfd2f_b528, 1),
+        (0x184d_2a50, 1),
+        (0x68_5a42, 0),
+    ] {
         let body = vec![0; if code == 0 { size as usize - 48 } else { 100 }];
         let mut event = frame(&body, 0, 1);
         event.splice(..12, u32::to_le_bytes(size).repeat(3));
         write(directory, "size.mdf", &[&event, &mdf[..]].concat());
         let (_, err) = run_to(code, directory, ("decode size.mdf", TABLES));
-        let message = if code == 0 { "event 0 at byte 0: bank 0" } else { "reaches beyond the file" };
+        let message = if code == 0 {
+            "event 0 at byte 0: bank 0"
+        } else {
+            "reaches beyond the file"
+        };
         assert!(err.contains(message), "{size:x}: {err}");
     }
 }
@@ -244,7 +345,10 @@ fn all(bytes: &[u8]) -> Result<Vec<(Banks, Option<Damage>)>, InputError> {
     let mut reader = of_packets(bytes);
     let mut events = Vec::new();
     while let Some(event) = reader.next_event()? {
-        let banks = event.banks().map(|bank| (bank.kind, bank.source_id, bank.payload.to_vec())).collect();
+        let banks = event
+            .banks()
+            .map(|bank| (bank.kind, bank.source_id, bank.payload.to_vec()))
+            .collect();
         events.push((banks, event.damage.cloned()));
     }
     Ok(events)
@@ -264,7 +368,11 @@ fn fragments_are_found_at_every_alignment_and_other_detectors_are_left_out() {
         };
         let mfps = [
             of(2 << 11, 2, [63; 5]),
-            Mfp { source_id: 0, version: 7, fragments: vec![(16, &odin); 5] },
+            Mfp {
+                source_id: 0,
+                version: 7,
+                fragments: vec![(16, &odin); 5],
+            },
             of(5 << 11 | 1, 4, [66, 66, 92, 68, 66]),
             of(6 << 11 | 1, 4, [66; 5]),
         ];
@@ -277,35 +385,59 @@ fn fragments_are_found_at_every_alignment_and_other_detectors_are_left_out() {
         for (i, (banks, damage)) in events.iter().enumerate() {
             let payload = payloads[i % 5].to_vec();
             let error = [66, 66, 92, 68, 66][i % 5];
-            let expected = [(16, 0, odin.to_vec()), (error, 5 << 11 | 1, payload.clone()), (66, 6 << 11 | 1, payload)];
-            assert_eq!((&banks[..], damage), (&expected[..], &None), "align {align}, event {i}");
+            let expected = [
+                (16, 0, odin.to_vec()),
+                (error, 5 << 11 | 1, payload.clone()),
+                (66, 6 << 11 | 1, payload),
+            ];
+            assert_eq!(
+                (&banks[..], damage),
+                (&expected[..], &None),
+                "align {align}, event {i}"
+            );
         }
         let mut reader = of_packets(&bytes);
         let event = reader.next_event().unwrap().unwrap();
-        assert_eq!((event.run, event.number, event.skipped), (Some(9), Some(77), 1));
+        assert_eq!(
+            (event.run, event.number, event.skipped),
+            (Some(9), Some(77), 1)
+        );
         assert_eq!(event.meta().other_banks, 2);
     }
 }
 
 #[test]
 fn the_last_fragment_of_a_source_may_do_without_its_padding() {
-    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &[1; 4]), (66, &[5; 5])] };
+    let of = |source_id: u16| Mfp {
+        source_id,
+        version: 4,
+        fragments: vec![(66, &[1; 4]), (66, &[5; 5])],
+    };
     let mut bytes = packet(1, 3, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
     let whole = all(&bytes).unwrap();
-    // The first MFP begins behind the packet's header, two sourceIDs and two offsets; its size is its second word.
+    // The first MFP begins behind the packet's header, two sourceIDs and two offsets; its size is
+    // its second word.
     let size = 8 + 4 + 8 + 4;
     for (left_out, is_well) in [(3, true), (2, false), (4, false)] {
         bytes[size] -= left_out;
         let events = all(&bytes).unwrap();
         assert_eq!(events == whole, is_well, "{left_out} bytes");
-        assert_eq!(events.iter().all(|(_, damage)| damage.is_none()), is_well, "{left_out} bytes");
+        assert_eq!(
+            events.iter().all(|(_, damage)| damage.is_none()),
+            is_well,
+            "{left_out} bytes"
+        );
         bytes[size] += left_out;
     }
 }
 
 #[test]
 fn events_that_no_number_is_left_for_have_none() {
-    let mfp = Mfp { source_id: 5 << 11 | 1, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    let mfp = Mfp {
+        source_id: 5 << 11 | 1,
+        version: 4,
+        fragments: vec![(66, &ONE_HIT[..]); 3],
+    };
     let bytes = packet(u64::MAX - 1, 2, &[mfp]);
     let mut reader = of_packets(&bytes);
     for number in [Some(u64::MAX - 1), Some(u64::MAX), None] {
@@ -326,7 +458,10 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
     };
     for (what, bytes) in [
         ("begins with 0x40cf", changed(second, &[0xcf])),
-        ("fragments take 64 bytes, but it has 100", changed(second + 2, &[2])),
+        (
+            "fragments take 64 bytes, but it has 100",
+            changed(second + 2, &[2]),
+        ),
         ("3 events from 2", changed(second + 8, &[2])),
         ("its size is 19", changed(second + 4, &[19, 0])),
         ("its tables take 32", changed(second + 4, &[0xff, 0xff])),
@@ -339,7 +474,10 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
         for (banks, damage) in events {
             assert_eq!(banks, [(66, 5 << 11 | 1, ONE_HIT.to_vec())], "{what}");
             let message = damage.unwrap().to_string();
-            assert!(message.contains("MFP 1 of the packet, sourceID 0x2802") && message.contains(what), "{message}");
+            assert!(
+                message.contains("MFP 1 of the packet, sourceID 0x2802") && message.contains(what),
+                "{message}"
+            );
         }
     }
     for (what, bytes) in [
@@ -350,7 +488,10 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
         ("of 276", changed(16, &[0xff, 0xff])),
     ] {
         let error = all(&bytes).unwrap_err();
-        assert!(matches!(error, InputError::Bad { .. }) && error.to_string().contains(what), "{what}: {error}");
+        assert!(
+            matches!(error, InputError::Bad { .. }) && error.to_string().contains(what),
+            "{what}: {error}"
+        );
     }
 }
 
@@ -364,8 +505,14 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
     wrong_sum[9] ^= 1;
     let cases: [(&str, Vec<u8>); 8] = [
         ("checksum 0x", wrong_sum),
-        ("no room for the checksum", block(b"L4\x01", body.len(), &[0; 7])),
-        ("3 bytes are left, but a block's header takes 9", [&whole[..], b"ZL\x08"].concat()),
+        (
+            "no room for the checksum",
+            block(b"L4\x01", body.len(), &[0; 7]),
+        ),
+        (
+            "3 bytes are left, but a block's header takes 9",
+            [&whole[..], b"ZL\x08"].concat(),
+        ),
         ("are left of the event", whole[..whole.len() - 1].to_vec()),
         ("its header says 41", block(b"ZL\x08", 41, &zlib)),
         ("zlib", block(b"ZL\x08", body.len(), &zlib[2..])),
@@ -375,8 +522,17 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
     for (what, packed) in cases {
         let bytes = [&frame(&packed, 0x11, 1)[..], &good].concat();
         let mut reader = of_mdf(&bytes);
-        let damage = reader.next_event().unwrap().unwrap().damage.unwrap().to_string();
-        assert!(damage.contains("of the compressed event") && damage.contains(what), "{what}: {damage}");
+        let damage = reader
+            .next_event()
+            .unwrap()
+            .unwrap()
+            .damage
+            .unwrap()
+            .to_string();
+        assert!(
+            damage.contains("of the compressed event") && damage.contains(what),
+            "{what}: {damage}"
+        );
         let next = reader.next_event().unwrap().unwrap();
         assert_eq!((next.entries.len(), next.damage), (1, None));
     }
@@ -385,7 +541,11 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
 #[test]
 fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
     let directory = &empty();
-    let good = packed(&event(&[bank(1, &ONE_HIT), bank(2, &ONE_HIT)]), 40, zlib_block);
+    let good = packed(
+        &event(&[bank(1, &ONE_HIT), bank(2, &ONE_HIT)]),
+        40,
+        zlib_block,
+    );
     // A wrong checksum; and a last block that cannot be unpacked, where checksums are not compared.
     let (mut sum, mut block) = (good.clone(), good.clone());
     sum[12] ^= 1;
@@ -393,7 +553,11 @@ fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
     *block.last_mut().unwrap() ^= 1;
     for damaged in [good, sum, block] {
         write(directory, "packed.mdf", &damaged);
-        run_to(0, directory, "inspect packed.mdf --extract cut.mdf --event 0");
+        run_to(
+            0,
+            directory,
+            "inspect packed.mdf --extract cut.mdf --event 0",
+        );
         assert!(read(directory, "cut.mdf") == damaged);
     }
 }
@@ -402,7 +566,9 @@ fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
 fn a_block_of_nothing_is_passed_over() {
     let whole = event(&[bank(0, &ONE_HIT)]);
     let empty = block(b"ZS\x01", 0, &[]);
-    let bytes = packed(&whole, whole.len(), |body| [&empty[..], &zlib_block(body)].concat());
+    let bytes = packed(&whole, whole.len(), |body| {
+        [&empty[..], &zlib_block(body)].concat()
+    });
     let mut reader = of_mdf(&bytes);
     let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.entries.len(), event.damage), (1, None));
@@ -426,31 +592,49 @@ fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_be
     };
     let (events, error) = read_all(&[&good[..], &whole, &good].concat());
     assert!(error.is_none());
-    assert_eq!(events, [(1, None), (2, None), (2, None), (2, None), (1, None)]);
+    assert_eq!(
+        events,
+        [(1, None), (2, None), (2, None), (2, None), (1, None)]
+    );
     // A checksum of the frame that does not match costs the packet's events, and no others.
     let mut changed = whole.clone();
     changed[12] ^= 1;
     let (events, error) = read_all(&[&changed[..], &good].concat());
     assert!(error.is_none() && events.len() == 4);
-    assert!(
-        events[..3].iter().all(|(n, damage)| *n == 0 && damage.as_ref().is_some_and(|of| of.what.contains("checksum")))
-    );
+    assert!(events[..3].iter().all(|(n, damage)| {
+        *n == 0
+            && damage
+                .as_ref()
+                .is_some_and(|of| of.what.contains("checksum"))
+    }));
     let mut cut = zlib_block(&mep);
     cut.truncate(cut.len() - 1);
     for (what, bytes) in [
-        ("a compressed MEP packet: block 0 of the compressed event, at byte 48", frame(&cut, 0x11, 2)),
-        ("a compressed MEP packet: block 0", frame(b"what is this", 0x11, 2)),
+        (
+            "a compressed MEP packet: block 0 of the compressed event, at byte 48",
+            frame(&cut, 0x11, 2),
+        ),
+        (
+            "a compressed MEP packet: block 0",
+            frame(b"what is this", 0x11, 2),
+        ),
         ("compressed with xz", frame(b"XZ\0 and more", 0x11, 2)),
-        ("in a MEP packet at its byte 4", frame(&zlib_block(&mep[..mep.len() - 4]), 0x11, 2)),
+        (
+            "in a MEP packet at its byte 4",
+            frame(&zlib_block(&mep[..mep.len() - 4]), 0x11, 2),
+        ),
         ("in a MEP packet at its byte 0", frame(&[], 0x11, 2)),
         ("reaches beyond the file", whole[..whole.len() - 1].to_vec()),
     ] {
         let (events, error) = read_all(&[&good[..], &bytes].concat());
         let error = error.unwrap();
-        let source = std::error::Error::source(&error).map_or_else(String::new, |source| format!(": {source}"));
+        let source = std::error::Error::source(&error)
+            .map_or_else(String::new, |source| format!(": {source}"));
         let message = format!("{error}{source}");
         assert!(
-            events.len() == 1 && message.starts_with("a.mdf: event 1 at byte") && message.contains(what),
+            events.len() == 1
+                && message.starts_with("a.mdf: event 1 at byte")
+                && message.contains(what),
             "{message}"
         );
     }
@@ -471,13 +655,21 @@ fn behind_the_packet_of_an_event_there_may_be_zeros_that_are_all_there_and_nothi
     let [whole, _] = frames(&[0; 8]);
     for there in whole.len() - 8..whole.len() {
         let error = of_mdf(&whole[..there]).next_event().unwrap_err();
-        let beyond = format!("size of {} bytes reaches beyond the file, which has {there} bytes", whole.len());
+        let beyond = format!(
+            "size of {} bytes reaches beyond the file, which has {there} bytes",
+            whole.len()
+        );
         assert!(error.to_string().contains(&beyond), "{error}");
     }
     // Events there are not lost silently.
     for bytes in [&mep[..], &[0, 0, 0, 1]].into_iter().flat_map(frames) {
         let error = of_mdf(&bytes).next_event().unwrap_err();
-        assert!(error.to_string().contains(&format!("in a MEP packet at its byte {}:", mep.len())), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("in a MEP packet at its byte {}:", mep.len())),
+            "{error}"
+        );
     }
 }
 
@@ -491,7 +683,10 @@ fn between_packets_there_are_zeros_to_the_end_of_a_page_and_nothing_else() {
         let mut changed = page.clone();
         changed[at] = 1;
         let error = all(&[&changed[..], &mep].concat()).unwrap_err().to_string();
-        assert!(error.contains("bytes that are neither zeros nor a packet"), "{at}: {error}");
+        assert!(
+            error.contains("bytes that are neither zeros nor a packet"),
+            "{at}: {error}"
+        );
     }
 }
 
@@ -500,6 +695,15 @@ fn an_event_that_would_grow_without_end_is_given_up() {
     let zeros = zlib(&vec![0; 0xff_ffff]);
     let packed = block(b"ZL\x08", 0xff_ffff, &zeros).repeat(5);
     let mut reader = of_mdf(&frame(&packed, 0x11, 1));
-    let damage = reader.next_event().unwrap().unwrap().damage.unwrap().to_string();
-    assert!(damage.contains("block 3") && damage.contains("64 MiB"), "{damage}");
+    let damage = reader
+        .next_event()
+        .unwrap()
+        .unwrap()
+        .damage
+        .unwrap()
+        .to_string();
+    assert!(
+        damage.contains("block 3") && damage.contains("64 MiB"),
+        "{damage}"
+    );
 }

@@ -7,7 +7,8 @@ use ut_decoding::input::{Bank, EventHeader, Events, GENERATED_MASK, MdfWriter};
 use ut_decoding::synth::encode::encode_v5;
 
 use crate::support::{
-    ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, says, unchecked, write,
+    ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, says, unchecked,
+    write,
 };
 
 /// A bank of an event that a test damages.
@@ -25,8 +26,18 @@ fn damaged(from: &Path, to: &Path, damage: impl Fn(u64, usize, &mut Owned)) {
     while let Some(event) = events.next_event().unwrap() {
         let mut b = 0;
         let banks = event.banks().map(|bank| {
-            let Bank { kind, version, source_id, payload } = bank;
-            let mut owned = Owned { kind, version: version.unwrap(), source_id, payload: payload.to_vec() };
+            let Bank {
+                kind,
+                version,
+                source_id,
+                payload,
+            } = bank;
+            let mut owned = Owned {
+                kind,
+                version: version.unwrap(),
+                source_id,
+                payload: payload.to_vec(),
+            };
             if kind == 66 {
                 damage(event.index, b, &mut owned);
                 b += 1;
@@ -42,7 +53,16 @@ fn damaged(from: &Path, to: &Path, damage: impl Fn(u64, usize, &mut Owned)) {
         });
         let trigger_mask = event.trigger_mask.unwrap_or(GENERATED_MASK);
         let mut writer = MdfWriter::new(Vec::new());
-        writer.write(&EventHeader { trigger_mask, run: 1, number: None }, banks).unwrap();
+        writer
+            .write(
+                &EventHeader {
+                    trigger_mask,
+                    run: 1,
+                    number: None,
+                },
+                banks,
+            )
+            .unwrap();
         bytes.extend(unchecked(writer.finish().unwrap()));
     }
     std::fs::write(to, bytes).unwrap();
@@ -78,20 +98,34 @@ fn padded(event: &[u8], unit: usize) -> Vec<u8> {
 
 /// Makes the damaged files of `events`, v5 banks, in `directory`, and returns the names.
 fn damage_all(directory: &Path, events: &Path) -> Vec<&'static str> {
-    let make = |name: &str, damage: &dyn Fn(u64, usize, &mut Owned)| damaged(events, &directory.join(name), damage);
+    let make = |name: &str, damage: &dyn Fn(u64, usize, &mut Owned)| {
+        damaged(events, &directory.join(name), damage);
+    };
     make("clean.mdf", &|_, _, _| {});
     make("charge.mdf", &|_, _, bank| {
-        for word in bank.payload.get_mut(8..).unwrap_or_default().chunks_exact_mut(2) {
+        for word in bank
+            .payload
+            .get_mut(8..)
+            .unwrap_or_default()
+            .chunks_exact_mut(2)
+        {
             word[0] &= !31;
         }
     });
-    make("detector.mdf", &|_, b, bank| bank.source_id = 0x1000 + b as u32);
-    make("swapped.mdf", &|_, _, bank| bank.payload.chunks_exact_mut(4).for_each(<[u8]>::reverse));
-    make("version.mdf", &|_, b, bank| bank.version = if b % 2 == 1 { 3 } else { 4 });
+    make("detector.mdf", &|_, b, bank| {
+        bank.source_id = 0x1000 + b as u32;
+    });
+    make("swapped.mdf", &|_, _, bank| {
+        bank.payload.chunks_exact_mut(4).for_each(<[u8]>::reverse);
+    });
+    make("version.mdf", &|_, b, bank| {
+        bank.version = if b % 2 == 1 { 3 } else { 4 }
+    });
     make("errors.mdf", &|_, _, bank| bank.kind = 68);
     make("v4.mdf", &|_, _, bank| bank.version = 3);
     let clean = split(&read(directory, "clean.mdf"));
-    let all = |change: &dyn Fn(&Vec<u8>) -> Vec<u8>| clean.iter().flat_map(change).collect::<Vec<u8>>();
+    let all =
+        |change: &dyn Fn(&Vec<u8>) -> Vec<u8>| clean.iter().flat_map(change).collect::<Vec<u8>>();
     write(directory, "padding.mdf", &all(&|event| padded(event, 16)));
     write(directory, "wide.mdf", &all(&|event| padded(event, 32)));
     let wrong = all(&|event| {
@@ -117,7 +151,12 @@ fn data_most_of_which_is_lost_end_with_7_and_a_last_line_that_says_why() {
     let at = &empty();
     run_to(0, at, "generate --events 20 --profile pp-low --output .");
     for name in damage_all(at, &at.join("events.mdf")) {
-        let err = says(7, at, ("decode -o hits.csv", name, TABLES), "more of the data was lost than --max-loss allows");
+        let err = says(
+            7,
+            at,
+            ("decode -o hits.csv", name, TABLES),
+            "more of the data was lost than --max-loss allows",
+        );
         let last = err.lines().last().unwrap();
         let (n, why) = match name {
             "charge.mdf" => ("100 %", "zero charge"),
@@ -128,15 +167,27 @@ fn data_most_of_which_is_lost_end_with_7_and_a_last_line_that_says_why() {
             "checksum.mdf" => ("4,320 of 4,320 banks (100 %)", "wrong checksum"),
             _ => ("of 4,320 banks", "damaged event"),
         };
-        assert!(last.starts_with("lost: ") && last.contains(n) && last.contains(why), "{name}: {err}");
+        assert!(
+            last.starts_with("lost: ") && last.contains(n) && last.contains(why),
+            "{name}: {err}"
+        );
         assert!(!read(at, "hits.csv").is_empty(), "the output is written");
         let quiet = says(7, at, ("decode --quiet", name, TABLES), "lost: ");
         assert_eq!(quiet.lines().last(), Some(last));
         run_to(1, at, ("decode --strict", name, TABLES));
         run_to(0, at, ("decode --max-loss 100%", name, TABLES));
         // Every backend gives the same account.
-        for backend in ["reference", "emulated --set cluster.block_x=64", "cpu --set layout=mep"] {
-            let err = says(7, at, ("decode", name, TABLES, format!("--backend {backend}")), "lost: ");
+        for backend in [
+            "reference",
+            "emulated --set cluster.block_x=64",
+            "cpu --set layout=mep",
+        ] {
+            let err = says(
+                7,
+                at,
+                ("decode", name, TABLES, format!("--backend {backend}")),
+                "lost: ",
+            );
             assert_eq!(err.lines().last(), Some(last), "{name}, {backend}");
         }
     }
@@ -148,9 +199,17 @@ fn data_most_of_which_is_lost_end_with_7_and_a_last_line_that_says_why() {
 fn banks_of_one_format_in_the_name_of_the_other_are_lost() {
     let at = &empty();
     run_to(0, at, "generate --events 20 --profile pp-low --output v5");
-    run_to(0, at, "generate --events 10 --profile pp-low --format v4 --output v4");
+    run_to(
+        0,
+        at,
+        "generate --events 10 --profile pp-low --format v4 --output v4",
+    );
     for (from, to, version) in [("v5", "v4", 3), ("v4", "v5", 4)] {
-        damaged(&at.join(from).join("events.mdf"), &at.join("other.mdf"), |_, _, bank| bank.version = version);
+        damaged(
+            &at.join(from).join("events.mdf"),
+            &at.join("other.mdf"),
+            |_, _, bank| bank.version = version,
+        );
         let tables = format!("--boards {to}/boards.bin --geometry {to}/geometry.bin");
         says(7, at, ("decode other.mdf", tables), "short or truncated");
     }
@@ -161,33 +220,68 @@ fn a_little_loss_is_told_and_from_a_hundredth_on_a_warning() {
     let at = &empty();
     run_to(0, at, "generate --events 40 --profile pp-low --output .");
     let truncate = |banks: usize| {
-        damaged(&at.join("events.mdf"), &at.join("loss.mdf"), |event, b, bank| {
-            if event == 3 && b < banks {
-                bank.payload = vec![1; 10];
-            }
-        });
+        damaged(
+            &at.join("events.mdf"),
+            &at.join("loss.mdf"),
+            |event, b, bank| {
+                if event == 3 && b < banks {
+                    bank.payload = vec![1; 10];
+                }
+            },
+        );
     };
     for (banks, quiet, line) in [
         (1, "", "lost: 1 of 8,640 banks (0.01 %): short or truncated"),
-        (90, "warning: ", "lost: 90 of 8,640 banks (1.0 %): short or truncated"),
-        (200, "warning: ", "lost: 200 of 8,640 banks (2.3 %): short or truncated"),
+        (
+            90,
+            "warning: ",
+            "lost: 90 of 8,640 banks (1.0 %): short or truncated",
+        ),
+        (
+            200,
+            "warning: ",
+            "lost: 200 of 8,640 banks (2.3 %): short or truncated",
+        ),
     ] {
         truncate(banks);
         let (found, err) = json_of(0, at, ("decode loss.mdf", TABLES));
         assert_eq!(err.lines().last(), Some(&*format!("{quiet}{line}")));
         let loss = &found["loss"];
-        assert_eq!(loss["banks"], serde_json::json!({ "lost": banks, "of": 8640 }));
-        assert_eq!((&loss["causes"]["truncated"], &loss["max_loss"]), (&banks.into(), &0.1.into()));
+        assert_eq!(
+            loss["banks"],
+            serde_json::json!({ "lost": banks, "of": 8640 })
+        );
+        assert_eq!(
+            (&loss["causes"]["truncated"], &loss["max_loss"]),
+            (&banks.into(), &0.1.into())
+        );
         assert_eq!(format!("lost: {}", loss["lost"].as_str().unwrap()), line);
         let (_, err) = run_to(0, at, ("decode --quiet loss.mdf", TABLES));
         assert_eq!(err.contains("lost: "), !quiet.is_empty(), "{err}");
         says(7, at, ("decode --max-loss 0 loss.mdf", TABLES), line);
     }
     write(at, "settings.toml", b"max-loss = \"2 %\"\n");
-    says(7, at, ("decode --config settings.toml loss.mdf", TABLES), "than --max-loss allows (2 %)");
-    run_to(0, at, ("decode --config settings.toml --max-loss 3% loss.mdf", TABLES));
+    says(
+        7,
+        at,
+        ("decode --config settings.toml loss.mdf", TABLES),
+        "than --max-loss allows (2 %)",
+    );
+    run_to(
+        0,
+        at,
+        (
+            "decode --config settings.toml --max-loss 3% loss.mdf",
+            TABLES,
+        ),
+    );
     write(at, "settings.toml", b"max-loss = 20\n");
-    says(1, at, ("decode --config settings.toml loss.mdf", TABLES), "max-loss: expected a share from 0 to 1");
+    says(
+        1,
+        at,
+        ("decode --config settings.toml loss.mdf", TABLES),
+        "max-loss: expected a share from 0 to 1",
+    );
     says(
         2,
         at,
@@ -201,11 +295,15 @@ fn a_report_and_its_sums_have_the_account_of_decode() {
     let at = &empty();
     run_to(0, at, "generate --events 40 --profile pp-low --output .");
     let wrong = |from: u64| {
-        damaged(&at.join("events.mdf"), &at.join("wrong.mdf"), |event, b, bank| {
-            if event >= from && b % 2 == 0 {
-                bank.version = 3;
-            }
-        });
+        damaged(
+            &at.join("events.mdf"),
+            &at.join("wrong.mdf"),
+            |event, b, bank| {
+                if event >= from && b % 2 == 0 {
+                    bank.version = 3;
+                }
+            },
+        );
     };
     wrong(20);
     let line = "lost: 2,160 of 8,640 banks (25 %): wrong version";
@@ -219,45 +317,100 @@ fn a_report_and_its_sums_have_the_account_of_decode() {
     assert!(html.contains("<dt>lost</dt><dd>2,160 of"));
     // The first part lost nothing.
     for (i, code) in [(1, 0), (2, 7)] {
-        run_to(code, at, (format!("report wrong.mdf --shard {i}/2 --sums {i}.sums"), TABLES));
+        run_to(
+            code,
+            at,
+            (
+                format!("report wrong.mdf --shard {i}/2 --sums {i}.sums"),
+                TABLES,
+            ),
+        );
     }
     for parts in ["1.sums 2.sums", "2.sums 1.sums"] {
         let (merged, err) = json_of(7, at, ("report -o merged.html --merge", parts));
-        assert_eq!((&merged["loss"], err.lines().last()), (&of_decode["loss"], Some(line)));
+        assert_eq!(
+            (&merged["loss"], err.lines().last()),
+            (&of_decode["loss"], Some(line))
+        );
         assert!(read(at, "merged.html") == read(at, "whole.html"), "{parts}");
-        run_to(0, at, ("report -o merged.html --max-loss 25% --merge", parts));
+        run_to(
+            0,
+            at,
+            ("report -o merged.html --max-loss 25% --merge", parts),
+        );
         run_to(1, at, ("report -o merged.html --strict --merge", parts));
     }
     // Not the job, but one of its files lost too much.
     wrong(30);
-    run_to(0, at, "generate --events 60 --profile pp-low --seed 2 --output sound");
-    let err =
-        says(7, at, ("report wrong.mdf sound/events.mdf -o page.html", TABLES), "1 file lost more than --max-loss");
-    assert!(err.contains("warning: wrong.mdf: lost 1,080 of 8,640 banks (12 %)"), "{err}");
+    run_to(
+        0,
+        at,
+        "generate --events 60 --profile pp-low --seed 2 --output sound",
+    );
+    let err = says(
+        7,
+        at,
+        ("report wrong.mdf sound/events.mdf -o page.html", TABLES),
+        "1 file lost more than --max-loss",
+    );
+    assert!(
+        err.contains("warning: wrong.mdf: lost 1,080 of 8,640 banks (12 %)"),
+        "{err}"
+    );
 }
 
 #[test]
-fn of_a_few_events_half_may_be_lost_and_one_lost_file_fails_a_job_unless_it_is_less_than_a_hundredth() {
+fn of_a_few_events_half_may_be_lost_and_one_lost_file_fails_a_job_unless_it_is_less_than_a_hundredth()
+ {
     let at = &empty();
     run_to(0, at, "generate --events 20 --profile pp-low --output .");
     let half = |of: usize, n: u64| {
-        damaged(&at.join("events.mdf"), &at.join("half.mdf"), |_, b, bank| {
-            if b < of {
-                bank.version = 3;
-            }
-        });
-        run_to(if of > 108 { 7 } else { 0 }, at, ("decode half.mdf --limit 19", TABLES));
-        says(7, at, ("decode half.mdf --limit", n.to_string(), TABLES), "wrong version");
+        damaged(
+            &at.join("events.mdf"),
+            &at.join("half.mdf"),
+            |_, b, bank| {
+                if b < of {
+                    bank.version = 3;
+                }
+            },
+        );
+        run_to(
+            if of > 108 { 7 } else { 0 },
+            at,
+            ("decode half.mdf --limit 19", TABLES),
+        );
+        says(
+            7,
+            at,
+            ("decode half.mdf --limit", n.to_string(), TABLES),
+            "wrong version",
+        );
     };
     half(108, 20);
     half(109, 19);
-    let job = |n: usize| format!("decode --allow-repeated half.mdf {}", "events.mdf ".repeat(n));
-    let err = says(7, at, (job(14), TABLES), "1 file lost more than --max-loss allows");
-    assert!(err.contains("warning: half.mdf: lost 2,180 of 4,320 banks (50 %): wrong version"), "{err}");
+    let job = |n: usize| {
+        format!(
+            "decode --allow-repeated half.mdf {}",
+            "events.mdf ".repeat(n)
+        )
+    };
+    let err = says(
+        7,
+        at,
+        (job(14), TABLES),
+        "1 file lost more than --max-loss allows",
+    );
+    assert!(
+        err.contains("warning: half.mdf: lost 2,180 of 4,320 banks (50 %): wrong version"),
+        "{err}"
+    );
     let (found, err) = json_of(0, at, (job(60), TABLES));
     assert!(err.contains("warning: half.mdf: lost"), "{err}");
     assert_eq!(
-        (&found["loss"]["files_over_max_loss"], &found["loss"]["listed_files"][0]["file"]),
+        (
+            &found["loss"]["files_over_max_loss"],
+            &found["loss"]["listed_files"][0]["file"]
+        ),
         (&1.into(), &"half.mdf".into())
     );
 }
@@ -273,16 +426,41 @@ fn strips_without_a_single_hit_end_with_7_unless_a_small_maximum_was_chosen() {
         payload[8 + 2 * word..][..2].copy_from_slice(&((i as u16) << 5 | 9).to_le_bytes());
     }
     write(at, "long.mdf", &event(&[bank(0, &payload)]));
-    says(7, at, "decode --synthetic-detector long.mdf", "there are strips, but not a single hit");
-    run_to(0, at, "decode --synthetic-detector --max-cluster-size 127 long.mdf");
+    says(
+        7,
+        at,
+        "decode --synthetic-detector long.mdf",
+        "there are strips, but not a single hit",
+    );
+    run_to(
+        0,
+        at,
+        "decode --synthetic-detector --max-cluster-size 127 long.mdf",
+    );
     write(at, "hit.mdf", &event(&[bank(0, &ONE_HIT)]));
     write(at, "mask.txt", b"board 0\n");
-    let (found, err) = json_of(0, at, "decode --synthetic-detector --mask mask.txt --strict hit.mdf");
-    assert_eq!((&found["hits"], &found["loss"]["share"]), (&0.into(), &0.0.into()), "masked hits are not lost: {err}");
-    let daq_error = Bank { kind: 92, version: Some(4), source_id: 5 << 11, payload: &[] };
+    let (found, err) = json_of(
+        0,
+        at,
+        "decode --synthetic-detector --mask mask.txt --strict hit.mdf",
+    );
+    assert_eq!(
+        (&found["hits"], &found["loss"]["share"]),
+        (&0.into(), &0.0.into()),
+        "masked hits are not lost: {err}"
+    );
+    let daq_error = Bank {
+        kind: 92,
+        version: Some(4),
+        source_id: 5 << 11,
+        payload: &[],
+    };
     write(at, "lost.mdf", &event(&[bank(0, &ONE_HIT), daq_error]));
     let (found, _) = json_of(0, at, "decode --synthetic-detector lost.mdf");
-    assert_eq!(found["loss"]["lost"], Value::from("1 of 2 banks (50 %): board reported in error"));
+    assert_eq!(
+        found["loss"]["lost"],
+        Value::from("1 of 2 banks (50 %): board reported in error")
+    );
 }
 
 #[test]
@@ -290,26 +468,53 @@ fn events_that_come_twice_are_refused_and_of_one_in_a_hundred_a_warning() {
     let at = &empty();
     run_to(0, at, "generate --events 300 --profile pp-low --output .");
     std::fs::copy(at.join("events.mdf"), at.join("copy.mdf")).unwrap();
-    run_to(0, at, "convert events.mdf --output copy.mep --packet-events 7");
+    run_to(
+        0,
+        at,
+        "convert events.mdf --output copy.mep --packet-events 7",
+    );
     let events = split(&read(at, "events.mdf"));
     for n in [3, 4] {
         write(at, &format!("{n}.mdf"), &events[..n].concat());
     }
-    let outputs =
-        || ["hits.csv", "table.csv", "page.html"].map(|name| at.join(name)).into_iter().filter(|p| p.exists());
-    for command in ["decode --event-table table.csv -o hits.csv", "report -o page.html"] {
+    let outputs = || {
+        ["hits.csv", "table.csv", "page.html"]
+            .map(|name| at.join(name))
+            .into_iter()
+            .filter(|p| p.exists())
+    };
+    for command in [
+        "decode --event-table table.csv -o hits.csv",
+        "report -o page.html",
+    ] {
         let options = (command, TABLES);
-        for inputs in ["events.mdf ./events.mdf", "events.mdf events.mdf --events 1,301"] {
-            says(1, at, (options, inputs), "events.mdf: given twice, so its events would count twice");
+        for inputs in [
+            "events.mdf ./events.mdf",
+            "events.mdf events.mdf --events 1,301",
+        ] {
+            says(
+                1,
+                at,
+                (options, inputs),
+                "events.mdf: given twice, so its events would count twice",
+            );
         }
         for (inputs, message) in [
-            ("events.mdf copy.mdf", "300 of 600 events (50 %) have the UT banks of an earlier event"),
+            (
+                "events.mdf copy.mdf",
+                "300 of 600 events (50 %) have the UT banks of an earlier event",
+            ),
             ("copy.mep events.mdf", "300 of 600 events (50 %)"),
             ("events.mdf 4.mdf", "4 of 304 events (1.3 %)"),
         ] {
             says(1, at, (options, inputs), &format!("error: {message}"));
             assert_eq!(outputs().next(), None, "{command} {inputs}");
-            says(0, at, (options, inputs, "--allow-repeated --strict"), &format!("warning: {message}"));
+            says(
+                0,
+                at,
+                (options, inputs, "--allow-repeated --strict"),
+                &format!("warning: {message}"),
+            );
             outputs().for_each(|path| std::fs::remove_file(path).unwrap());
         }
         let warning = "warning: 3 of 303 events (0.99 %) have the UT banks of an earlier event";
@@ -320,43 +525,96 @@ fn events_that_come_twice_are_refused_and_of_one_in_a_hundred_a_warning() {
         outputs().for_each(|path| std::fs::remove_file(path).unwrap());
     }
     // A file of hits for each input: which of two is the copy, no one knows.
-    let (json, _) = json_of(1, at, ("decode events.mdf copy.mdf --format csv -o hits/", TABLES));
-    assert_eq!((&json["outputs"], &json["complete"]), (&serde_json::json!(["hits/events.csv"]), &false.into()));
-    let repeated = serde_json::json!({ "events": 300, "of": 600, "share": 0.5, "estimated": false });
+    let (json, _) = json_of(
+        1,
+        at,
+        ("decode events.mdf copy.mdf --format csv -o hits/", TABLES),
+    );
+    assert_eq!(
+        (&json["outputs"], &json["complete"]),
+        (&serde_json::json!(["hits/events.csv"]), &false.into())
+    );
+    let repeated =
+        serde_json::json!({ "events": 300, "of": 600, "share": 0.5, "estimated": false });
     assert_eq!(json["repeated"], repeated);
     // The events of some parts are those of others.
-    for (i, choice) in ["--limit 200", "--skip 150", "--events 0-149", "--events 0-151"].into_iter().enumerate() {
-        run_to(0, at, (format!("report events.mdf --sums {i}.sums"), choice, TABLES));
+    for (i, choice) in [
+        "--limit 200",
+        "--skip 150",
+        "--events 0-149",
+        "--events 0-151",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        run_to(
+            0,
+            at,
+            (format!("report events.mdf --sums {i}.sums"), choice, TABLES),
+        );
     }
     let merge = "report -o page.html --merge";
     for parts in ["0.sums 1.sums", "1.sums 0.sums"] {
         says(1, at, (merge, parts), "50 of 350 events (14 %) have");
         assert!(!at.join("page.html").exists());
-        says(0, at, (merge, parts, "--allow-repeated"), "warning: 50 of 350 events (14 %) have");
+        says(
+            0,
+            at,
+            (merge, parts, "--allow-repeated"),
+            "warning: 50 of 350 events (14 %) have",
+        );
         let html = String::from_utf8(read(at, "page.html")).unwrap();
-        assert!(html.contains("<p>Repeated: 50 of 350 events (14 %) have the UT banks of another event.</p>"));
+        assert!(html.contains(
+            "<p>Repeated: 50 of 350 events (14 %) have the UT banks of another event.</p>"
+        ));
         std::fs::remove_file(at.join("page.html")).unwrap();
     }
     run_to(0, at, (merge, "1.sums 2.sums"));
-    says(0, at, (merge, "1.sums 3.sums"), "warning: 2 of 302 events (0.66 %) have");
+    says(
+        0,
+        at,
+        (merge, "1.sums 3.sums"),
+        "warning: 2 of 302 events (0.66 %) have",
+    );
     // A run does not repeat its reference.
-    run_to(0, at, ("report events.mdf --reference events.mdf -o page.html", TABLES));
+    run_to(
+        0,
+        at,
+        (
+            "report events.mdf --reference events.mdf -o page.html",
+            TABLES,
+        ),
+    );
 }
 
 #[test]
 fn small_and_empty_events_may_be_alike_and_pulses_hit_the_same_strips() {
     let at = &empty();
     let lane = |adc: u8, n: u16| -> Vec<(u16, u8)> { (0..n).map(|i| (3 * i, adc)).collect() };
-    let pulsed = |adc: u8, n: u16| event(&[bank(0, &encode_v5([&lane(adc, n), &[], &[], &[], &[], &[]]))]);
+    let pulsed = |adc: u8, n: u16| {
+        event(&[bank(
+            0,
+            &encode_v5([&lane(adc, n), &[], &[], &[], &[], &[]]),
+        )])
+    };
     write(at, "few.mdf", &pulsed(9, 7).repeat(100));
     write(at, "none.mdf", &event(&[bank(0, &[0; 24])]).repeat(100));
-    write(at, "pulses.mdf", &(1..32).flat_map(|adc| pulsed(adc, 30)).collect::<Vec<u8>>());
+    write(
+        at,
+        "pulses.mdf",
+        &(1..32).flat_map(|adc| pulsed(adc, 30)).collect::<Vec<u8>>(),
+    );
     for file in ["few.mdf", "none.mdf", "pulses.mdf"] {
         let (json, _) = json_of(0, at, ("decode --synthetic-detector", file));
         assert_eq!(json["repeated"]["events"], 0, "{file}");
     }
     write(at, "enough.mdf", &pulsed(9, 8).repeat(100));
-    says(1, at, "decode --synthetic-detector enough.mdf", "99 of 100 events (99.00 %) have");
+    says(
+        1,
+        at,
+        "decode --synthetic-detector enough.mdf",
+        "99 of 100 events (99.00 %) have",
+    );
 }
 
 #[test]
@@ -365,15 +623,35 @@ fn real_events_in_two_containers_are_the_same_and_none_comes_twice() {
     let (at, data) = (&empty(), data());
     let tables = |boards: &str, geometry: &str| {
         let tables = data.join("tables");
-        format!("--boards {0}/{boards} --geometry {0}/{geometry}", tables.display())
+        format!(
+            "--boards {0}/{boards} --geometry {0}/{geometry}",
+            tables.display()
+        )
     };
-    let simulation = data.join("minibrunel/MiniBrunel_2018_minbias_10events.mdf").display().to_string();
+    let simulation = data
+        .join("minibrunel/MiniBrunel_2018_minbias_10events.mdf")
+        .display()
+        .to_string();
     let v4 = tables("ut_boards_v4_240.bin", "ut_geometry_2018.bin");
     let dumps = data.join("minibrunel/allen-layout").display().to_string();
-    says(1, at, ("decode", simulation.as_str(), dumps, v4.as_str()), "10 of 20 events (50 %) have");
-    let v5 = data.join("v5/ut_v5_minbias_20events.mdf").display().to_string();
-    for (file, tables) in [(v5, tables("ut_boards_v5_216.bin", "ut_geometry_sim10.bin")), (simulation, v4)] {
-        assert_eq!(json_of(0, at, ("decode", file, tables)).0["repeated"]["events"], 0);
+    says(
+        1,
+        at,
+        ("decode", simulation.as_str(), dumps, v4.as_str()),
+        "10 of 20 events (50 %) have",
+    );
+    let v5 = data
+        .join("v5/ut_v5_minbias_20events.mdf")
+        .display()
+        .to_string();
+    for (file, tables) in [
+        (v5, tables("ut_boards_v5_216.bin", "ut_geometry_sim10.bin")),
+        (simulation, v4),
+    ] {
+        assert_eq!(
+            json_of(0, at, ("decode", file, tables)).0["repeated"]["events"],
+            0
+        );
     }
 }
 
@@ -383,62 +661,149 @@ fn real_events_most_most_of_which_are_lost_end_with_7() {
     let (at, data) = (&empty(), data());
     let tables = |boards: &str, geometry: &str| {
         let tables = data.join("tables");
-        format!("--boards {0}/{boards} --geometry {0}/{geometry}", tables.display())
+        format!(
+            "--boards {0}/{boards} --geometry {0}/{geometry}",
+            tables.display()
+        )
     };
     let v5 = tables("ut_boards_v5_216.bin", "ut_geometry_sim10.bin");
     let mut names = damage_all(at, &data.join("v5/ut_v5_minbias_20events.mdf"));
-    let hits = |code, name: &str, tables: &str| json_of(code, at, ("decode", name, tables)).0["hits"].clone();
+    let hits = |code, name: &str, tables: &str| {
+        json_of(code, at, ("decode", name, tables)).0["hits"].clone()
+    };
     assert_eq!(hits(0, "clean.mdf", &v5), 22637);
     names.sort_unstable();
     let found: Vec<Value> = names.iter().map(|name| hits(7, name, &v5)).collect();
-    let expected =
-        [("charge.mdf", 0), ("checksum.mdf", 0), ("detector.mdf", 10947), ("errors.mdf", 22637), ("padding.mdf", 200)];
-    let more = [("swapped.mdf", 10679), ("version.mdf", 12267), ("wide.mdf", 199)];
-    for ((name, found), (of, n)) in names.iter().zip(&found).zip(expected.into_iter().chain(more)) {
+    let expected = [
+        ("charge.mdf", 0),
+        ("checksum.mdf", 0),
+        ("detector.mdf", 10947),
+        ("errors.mdf", 22637),
+        ("padding.mdf", 200),
+    ];
+    let more = [
+        ("swapped.mdf", 10679),
+        ("version.mdf", 12267),
+        ("wide.mdf", 199),
+    ];
+    for ((name, found), (of, n)) in names
+        .iter()
+        .zip(&found)
+        .zip(expected.into_iter().chain(more))
+    {
         assert_eq!((*name, found), (of, &Value::from(n)));
     }
     let v4 = tables("ut_boards_v4_240.bin", "ut_geometry_2018.bin");
     assert_eq!(hits(7, "v4.mdf", &v4), 2271);
     let simulation = data.join("minibrunel/MiniBrunel_2018_minbias_10events.mdf");
-    damaged(&simulation, &at.join("v5.mdf"), |_, _, bank| bank.version = 4);
+    damaged(&simulation, &at.join("v5.mdf"), |_, _, bank| {
+        bank.version = 4;
+    });
     assert_eq!(hits(7, "v5.mdf", &v5), 0);
 }
 
 #[test]
 fn options_and_selections_that_cannot_apply_are_errors() {
     let at = &empty();
-    run_to(0, at, "generate --events 2 --profile pp-low --format v4 --output v4");
+    run_to(
+        0,
+        at,
+        "generate --events 2 --profile pp-low --format v4 --output v4",
+    );
     run_to(0, at, "generate --events 2 --profile pp-low --output v5");
-    for option in ["--no-clustering", "--position adc", "--max-cluster-size 128", "--save-above-max", "--flip 511"] {
+    for option in [
+        "--no-clustering",
+        "--position adc",
+        "--max-cluster-size 128",
+        "--save-above-max",
+        "--flip 511",
+    ] {
         let name = option.split(' ').next().unwrap();
         for command in ["decode v4/events.mdf", "report v4/events.mdf -o page.html"] {
-            says(2, at, (command, option), &format!("{name}: the tables are of format v4"));
+            says(
+                2,
+                at,
+                (command, option),
+                &format!("{name}: the tables are of format v4"),
+            );
         }
         run_to(0, at, ("decode v5/events.mdf", option));
     }
     write(at, "settings.toml", b"flip = 512\n");
     run_to(0, at, "decode v4/events.mdf --config settings.toml");
-    for option in ["--position adc", "--max-cluster-size 128", "--save-above-max"] {
-        says(2, at, ("decode v5/events.mdf --no-clustering", option), "cannot be used with");
+    for option in [
+        "--position adc",
+        "--max-cluster-size 128",
+        "--save-above-max",
+    ] {
+        says(
+            2,
+            at,
+            ("decode v5/events.mdf --no-clustering", option),
+            "cannot be used with",
+        );
     }
     write(at, "plain.mdf", &event(&[bank(0, &ONE_HIT)]));
     for (option, what) in [
-        ("--time 2026-01-01T00:00..", "--time: no event has a time: there is no ODIN bank"),
-        ("--crossing no-beam", "--crossing: no event has a type of bunch crossing: there is no ODIN bank"),
-        ("--event-number 1", "--event-number: no event has a number: there is no ODIN bank"),
+        (
+            "--time 2026-01-01T00:00..",
+            "--time: no event has a time: there is no ODIN bank",
+        ),
+        (
+            "--crossing no-beam",
+            "--crossing: no event has a type of bunch crossing: there is no ODIN bank",
+        ),
+        (
+            "--event-number 1",
+            "--event-number: no event has a number: there is no ODIN bank",
+        ),
         ("--skip 1", "--skip: the input has no more events than 1"),
-        ("--events 1,7", "--events: all of these places are beyond the end of the input"),
+        (
+            "--events 1,7",
+            "--events: all of these places are beyond the end of the input",
+        ),
     ] {
-        says(1, at, ("decode plain.mdf --synthetic-detector", option), what);
+        says(
+            1,
+            at,
+            ("decode plain.mdf --synthetic-detector", option),
+            what,
+        );
     }
-    let numbered = event_with(EventHeader { number: Some(7), ..EventHeader::default() }, &[bank(0, &ONE_HIT)]);
+    let numbered = event_with(
+        EventHeader {
+            number: Some(7),
+            ..EventHeader::default()
+        },
+        &[bank(0, &ONE_HIT)],
+    );
     write(at, "numbered.mdf", &numbered);
-    says(0, at, "decode numbered.mdf --event-number 8 --synthetic-detector", "the selection matches no event");
+    says(
+        0,
+        at,
+        "decode numbered.mdf --event-number 8 --synthetic-detector",
+        "the selection matches no event",
+    );
     write(at, "empty.mdf", b"");
     write(at, "empty.mask", b"# nothing\n");
-    says(1, at, "decode v5/events.mdf empty.mdf", "empty.mdf: the file has 0 bytes");
-    says(1, at, "decode /dev/null --synthetic-detector", "the input has 0 bytes");
-    says(1, at, "decode v5/events.mdf --mask empty.mask", "empty.mask: the mask names no strip");
+    says(
+        1,
+        at,
+        "decode v5/events.mdf empty.mdf",
+        "empty.mdf: the file has 0 bytes",
+    );
+    says(
+        1,
+        at,
+        "decode /dev/null --synthetic-detector",
+        "the input has 0 bytes",
+    );
+    says(
+        1,
+        at,
+        "decode v5/events.mdf --mask empty.mask",
+        "empty.mask: the mask names no strip",
+    );
 }
 
 #[test]
@@ -450,10 +815,30 @@ fn tables_that_cannot_be_right_are_refused_by_every_command() {
     let geometry = Geometry::read(at.join("geometry.bin")).unwrap();
     let of_layer = sectors_of_layer(2);
     let cases: [(&str, std::ops::Range<usize>, Change, &str); 7] = [
-        ("ten times the pitch", 0..1048, |sector| sector.pitch *= 10.0, "has a pitch of"),
-        ("pitch and cos exchanged", 0..1048, |s| std::mem::swap(&mut s.pitch, &mut s.cos), "has a pitch of"),
-        ("one pitch everywhere", 0..1048, |sector| sector.pitch = 0.0936, "has a pitch of"),
-        ("nine tenths of the step", 0..1048, |sector| sector.dp0di_x *= 0.9, "has a pitch of"),
+        (
+            "ten times the pitch",
+            0..1048,
+            |sector| sector.pitch *= 10.0,
+            "has a pitch of",
+        ),
+        (
+            "pitch and cos exchanged",
+            0..1048,
+            |s| std::mem::swap(&mut s.pitch, &mut s.cos),
+            "has a pitch of",
+        ),
+        (
+            "one pitch everywhere",
+            0..1048,
+            |sector| sector.pitch = 0.0936,
+            "has a pitch of",
+        ),
+        (
+            "nine tenths of the step",
+            0..1048,
+            |sector| sector.dp0di_x *= 0.9,
+            "has a pitch of",
+        ),
         (
             "a layer is 100 mm off",
             of_layer,
@@ -477,17 +862,27 @@ fn tables_that_cannot_be_right_are_refused_by_every_command() {
         let mut wrong = geometry.clone();
         wrong.sectors[sectors].iter_mut().for_each(change);
         wrong.write(at.join("wrong.bin")).unwrap();
-        let err = says(1, at, "decode events.mdf --boards boards.bin --geometry wrong.bin", message);
+        let err = says(
+            1,
+            at,
+            "decode events.mdf --boards boards.bin --geometry wrong.bin",
+            message,
+        );
         assert!(err.contains("--trust-tables"), "{what}: {err}");
         run_to(1, at, "tables --boards boards.bin --geometry wrong.bin");
     }
     let mut boards = Boards::read(at.join("boards.bin")).unwrap();
-    let connected: Vec<usize> = (0..boards.lanes.len()).filter(|&lane| boards.lanes[lane].is_connected()).collect();
+    let connected: Vec<usize> = (0..boards.lanes.len())
+        .filter(|&lane| boards.lanes[lane].is_connected())
+        .collect();
     boards.lanes[connected[1]] = boards.lanes[connected[0]];
     boards.write(at.join("twice.bin")).unwrap();
     for command in ["decode events.mdf", "tables"] {
         let args = format!("{command} --boards twice.bin --geometry geometry.bin");
         let (out, err) = run_to(1, at, &args);
-        assert!((out + &err).contains("belongs to board 0 lane 0 and board"), "{args}: {err}");
+        assert!(
+            (out + &err).contains("belongs to board 0 lane 0 and board"),
+            "{args}: {err}"
+        );
     }
 }

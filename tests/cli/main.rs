@@ -1,4 +1,5 @@
-//! The tool, as a user meets it: each test starts `ut-decode` and looks at what it prints, writes and returns.
+//! The tool, as a user meets it: each test starts `ut-decode` and looks at what it prints, writes
+//! and returns.
 
 mod support;
 #[path = "../suite/table.rs"]

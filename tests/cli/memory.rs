@@ -1,7 +1,8 @@
-//! The memory that `ut-decode decode` takes: `tests/bounded-memory.sh` has streams of gigabytes, here are many files at once and
-//! the fullest events.
+//! The memory that `ut-decode decode` takes: `tests/bounded-memory.sh` has streams of gigabytes,
+//! here are many files at once and the fullest events.
 //!
-//! Anonymous memory counts, which the kernel cannot take back: `RssAnon` of /proc, looked at all the while.
+//! Anonymous memory counts, which the kernel cannot take back: `RssAnon` of /proc, looked at all
+//! the while.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -21,7 +22,9 @@ const MOST_OF_THREAD: u64 = 384 << 20;
 /// Anonymous memory of a process, in bytes; `None` once it has ended.
 fn anonymous(process: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
@@ -43,8 +46,16 @@ fn most_of(tool: &mut Child) -> u64 {
 fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
     let directory = &empty();
     let (n, files) = (4000, 8);
-    run_to(0, directory, format!("generate --events {n} --pack zstd --output ."));
-    write(directory, "list", "events.mdf.zst\n".repeat(files).as_bytes());
+    run_to(
+        0,
+        directory,
+        format!("generate --events {n} --pack zstd --output ."),
+    );
+    write(
+        directory,
+        "list",
+        "events.mdf.zst\n".repeat(files).as_bytes(),
+    );
     let args = "decode @list --allow-repeated --threads 4 --json summary.json --quiet";
     let most = most_of(&mut tool(directory, (args, TABLES)).spawn().unwrap());
     let json: serde_json::Value = serde_json::from_slice(&read(directory, "summary.json")).unwrap();
@@ -57,7 +68,11 @@ fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
 fn fullest_event(boards: u32) -> Vec<u8> {
     let lane: Vec<_> = (0..254).map(|i| (2 * i, 31)).collect();
     let payload = encode_v5([&lane[..]; 6]);
-    event(&(0..boards).map(|board| bank(board, &payload)).collect::<Vec<_>>())
+    event(
+        &(0..boards)
+            .map(|board| bank(board, &payload))
+            .collect::<Vec<_>>(),
+    )
 }
 
 #[test]
@@ -71,8 +86,13 @@ fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_ar
     write(directory, "blocks.mdf", &blocks.repeat(n));
     run_to(0, directory, "convert full.mdf --output full.mep");
     let bounded = |file: &str| {
-        let args = format!("decode {file} --allow-repeated --trust-tables --threads 2 --format csv --output - --quiet");
-        let mut tool = tool(directory, (args, TABLES)).stdout(Stdio::piped()).spawn().unwrap();
+        let args = format!(
+            "decode {file} --allow-repeated --trust-tables --threads 2 --format csv --output - --quiet"
+        );
+        let mut tool = tool(directory, (args, TABLES))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut rows = tool.stdout.take().unwrap();
         let reader = std::thread::spawn(move || {
             // Meanwhile the others go on until something holds them up.
@@ -81,7 +101,11 @@ fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_ar
         });
         let most = most_of(&mut tool);
         let bytes = reader.join().unwrap();
-        println!("{file}: {} MB of rows, at most {} MB", bytes >> 20, most >> 20);
+        println!(
+            "{file}: {} MB of rows, at most {} MB",
+            bytes >> 20,
+            most >> 20
+        );
         assert!(bytes > (n as u64) << 24, "{file}: {bytes} bytes of rows");
         assert!(most < 2 * MOST_OF_THREAD, "{file}: {} MB", most >> 20);
     };

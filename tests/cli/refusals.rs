@@ -6,24 +6,36 @@ use serde_json::Value;
 use ut_decoding::input::{Bank, EventHeader, Events, MARKED_BYTE};
 
 use crate::support::{
-    Folder, ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, sample, says, shell, shows,
-    write,
+    Folder, ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, sample,
+    says, shell, shows, write,
 };
 
-/// Generated events of both formats as MDF, MEP packets and dumps, with their tables: `v4`, `v5`, `v4.mep`, `v4-dumps` …;
-/// `real.mdf`, whose event bears the mark of a trigger; `unmarked.mdf`, which bears none; `real.mep` and `real-dumps`,
-/// whose banks do not bear the mark of generated ones.
+/// Generated events of both formats as MDF, MEP packets and dumps, with their tables: `v4`, `v5`,
+/// `v4.mep`, `v4-dumps` …; `real.mdf`, whose event bears the mark of a trigger; `unmarked.mdf`,
+/// which bears none; `real.mep` and `real-dumps`, whose banks do not bear the mark of generated
+/// ones.
 fn both() -> Folder {
     let folder = empty();
     let at = folder.path();
     for format in ["v4", "v5"] {
-        run_to(0, at, format!("generate --n-events 3 --bank-format {format} --output {format}"));
+        run_to(
+            0,
+            at,
+            format!("generate --n-events 3 --bank-format {format} --output {format}"),
+        );
         for output in [".mep", "-dumps"] {
-            run_to(0, at, format!("convert {format}/events.mdf -o {format}{output}"));
+            run_to(
+                0,
+                at,
+                format!("convert {format}/events.mdf -o {format}{output}"),
+            );
         }
     }
     let one = bank(0, &ONE_HIT);
-    let of_trigger = EventHeader { trigger_mask: [u32::MAX; 4], ..EventHeader::default() };
+    let of_trigger = EventHeader {
+        trigger_mask: [u32::MAX; 4],
+        ..EventHeader::default()
+    };
     write(at, "real.mdf", &event_with(of_trigger, &[one]));
     write(at, "unmarked.mdf", &event(&[one]));
     // The generated events without their mark.
@@ -35,7 +47,10 @@ fn both() -> Folder {
             (bank, payload)
         });
         let banks: Vec<_> = banks.collect();
-        let banks: Vec<_> = banks.iter().map(|(bank, payload)| Bank { payload, ..*bank }).collect();
+        let banks: Vec<_> = banks
+            .iter()
+            .map(|(bank, payload)| Bank { payload, ..*bank })
+            .collect();
         all.extend(event_with(of_trigger, &banks));
     }
     write(at, "all.mdf", &all);
@@ -51,7 +66,10 @@ fn refused(folder: &Path, cases: &[(&str, &str)]) {
     for (line, part) in cases {
         let err = says(1, folder, ("decode -o hits.parquet", line), part);
         // If all banks of a file are of another version, a file without hits is written.
-        assert!(!folder.join("hits.parquet").exists() || err.contains("board table's version"), "{line}: {err}");
+        assert!(
+            !folder.join("hits.parquet").exists() || err.contains("board table's version"),
+            "{line}: {err}"
+        );
         let _ = std::fs::remove_file(folder.join("hits.parquet"));
     }
 }
@@ -62,20 +80,43 @@ fn tables_that_do_not_fit_each_other_are_refused_unless_they_are_trusted() {
     refused(
         at,
         &[
-            ("v5/events.mdf --boards v5/boards.bin --geometry v4/geometry.bin", "it marks 0 sectors as flipped"),
-            ("v4/events.mdf --boards v4/boards.bin --geometry v5/geometry.bin", "it marks 524 sectors as flipped"),
-            ("v5/events.mdf --boards v5/geometry.bin --geometry v5/boards.bin", "this is a geometry file"),
-            ("v5/events.mdf --boards v5/boards.bin --geometry v5/boards.bin", "v5/boards.bin: this is a boards file"),
-            ("v5/events.mdf --boards v5/events.mdf --geometry v5/geometry.bin", "v5/events.mdf"),
+            (
+                "v5/events.mdf --boards v5/boards.bin --geometry v4/geometry.bin",
+                "it marks 0 sectors as flipped",
+            ),
+            (
+                "v4/events.mdf --boards v4/boards.bin --geometry v5/geometry.bin",
+                "it marks 524 sectors as flipped",
+            ),
+            (
+                "v5/events.mdf --boards v5/geometry.bin --geometry v5/boards.bin",
+                "this is a geometry file",
+            ),
+            (
+                "v5/events.mdf --boards v5/boards.bin --geometry v5/boards.bin",
+                "v5/boards.bin: this is a boards file",
+            ),
+            (
+                "v5/events.mdf --boards v5/events.mdf --geometry v5/geometry.bin",
+                "v5/events.mdf",
+            ),
         ],
     );
     let unfit = "--boards v5/boards.bin --geometry v4/geometry.bin";
     let (_, err) = run_to(0, at, ("decode v5/events.mdf --trust-tables", unfit));
     assert!(!err.contains("error"), "{err}");
     let (out, _) = run_to(1, at, ("tables", unfit));
-    assert!(out.contains("does not fit boards of format v5") && out.contains("524 are expected"), "{out}");
+    assert!(
+        out.contains("does not fit boards of format v5") && out.contains("524 are expected"),
+        "{out}"
+    );
     shows(at, ("tables --trust-tables", unfit), "Nothing is odd");
-    says(1, at, ("report v5/events.mdf -o page.html", unfit), "does not fit");
+    says(
+        1,
+        at,
+        ("report v5/events.mdf -o page.html", unfit),
+        "does not fit",
+    );
 }
 
 #[test]
@@ -83,9 +124,14 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
     let at = &both();
     let (mut own, mut foreign) = (Vec::new(), Vec::new());
     for (format, other) in [("v4", "v5"), ("v5", "v4")] {
-        for input in ["{}/events.mdf", "{}.mep", "{}-dumps"].map(|name| name.replace("{}", format)) {
-            own.push(format!("{input} --boards {format}/boards.bin --geometry {format}/geometry.bin"));
-            foreign.push(format!("{input} --boards {other}/boards.bin --geometry {other}/geometry.bin"));
+        for input in ["{}/events.mdf", "{}.mep", "{}-dumps"].map(|name| name.replace("{}", format))
+        {
+            own.push(format!(
+                "{input} --boards {format}/boards.bin --geometry {format}/geometry.bin"
+            ));
+            foreign.push(format!(
+                "{input} --boards {other}/boards.bin --geometry {other}/geometry.bin"
+            ));
         }
     }
     let hits = |line: &str| {
@@ -96,34 +142,73 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
     let (v4, v5) = (own[0], own[3]);
     assert!(own == [v4, v4, v4, v5, v5, v5] && v4 > v5);
     let version = "none of its UT banks has the board table's version";
-    refused(at, &foreign.iter().map(|line| (line.as_str(), version)).collect::<Vec<_>>());
+    refused(
+        at,
+        &foreign
+            .iter()
+            .map(|line| (line.as_str(), version))
+            .collect::<Vec<_>>(),
+    );
     let mut moved = ut_decoding::detector::Geometry::read(at.join("v5/geometry.bin")).unwrap();
     moved.sectors[0].p0_x += 1.0;
     moved.write(at.join("moved.bin")).unwrap();
     refused(
         at,
         &[
-            ("v5/events.mdf --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
-            ("v5/events.mdf unmarked.mdf --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
-            ("real.mdf --boards v5/boards.bin --geometry v5/geometry.bin", "ut-decode generate did not make"),
+            (
+                "v5/events.mdf --boards v5/boards.bin --geometry moved.bin",
+                "ut-decode generate made",
+            ),
+            (
+                "v5/events.mdf unmarked.mdf --boards v5/boards.bin --geometry moved.bin",
+                "ut-decode generate made",
+            ),
+            (
+                "real.mdf --boards v5/boards.bin --geometry v5/geometry.bin",
+                "ut-decode generate did not make",
+            ),
             ("real.mdf", "no tables are named"),
             ("unmarked.mdf", "no tables are named"),
             ("v5/events.mdf real.mdf", "real.mdf: as far as can be seen"),
-            ("v5.mep --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
-            ("v5-dumps --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
-            ("v5.mep unmarked.mdf --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
+            (
+                "v5.mep --boards v5/boards.bin --geometry moved.bin",
+                "ut-decode generate made",
+            ),
+            (
+                "v5-dumps --boards v5/boards.bin --geometry moved.bin",
+                "ut-decode generate made",
+            ),
+            (
+                "v5.mep unmarked.mdf --boards v5/boards.bin --geometry moved.bin",
+                "ut-decode generate made",
+            ),
             ("real.mep", "no tables are named"),
             ("real-dumps", "no tables are named"),
-            ("real.mep --boards v5/boards.bin --geometry v5/geometry.bin", "ut-decode generate did not make"),
-            ("real-dumps --boards v5/boards.bin --geometry v5/geometry.bin", "ut-decode generate did not make"),
+            (
+                "real.mep --boards v5/boards.bin --geometry v5/geometry.bin",
+                "ut-decode generate did not make",
+            ),
+            (
+                "real-dumps --boards v5/boards.bin --geometry v5/geometry.bin",
+                "ut-decode generate did not make",
+            ),
             ("-", "can be read only once"),
             ("v4/events.mdf --synthetic-detector=v5", version),
         ],
     );
     for (line, expected) in [
-        ("unmarked.mdf --boards v5/boards.bin --geometry moved.bin", 1),
-        ("v5/events.mdf --boards v5/boards.bin --geometry moved.bin --trust-tables", v5),
-        ("real.mdf --boards v5/boards.bin --geometry v5/geometry.bin --trust-tables", 1),
+        (
+            "unmarked.mdf --boards v5/boards.bin --geometry moved.bin",
+            1,
+        ),
+        (
+            "v5/events.mdf --boards v5/boards.bin --geometry moved.bin --trust-tables",
+            v5,
+        ),
+        (
+            "real.mdf --boards v5/boards.bin --geometry v5/geometry.bin --trust-tables",
+            1,
+        ),
         ("real.mdf --synthetic-detector", 1),
         ("v5.mep", v5),
         ("v5-dumps", v5),
@@ -143,7 +228,12 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
     // The events are said to be generated, not to be of another format than they look like.
     let (_, err) = shell(1, at, &format!("cat v4-dumps/*_0.bin | {decode}"));
     assert!(err.contains(version), "{err}");
-    says(7, at, "decode v4-dumps --boards v5/boards.bin --geometry v5/geometry.bin --trust-tables", "lost: ");
+    says(
+        7,
+        at,
+        "decode v4-dumps --boards v5/boards.bin --geometry v5/geometry.bin --trust-tables",
+        "lost: ",
+    );
     for command in ["report {} -o page.html", "throughput {} --duration 0"] {
         for (input, code) in [("v5/events.mdf", 0), ("real.mdf", 1)] {
             run_to(code, at, command.replace("{}", input));
@@ -156,16 +246,39 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
 fn strict_fails_where_nothing_or_less_than_asked_for_was_decoded() {
     let at = &sample();
     write(at, "empty.mdf", b"");
-    write(at, "odin.mdf", &event(&[Bank { kind: 16, ..bank(0, &ONE_HIT) }]));
-    says(1, at, ("decode empty.mdf", TABLES), "empty.mdf: the file has 0 bytes, so there is no event in the input");
+    write(
+        at,
+        "odin.mdf",
+        &event(&[Bank {
+            kind: 16,
+            ..bank(0, &ONE_HIT)
+        }]),
+    );
+    says(
+        1,
+        at,
+        ("decode empty.mdf", TABLES),
+        "empty.mdf: the file has 0 bytes, so there is no event in the input",
+    );
     for (line, part) in [
         ("odin.mdf", "no event of the input has a bank to decode"),
-        ("events.mdf --run 2", "the selection matches no event in the input"),
-        ("events.mdf --events 3-9", "names 7 events, the input has only 2 of them"),
+        (
+            "events.mdf --run 2",
+            "the selection matches no event in the input",
+        ),
+        (
+            "events.mdf --events 3-9",
+            "names 7 events, the input has only 2 of them",
+        ),
     ] {
         let err = says(0, at, ("decode", line, TABLES), part);
         assert!(err.contains("warning: "), "{line}: {err}");
-        says(1, at, ("decode --strict", line, TABLES), &format!("{part}, and --strict was given"));
+        says(
+            1,
+            at,
+            ("decode --strict", line, TABLES),
+            &format!("{part}, and --strict was given"),
+        );
     }
     run_to(0, at, "decode events.mdf --strict");
     run_to(0, at, "decode events.mdf --strict --shard 6/6");
@@ -182,18 +295,36 @@ fn everything_that_a_command_line_names_is_looked_at_before_the_first_event() {
         ("decode events.mdf a.root -o hits.csv", "a ROOT file"),
         ("decode events.mdf boards.bin -o hits.csv", "a boards file"),
         ("decode geometry.bin -o hits.csv", "a geometry file"),
-        ("decode events.mdf --mask absent.txt -o hits.csv", "absent.txt"),
+        (
+            "decode events.mdf --mask absent.txt -o hits.csv",
+            "absent.txt",
+        ),
         ("report events.mdf absent.mdf -o page.html", "absent.mdf"),
-        ("report events.mdf --reference absent.mdf -o page.html", "absent.mdf"),
+        (
+            "report events.mdf --reference absent.mdf -o page.html",
+            "absent.mdf",
+        ),
         ("inspect absent.mdf", "absent.mdf"),
         ("convert events.mdf absent.mdf -o all.mdf", "absent.mdf"),
     ] {
         let (out, err) = run_to(1, at, line);
-        assert!(out.is_empty() && err.contains(part) && !err.contains("incomplete"), "{line}: {out}{err}");
+        assert!(
+            out.is_empty() && err.contains(part) && !err.contains("incomplete"),
+            "{line}: {out}{err}"
+        );
     }
-    assert!(read(at, "page.html") == b"mine" && read(at, "hits.csv") == b"mine" && !at.join("all.mdf").exists());
+    assert!(
+        read(at, "page.html") == b"mine"
+            && read(at, "hits.csv") == b"mine"
+            && !at.join("all.mdf").exists()
+    );
     // One that is to be passed over is one of the files that could not be read.
-    says(1, at, "decode absent.mdf events.mdf --keep-going", "1 of 2 files could not be read");
+    says(
+        1,
+        at,
+        "decode absent.mdf events.mdf --keep-going",
+        "1 of 2 files could not be read",
+    );
 }
 
 #[test]
@@ -201,19 +332,31 @@ fn names_and_numbers_that_cannot_be_meant_are_usage_errors() {
     let at = &sample();
     std::fs::create_dir(at.join("my.dumps")).unwrap();
     for (line, part) in [
-        ("convert events.mdf -o x.parquet", "convert makes .mdf, .mdf.zst and .mep files"),
+        (
+            "convert events.mdf -o x.parquet",
+            "convert makes .mdf, .mdf.zst and .mep files",
+        ),
         ("report events.mdf -o x.pdf", "the page is HTML"),
-        ("decode events.mdf --max-cluster-size 0", "expected a number of strips, 1 to 4294967295"),
+        (
+            "decode events.mdf --max-cluster-size 0",
+            "expected a number of strips, 1 to 4294967295",
+        ),
     ] {
         says(2, at, line, part);
     }
     assert!(!at.join("x.parquet").exists() && !at.join("x.pdf").exists());
-    for line in ["convert events.mdf -o my.dumps", "convert events.mdf -o new.dumps/"] {
+    for line in [
+        "convert events.mdf -o my.dumps",
+        "convert events.mdf -o new.dumps/",
+    ] {
         run_to(0, at, line);
     }
     // A folder is an input of `convert`, too.
     run_to(0, at, "convert my.dumps --bank-format v5 -o back.mdf");
-    assert_eq!(json_of(0, at, "decode back.mdf --synthetic-detector").0["events"], 5);
+    assert_eq!(
+        json_of(0, at, "decode back.mdf --synthetic-detector").0["events"],
+        5
+    );
 }
 
 #[test]
@@ -221,11 +364,18 @@ fn what_a_command_writes_says_of_which_tables_and_program_it_is() {
     let at = &sample();
     write(at, "mask.txt", b"sector 5");
     let of = |args: &str| json_of(0, at, (args, TABLES)).0;
-    let (decoded, masked) = (of("decode events.mdf"), of("decode events.mdf --mask mask.txt"));
+    let (decoded, masked) = (
+        of("decode events.mdf"),
+        of("decode events.mdf --mask mask.txt"),
+    );
     write(at, "mask.txt", b"sector 6");
     let other = of("decode events.mdf --mask mask.txt");
     let (tables, report) = (of("tables"), of("report events.mdf -o page.html"));
-    let is_hash = |value: &Value| value.as_str().is_some_and(|text| text.len() == 22 && text.starts_with("xxh64:"));
+    let is_hash = |value: &Value| {
+        value
+            .as_str()
+            .is_some_and(|text| text.len() == 22 && text.starts_with("xxh64:"))
+    };
     for key in ["boards_hash", "geometry_hash"] {
         assert!(is_hash(&decoded["provenance"][key]));
         assert_eq!(decoded["provenance"][key], tables[key]);
@@ -234,17 +384,37 @@ fn what_a_command_writes_says_of_which_tables_and_program_it_is() {
         assert!(page.contains(tables[key].as_str().unwrap()));
     }
     assert!(is_hash(&masked["provenance"]["mask_hash"]));
-    assert_ne!(masked["provenance"]["mask_hash"], other["provenance"]["mask_hash"]);
-    assert_eq!((&decoded["provenance"]["flip"], &report["provenance"]["flip"]), (&"511".into(), &"511".into()));
+    assert_ne!(
+        masked["provenance"]["mask_hash"],
+        other["provenance"]["mask_hash"]
+    );
+    assert_eq!(
+        (
+            &decoded["provenance"]["flip"],
+            &report["provenance"]["flip"]
+        ),
+        (&"511".into(), &"511".into())
+    );
     let inspected = json_of(0, at, "inspect events.mdf").0;
     let throughput = of("throughput --duration 0 --n-events 20");
     assert_eq!(throughput["detector_boards_hash"], tables["boards_hash"]);
     for value in [&decoded, &tables, &report, &inspected, &throughput] {
-        assert_eq!(value["made_by"]["version"], env!("CARGO_PKG_VERSION"), "{value}");
+        assert_eq!(
+            value["made_by"]["version"],
+            env!("CARGO_PKG_VERSION"),
+            "{value}"
+        );
         assert!(value["made_by"]["commit"].is_string());
     }
     let (version, _) = run_to(0, at, "--version");
-    assert!(version.starts_with(concat!("ut-decode ", env!("CARGO_PKG_VERSION"), ", commit ")), "{version}");
+    assert!(
+        version.starts_with(concat!(
+            "ut-decode ",
+            env!("CARGO_PKG_VERSION"),
+            ", commit "
+        )),
+        "{version}"
+    );
 }
 
 /// Real tables and events that do not belong together.
@@ -261,13 +431,20 @@ fn real_tables_and_events_that_do_not_belong_together_give_no_hits() {
         ("e5", "v5/ut_v5_minbias_20events.mdf"),
         ("d4", "minibrunel/allen-layout"),
     ] {
-        std::os::unix::fs::symlink(std::path::absolute(data.join(path)).unwrap(), at.join(name)).unwrap();
+        std::os::unix::fs::symlink(std::path::absolute(data.join(path)).unwrap(), at.join(name))
+            .unwrap();
     }
     for (from, to) in [("e4", "m4.mep"), ("e5", "m5.mep"), ("e5", "d5")] {
         run_to(0, at, format!("convert {from} -o {to}"));
     }
-    let [s4, t4, s5, t5] = ["v4/boards.bin", "v4/geometry.bin", "v5/boards.bin", "v5/geometry.bin"];
-    // Boards, geometry, their events, and events that do not tell that they are of another detector of the format.
+    let [s4, t4, s5, t5] = [
+        "v4/boards.bin",
+        "v4/geometry.bin",
+        "v5/boards.bin",
+        "v5/geometry.bin",
+    ];
+    // Boards, geometry, their events, and events that do not tell that they are of another detector
+    // of the format.
     let belong = [
         ("b4", "g4", "e4 m4.mep d4", ""),
         ("b5", "g5", "e5 m5.mep d5", ""),
@@ -278,13 +455,26 @@ fn real_tables_and_events_that_do_not_belong_together_give_no_hits() {
         (s4, "g4", "", "m4.mep d4"),
         ("b5", t5, "", "m5.mep d5"),
     ];
-    let inputs = ["e4", "m4.mep", "d4", "v4/events.mdf", "e5", "m5.mep", "d5", "v5/events.mdf"];
+    let inputs = [
+        "e4",
+        "m4.mep",
+        "d4",
+        "v4/events.mdf",
+        "e5",
+        "m5.mep",
+        "d5",
+        "v5/events.mdf",
+    ];
     let mut refusals = 0;
     for (boards, geometry, own, unseen) in belong {
         let of = |list: &str, input: &str| list.split(' ').any(|name| name == input);
         for input in inputs.into_iter().filter(|input| !of(unseen, input)) {
             let code = i32::from(!of(own, input));
-            run_to(code, at, format!("decode {input} --boards {boards} --geometry {geometry}"));
+            run_to(
+                code,
+                at,
+                format!("decode {input} --boards {boards} --geometry {geometry}"),
+            );
             refusals += code;
         }
     }

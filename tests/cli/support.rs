@@ -16,7 +16,11 @@ pub trait Line {
 
 impl Line for str {
     fn push_to(&self, args: &mut Vec<String>) {
-        args.extend(self.split(' ').filter(|arg| !arg.is_empty()).map(str::to_owned));
+        args.extend(
+            self.split(' ')
+                .filter(|arg| !arg.is_empty())
+                .map(str::to_owned),
+        );
     }
 }
 
@@ -63,12 +67,15 @@ impl<A: Line, B: Line, C: Line, D: Line> Line for (A, B, C, D) {
     }
 }
 
-/// The tool in `directory`, where its store of tunings lies, too. The settings of who runs the tests do not matter.
+/// The tool in `directory`, where its store of tunings lies, too. The settings of who runs the
+/// tests do not matter.
 pub fn tool(directory: &Path, line: impl Line) -> Command {
     let mut args = Vec::new();
     line.push_to(&mut args);
     let mut tool = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
-    tool.current_dir(directory).args(args).env("UT_DECODE_CONFIG", "");
+    tool.current_dir(directory)
+        .args(args)
+        .env("UT_DECODE_CONFIG", "");
     tool.env("UT_DECODE_TUNE_DB", directory.join(STORE));
     tool
 }
@@ -83,33 +90,50 @@ pub fn run(directory: &Path, line: impl Line) -> Output {
     tool(directory, line).output().unwrap()
 }
 
-/// Runs a line of shell in `directory`, where `ut-decode` is the tool; the line must end with `code`.
+/// Runs a line of shell in `directory`, where `ut-decode` is the tool; the line must end with
+/// `code`.
 #[track_caller]
 pub fn shell(code: i32, directory: &Path, line: &str) -> (String, String) {
-    let tool = Path::new(env!("CARGO_BIN_EXE_ut-decode")).parent().unwrap().to_owned();
+    let tool = Path::new(env!("CARGO_BIN_EXE_ut-decode"))
+        .parent()
+        .unwrap()
+        .to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(std::iter::once(tool).chain(std::env::split_paths(&path))).unwrap();
+    let path =
+        std::env::join_paths(std::iter::once(tool).chain(std::env::split_paths(&path))).unwrap();
     let mut shell = Command::new("bash");
-    shell.current_dir(directory).args(["-c", line]).env("PATH", path).env("UT_DECODE_CONFIG", "");
+    shell
+        .current_dir(directory)
+        .args(["-c", line])
+        .env("PATH", path)
+        .env("UT_DECODE_CONFIG", "");
     end(code, shell.env("UT_DECODE_TUNE_DB", directory.join(STORE)))
 }
 
-/// Runs a command, which must end with `code`; what it printed, to standard output and standard error.
+/// Runs a command, which must end with `code`; what it printed, to standard output and standard
+/// error.
 #[track_caller]
 pub fn end(code: i32, command: &mut Command) -> (String, String) {
     let output = command.output().unwrap();
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-    assert_eq!(output.status.code(), Some(code), "{command:?}\n--- stdout\n{out}\n--- stderr\n{err}");
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{command:?}\n--- stdout\n{out}\n--- stderr\n{err}"
+    );
     (out, err)
 }
 
-/// Runs the tool, which must end with `code`; what it printed, to standard output and standard error.
+/// Runs the tool, which must end with `code`; what it printed, to standard output and standard
+/// error.
 #[track_caller]
 pub fn run_to(code: i32, directory: &Path, line: impl Line) -> (String, String) {
     end(code, &mut tool(directory, line))
 }
 
-/// Runs the tool, which must end with `code` and name `part` on standard error; all that it printed there.
+/// Runs the tool, which must end with `code` and name `part` on standard error; all that it printed
+/// there.
 #[track_caller]
 pub fn says(code: i32, directory: &Path, line: impl Line, part: &str) -> String {
     let (_, err) = run_to(code, directory, &line);
@@ -125,11 +149,15 @@ pub fn shows(directory: &Path, line: impl Line, part: &str) -> String {
     out
 }
 
-/// Runs the tool with `--json -`, which must end with `code`; the JSON, and what it printed to standard error.
+/// Runs the tool with `--json -`, which must end with `code`; the JSON, and what it printed to
+/// standard error.
 #[track_caller]
 pub fn json_of(code: i32, directory: &Path, line: impl Line) -> (Value, String) {
     let (out, err) = run_to(code, directory, (line, "--json -"));
-    (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} in {out}")), err)
+    (
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} in {out}")),
+        err,
+    )
 }
 
 /// A directory that goes when it is dropped.
@@ -166,11 +194,20 @@ pub fn sample() -> Folder {
     directory
 }
 
-/// A directory with `n` small v5 events (`events.mdf`), their tables, and settings that name them (`tables.toml`).
+/// A directory with `n` small v5 events (`events.mdf`), their tables, and settings that name them
+/// (`tables.toml`).
 pub fn small(n: usize) -> Folder {
     let directory = empty();
-    run_to(0, &directory, format!("generate --profile pp-low --events {n} --output ."));
-    write(&directory, "tables.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
+    run_to(
+        0,
+        &directory,
+        format!("generate --profile pp-low --events {n} --output ."),
+    );
+    write(
+        &directory,
+        "tables.toml",
+        b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n",
+    );
     directory
 }
 
@@ -187,7 +224,13 @@ pub fn tree(directory: &Path) -> Vec<String> {
             if path.is_dir() {
                 folders.push(path);
             } else {
-                names.push(path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned());
+                names.push(
+                    path.strip_prefix(directory)
+                        .unwrap()
+                        .to_str()
+                        .unwrap()
+                        .to_owned(),
+                );
             }
         }
     }
@@ -211,7 +254,9 @@ pub fn event(banks: &[Bank<'_>]) -> Vec<u8> {
 /// The bytes of an MDF event of run 7 with the rest of this header.
 pub fn event_with(header: EventHeader, banks: &[Bank<'_>]) -> Vec<u8> {
     let mut writer = MdfWriter::new(Vec::new());
-    writer.write(&EventHeader { run: 7, ..header }, banks.iter().copied()).unwrap();
+    writer
+        .write(&EventHeader { run: 7, ..header }, banks.iter().copied())
+        .unwrap();
     writer.finish().unwrap()
 }
 
@@ -223,7 +268,12 @@ pub fn unchecked(mut event: Vec<u8>) -> Vec<u8> {
 
 /// A UT bank of version 4.
 pub fn bank(source_id: u32, payload: &[u8]) -> Bank<'_> {
-    Bank { kind: 66, version: Some(4), source_id, payload }
+    Bank {
+        kind: 66,
+        version: Some(4),
+        source_id,
+        payload,
+    }
 }
 
 /// A v5 payload with one hit, strip 5 with ADC 9, on lane 0.
@@ -237,8 +287,13 @@ pub const ONE_HIT: [u8; 32] = {
 /// Returns where the real events are, for tests that are ignored without them.
 #[track_caller]
 pub fn data() -> PathBuf {
-    let data = std::env::var_os("UT_DECODE_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
+    let data = std::env::var_os("UT_DECODE_DATA")
+        .map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join(data);
-    assert!(data.join("expected").is_dir(), "UT_DECODE_DATA says where the real events are: not in {}", data.display());
+    assert!(
+        data.join("expected").is_dir(),
+        "UT_DECODE_DATA says where the real events are: not in {}",
+        data.display()
+    );
     data
 }

@@ -19,19 +19,30 @@ fn emulated_work_is_counted_and_reported_with_what_is_skipped() {
     let axes = "--backend emulated --axis cluster.block_x=16,32 --axis cluster.block_y=1,4";
     let text = shows(folder, (SWEEP, axes), "Best: ");
     assert!(
-        text.contains("Skipped: cluster.block_x=16 cluster.block_y=1: ") && text.contains("multiple of 32"),
+        text.contains("Skipped: cluster.block_x=16 cluster.block_y=1: ")
+            && text.contains("multiple of 32"),
         "{text}"
     );
     let report = result(folder);
     let points = report["points"].as_array().unwrap();
     assert_eq!(points.len(), 3);
-    assert!(points.iter().all(|point| point["measured"]["median"].as_f64().unwrap() > 0.0), "{points:?}");
+    assert!(
+        points
+            .iter()
+            .all(|point| point["measured"]["median"].as_f64().unwrap() > 0.0),
+        "{points:?}"
+    );
     assert_eq!(report["skipped"][0]["values"], json!([16, 1]));
     let page = String::from_utf8(read(folder, "results/sweep.html")).unwrap();
-    assert!(page.contains("\"heat\":{") && page.contains("default") && page.contains("multiple of 32"));
+    assert!(
+        page.contains("\"heat\":{") && page.contains("default") && page.contains("multiple of 32")
+    );
     let csv = String::from_utf8(read(folder, "results/sweep.csv")).unwrap();
     let columns: Vec<usize> = csv.lines().map(|row| row.split(',').count()).collect();
-    assert!(columns.len() == 1 + 3 + 1 && columns[1..4].iter().all(|&n| n == columns[0]), "{csv}");
+    assert!(
+        columns.len() == 1 + 3 + 1 && columns[1..4].iter().all(|&n| n == columns[0]),
+        "{csv}"
+    );
     // Counts are the same every time.
     run_to(0, folder, (SWEEP, axes));
     assert_eq!(report["points"], result(folder)["points"]);
@@ -40,11 +51,18 @@ fn emulated_work_is_counted_and_reported_with_what_is_skipped() {
 #[test]
 fn cpu_rates_are_measured_in_rounds_and_the_default_is_among_them() {
     let folder = &small(2);
-    run_to(0, folder, (SWEEP, "--axis batch=1,2 --set threads=1 --rounds 2"));
+    run_to(
+        0,
+        folder,
+        (SWEEP, "--axis batch=1,2 --set threads=1 --rounds 2"),
+    );
     let report = result(folder);
     let points = report["points"].as_array().unwrap();
     assert_eq!(points.len(), 2);
-    assert!(points.iter().all(|point| point["repetitions"] == 2), "{points:?}");
+    assert!(
+        points.iter().all(|point| point["repetitions"] == 2),
+        "{points:?}"
+    );
     let default = report["default"].as_u64().unwrap() as usize;
     assert_eq!(points[default]["values"], json!([2]));
     assert_eq!(report["about"]["unit"], "events/s");
@@ -54,10 +72,19 @@ fn cpu_rates_are_measured_in_rounds_and_the_default_is_among_them() {
 fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
     let folder = &small(2);
     for (args, message) in [
-        ("--axis cluster.block_x=32", "cpu has no parameter called \"cluster.block_x\"; it has cpu.simd"),
+        (
+            "--axis cluster.block_x=32",
+            "cpu has no parameter called \"cluster.block_x\"; it has cpu.simd",
+        ),
         ("--axis batch=1 --axis batch=2", "twice"),
-        ("--axis batch=1 --set cpu.simd=mmx", "cpu.simd = mmx: must be"),
-        ("--backend emulated --axis batch=1 --set cluster.block_x=3", "multiple of 32"),
+        (
+            "--axis batch=1 --set cpu.simd=mmx",
+            "cpu.simd = mmx: must be",
+        ),
+        (
+            "--backend emulated --axis batch=1 --set cluster.block_x=3",
+            "multiple of 32",
+        ),
         ("--axis batch=0", "every combination of the axes is skipped"),
         ("", "--axis"),
     ] {
@@ -71,8 +98,21 @@ fn the_parameters_can_be_listed() {
     let folder = &small(2);
     shows(folder, (SWEEP, "--list --backend emulated"), "sort.run");
     let listed = shows(folder, (SWEEP, "--list --set threads=1"), "layout");
-    let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-    assert!(line("layout").contains("allen, mep") && !line("layout").contains("0 to 1"), "{listed}");
+    let line = |name: &str| {
+        listed
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap()
+            .to_owned()
+    };
+    assert!(
+        line("layout").contains("allen, mep") && !line("layout").contains("0 to 1"),
+        "{listed}"
+    );
     // The default is what a sweep with these options compares with.
-    assert_eq!(line("batch ").split_whitespace().nth(1), Some("2"), "{listed}");
+    assert_eq!(
+        line("batch ").split_whitespace().nth(1),
+        Some("2"),
+        "{listed}"
+    );
 }

@@ -1,7 +1,8 @@
 //! `ut-decode inspect`, `generate`, `convert`, `throughput` and `share`, end to end.
 
 use crate::support::{
-    ONE_HIT, TABLES, bank, empty, event, json_of, read, run, run_to, sample, says, shows, unchecked, write,
+    ONE_HIT, TABLES, bank, empty, event, json_of, read, run, run_to, sample, says, shows,
+    unchecked, write,
 };
 use ut_decoding::input::{Bank, Events, kind, write_allen_dump};
 
@@ -10,7 +11,11 @@ fn generate_gives_the_same_bytes_for_the_same_seed() {
     let directory = &empty();
     let names = ["events.mdf", "boards.bin", "geometry.bin"];
     let files = |seed: &str, format: &str, output: &str| {
-        run_to(0, directory, format!("generate --events 2 --seed {seed} --format {format} --output {output}"));
+        run_to(
+            0,
+            directory,
+            format!("generate --events 2 --seed {seed} --format {format} --output {output}"),
+        );
         names.map(|name| read(directory, &format!("{output}/{name}")))
     };
     let first = files("7", "v5", "a/b");
@@ -34,27 +39,57 @@ fn inspect_shows_one_event_and_one_bank() {
     let directory = &empty();
     let mut bad = ONE_HIT;
     bad[5] = 255;
-    let banks = [bank(5 << 11 | 1 << 10 | 3, &ONE_HIT), bank(2, &bad), bank(2, &ONE_HIT[..26]), bank(6 << 11, &[0; 8])];
+    let banks = [
+        bank(5 << 11 | 1 << 10 | 3, &ONE_HIT),
+        bank(2, &bad),
+        bank(2, &ONE_HIT[..26]),
+        bank(6 << 11, &[0; 8]),
+    ];
     write(directory, "a.mdf", &event(&banks));
     let (out, _) = run_to(0, directory, "inspect a.mdf --event 0");
     let row = |number: &str| {
-        out.lines().skip_while(|line| !line.starts_with("bank")).find(|line| line.starts_with(number)).unwrap()
+        out.lines()
+            .skip_while(|line| !line.starts_with("bank"))
+            .find(|line| line.starts_with(number))
+            .unwrap()
     };
-    assert!(row("0 ").contains("0x2c03") && row("0 ").contains("  5  "), "{out}");
-    assert!(row("1 ").contains("255") && row("1 ").contains("dropped whole"), "{out}");
-    assert!(row("2 ").contains("truncated") && row("2 ").contains("has sent a bank already"), "{out}");
+    assert!(
+        row("0 ").contains("0x2c03") && row("0 ").contains("  5  "),
+        "{out}"
+    );
+    assert!(
+        row("1 ").contains("255") && row("1 ").contains("dropped whole"),
+        "{out}"
+    );
+    assert!(
+        row("2 ").contains("truncated") && row("2 ").contains("has sent a bank already"),
+        "{out}"
+    );
     assert!(row("3 ").contains("no board has this sourceID"), "{out}");
-    let out = shows(directory, "inspect a.mdf --bank 0", "board 5 (Run 3 numbering: A side, TELL40 3, data flow 1)");
-    assert!(out.contains("lane 0: 5:9") && out.contains("lane 1: -"), "{out}");
+    let out = shows(
+        directory,
+        "inspect a.mdf --bank 0",
+        "board 5 (Run 3 numbering: A side, TELL40 3, data flow 1)",
+    );
+    assert!(
+        out.contains("lane 0: 5:9") && out.contains("lane 1: -"),
+        "{out}"
+    );
     for choice in ["event 1", "bank 4"] {
-        says(1, directory, format!("inspect a.mdf --{choice}"), &format!("there is no {choice}"));
+        says(
+            1,
+            directory,
+            format!("inspect a.mdf --{choice}"),
+            &format!("there is no {choice}"),
+        );
     }
 }
 
 #[test]
 fn inspect_shows_v4_clusters() {
     let directory = &empty();
-    // Hybrid 1, strip 3 (from 1), 2 quarters; charge of two strips. Then a cluster on hybrid 6, which is not there.
+    // Hybrid 1, strip 3 (from 1), 2 quarters; charge of two strips. Then a cluster on hybrid 6,
+    // which is not there.
     let words = [2u16, 0x0180, 514 << 2 | 2 | 1 << 15, 3072 << 2];
     let mut payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     payload.extend([0xff, 11, 0x8c, 4, 0x8d]);
@@ -62,11 +97,23 @@ fn inspect_shows_v4_clusters() {
     v4.version = Some(3);
     write(directory, "a.mdf", &event(&[v4]));
     let (out, _) = run_to(0, directory, "inspect a.mdf --bank 0");
-    for expected in ["2 clusters, PCN 128, error flag 1", "error flag is set", "hybrids 6 and 7"] {
+    for expected in [
+        "2 clusters, PCN 128, error flag 1",
+        "error flag is set",
+        "hybrids 6 and 7",
+    ] {
         assert!(out.contains(expected), "{expected} in\n{out}");
     }
-    let fields: Vec<_> = out.lines().find(|line| line.starts_with("0 ")).unwrap().split_whitespace().collect();
-    assert_eq!(fields, ["0", "514", "1", "3", "2", "0", "1", "-1", "11", "12"]);
+    let fields: Vec<_> = out
+        .lines()
+        .find(|line| line.starts_with("0 "))
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        fields,
+        ["0", "514", "1", "3", "2", "0", "1", "-1", "11", "12"]
+    );
 }
 
 #[test]
@@ -75,17 +122,36 @@ fn inspect_tells_what_is_wrong() {
     let good = unchecked(event(&[bank(0, &ONE_HIT)]));
     let mut magic = good.clone();
     magic[48] = 0;
-    write(directory, "a.mdf", &[&good[..], &magic, &good[..70]].concat());
+    write(
+        directory,
+        "a.mdf",
+        &[&good[..], &magic, &good[..70]].concat(),
+    );
     let (out, err) = run_to(1, directory, "inspect a.mdf");
-    assert!(out.contains("0xcb00 instead of 0xcbcb") && out.contains("1 damaged event"), "{out}");
-    assert!(err.contains("event 2") && err.contains("beyond the file"), "{err}");
+    assert!(
+        out.contains("0xcb00 instead of 0xcbcb") && out.contains("1 damaged event"),
+        "{out}"
+    );
+    assert!(
+        err.contains("event 2") && err.contains("beyond the file"),
+        "{err}"
+    );
     shows(directory, "inspect a.mdf --event 1", "DAMAGED");
     let (json, _) = json_of(1, directory, "inspect a.mdf");
-    assert_eq!((&json["events"], &json["complete"]), (&2.into(), &false.into()));
-    assert_eq!((&json["types"][0]["type"], &json["types"][0]["banks"]), (&66.into(), &1.into()));
+    assert_eq!(
+        (&json["events"], &json["complete"]),
+        (&2.into(), &false.into())
+    );
+    assert_eq!(
+        (&json["types"][0]["type"], &json["types"][0]["banks"]),
+        (&66.into(), &1.into())
+    );
     assert_eq!(json["damaged_events"][0]["event"], 1);
     let (_, err) = run_to(1, directory, "inspect absent.mdf");
-    assert!(err.contains("cannot open absent.mdf") && err.contains("because: No such file"), "{err}");
+    assert!(
+        err.contains("cannot open absent.mdf") && err.contains("because: No such file"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -96,20 +162,32 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
         assert!(out.contains(expected), "{expected} in\n{out}");
     }
     let dumps = "dumps/1_0.bin dumps/1_1.bin dumps/1_2.bin dumps/1_3.bin dumps/1_4.bin";
-    let (out, _) = run_to(0, directory, ("convert --format v5 --output back.mdf", dumps));
-    assert!(out.contains("5 events") && out.contains("that was given"), "{out}");
+    let (out, _) = run_to(
+        0,
+        directory,
+        ("convert --format v5 --output back.mdf", dumps),
+    );
+    assert!(
+        out.contains("5 events") && out.contains("that was given"),
+        "{out}"
+    );
     let hits = |files: &str| {
         run_to(0, directory, ("decode --output hits.csv", files, TABLES));
         let text = String::from_utf8(read(directory, "hits.csv")).unwrap();
         // Event and file differ: each dump is a file of one event.
-        text.lines().map(|row| row.split(',').skip(1).take(8).collect::<Vec<_>>().join(",")).collect::<Vec<_>>()
+        text.lines()
+            .map(|row| row.split(',').skip(1).take(8).collect::<Vec<_>>().join(","))
+            .collect::<Vec<_>>()
     };
     let expected = hits("events.mdf");
     assert!(hits("back.mdf") == expected);
     assert!(hits(dumps) == expected);
     let mut reader = Events::new([directory.join("back.mdf")]);
     let event = reader.next_event().unwrap().unwrap();
-    assert_eq!((event.run, event.number, event.is_generated()), (Some(1), Some(0), true));
+    assert_eq!(
+        (event.run, event.number, event.is_generated()),
+        (Some(1), Some(0), true)
+    );
 }
 
 #[test]
@@ -122,7 +200,10 @@ fn a_conversion_copies_damaged_events_or_drops_them_but_never_hides_the_damage()
     magic[48 + 40] = 0;
     write(at, "a.mdf", &[&good[..], &wrong, &magic].concat());
     let text = shows(at, "convert a.mdf -o b.mdf", "b.mdf: 3 events");
-    assert!(text.contains("copied as they are: 2 damaged events"), "{text}");
+    assert!(
+        text.contains("copied as they are: 2 damaged events"),
+        "{text}"
+    );
     let copied = read(at, "b.mdf");
     assert!(copied.ends_with(&[wrong, magic].concat()));
     run_to(0, at, "convert a.mdf -o b.mdf.zst");
@@ -130,10 +211,22 @@ fn a_conversion_copies_damaged_events_or_drops_them_but_never_hides_the_damage()
     for name in ["a.mdf", "b.mdf", "b.mdf.zst"] {
         says(0, at, ("decode --synthetic-detector", name), lost);
     }
-    for (output, written) in [("c.mep", "c.mep: 1 event"), ("dumps", "dumps: 1 event"), ("d.mdf", "d.mdf: 1 event")] {
+    for (output, written) in [
+        ("c.mep", "c.mep: 1 event"),
+        ("dumps", "dumps: 1 event"),
+        ("d.mdf", "d.mdf: 1 event"),
+    ] {
         if output != "d.mdf" {
-            let err = says(1, at, ("convert a.mdf -o", output), "a.mdf: event 1 at byte 128: checksum");
-            assert!(err.contains("--drop-damaged leaves damaged events out"), "{err}");
+            let err = says(
+                1,
+                at,
+                ("convert a.mdf -o", output),
+                "a.mdf: event 1 at byte 128: checksum",
+            );
+            assert!(
+                err.contains("--drop-damaged leaves damaged events out"),
+                "{err}"
+            );
         }
         let text = shows(at, ("convert --drop-damaged a.mdf -o", output), written);
         assert!(text.contains("left out: 2 damaged events"), "{text}");
@@ -144,10 +237,22 @@ fn a_conversion_copies_damaged_events_or_drops_them_but_never_hides_the_damage()
 #[test]
 fn a_conversion_numbers_events_without_a_number_and_leaves_out_what_a_packet_cannot_hold() {
     let directory = &empty();
-    let broken_odin = Bank { kind: kind::ODIN, payload: &[0; 4], ..bank(0, &[]) };
-    let error_bank = Bank { kind: kind::UT_ERROR, ..bank(2, &[0; 8]) };
+    let broken_odin = Bank {
+        kind: kind::ODIN,
+        payload: &[0; 4],
+        ..bank(0, &[])
+    };
+    let error_bank = Bank {
+        kind: kind::UT_ERROR,
+        ..bank(2, &[0; 8])
+    };
     // None of the four has a number, and the third has no banks.
-    let events = [&[bank(1, &[0; 7])][..], &[error_bank], &[], &[broken_odin, bank(1, &[0; 8])]];
+    let events = [
+        &[bank(1, &[0; 7])][..],
+        &[error_bank],
+        &[],
+        &[broken_odin, bank(1, &[0; 8])],
+    ];
     write(directory, "odd.mdf", &events.map(event).concat());
     let mut dump = Vec::new();
     write_allen_dump(&mut dump, [bank(1, &[0; 8])]).unwrap();
@@ -162,9 +267,16 @@ fn a_conversion_numbers_events_without_a_number_and_leaves_out_what_a_packet_can
         numbers.push(event.number.unwrap());
     }
     assert_eq!(numbers, [0, 1, 3, 9]);
-    shows(directory, "convert odd.mdf --output dumps", "dumps: 4 events");
+    shows(
+        directory,
+        "convert odd.mdf --output dumps",
+        "dumps: 4 events",
+    );
     for place in 0..4 {
-        assert!(directory.join(format!("dumps/7_{place}.bin")).exists(), "{place}");
+        assert!(
+            directory.join(format!("dumps/7_{place}.bin")).exists(),
+            "{place}"
+        );
     }
 }
 
@@ -172,13 +284,23 @@ fn a_conversion_numbers_events_without_a_number_and_leaves_out_what_a_packet_can
 fn tables_are_shown_and_what_is_odd_about_them_fails() {
     let directory = &sample();
     let (json, out) = json_of(0, directory, "tables");
-    assert_eq!((&json["boards"], &json["lanes"], &json["odd"]), (&216.into(), &1192.into(), &serde_json::json!([])));
+    assert_eq!(
+        (&json["boards"], &json["lanes"], &json["odd"]),
+        (&216.into(), &1192.into(), &serde_json::json!([]))
+    );
     assert!(out.contains("Nothing is odd"), "{out}");
     let (json, _) = json_of(0, directory, ("tables", TABLES));
-    assert_eq!((&json["layers"][0]["sectors"], &json["layers"][3]["sectors"]), (&248.into(), &276.into()));
+    assert_eq!(
+        (&json["layers"][0]["sectors"], &json["layers"][3]["sectors"]),
+        (&248.into(), &276.into())
+    );
     // A lane becomes the one behind it: words of the boards file after its header.
-    let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0.lanes;
-    let slot = (0..1290).find(|&slot| slot % 6 == 1 && [0, 1].iter().all(|i| lanes[slot + i].is_connected())).unwrap();
+    let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1)
+        .0
+        .lanes;
+    let slot = (0..1290)
+        .find(|&slot| slot % 6 == 1 && [0, 1].iter().all(|i| lanes[slot + i].is_connected()))
+        .unwrap();
     let mut boards = read(directory, "boards.bin");
     for array in 0..8 {
         let to = 4 * (2 + 216 + array * 6 * 216 + slot);
@@ -188,32 +310,67 @@ fn tables_are_shown_and_what_is_odd_about_them_fails() {
     let (json, err) = json_of(1, directory, ("tables", TABLES));
     let odd = json["odd"].to_string();
     let board = slot / 6;
-    assert!(odd.contains(&format!("belongs to board {board} lane 1 and board {board} lane 2")), "{odd}");
+    assert!(
+        odd.contains(&format!(
+            "belongs to board {board} lane 1 and board {board} lane 2"
+        )),
+        "{odd}"
+    );
     assert!(err.contains("odd"), "{err}");
-    let (_, err) = run_to(1, directory, "tables --boards /dev/zero --geometry geometry.bin");
-    assert!(err.contains("/dev/zero") && err.contains("not a table"), "{err}");
+    let (_, err) = run_to(
+        1,
+        directory,
+        "tables --boards /dev/zero --geometry geometry.bin",
+    );
+    assert!(
+        err.contains("/dev/zero") && err.contains("not a table"),
+        "{err}"
+    );
 }
 
 #[test]
 fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
     let directory = &sample();
-    write(directory, "set.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
+    write(
+        directory,
+        "set.toml",
+        b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n",
+    );
     let shown = |options: &str| json_of(0, directory, ("tables --config set.toml", options)).0;
     assert_eq!(shown("")["boards_file"], "boards.bin");
     let embedded = shown("--synthetic-detector=v4");
-    assert_eq!((&embedded["boards_file"], &embedded["format"]), (&serde_json::Value::Null, &"v4".into()));
+    assert_eq!(
+        (&embedded["boards_file"], &embedded["format"]),
+        (&serde_json::Value::Null, &"v4".into())
+    );
 }
 
 #[test]
 fn texts_and_tables_without_end_are_refused() {
     let directory = &sample();
-    write(directory, "one.csv", b"event,layer,x_at_y_eq0,id\n0,0,1.5,7\n");
+    write(
+        directory,
+        "one.csv",
+        b"event,layer,x_at_y_eq0,id\n0,0,1.5,7\n",
+    );
     write(directory, "zeros.csv", &vec![0; 3 << 20]);
     write(directory, "list.txt", &vec![b'\n'; (1 << 20) + 1]);
     for (code, args, message) in [
-        (1, "decode events.mdf --mask /dev/zero", "larger than 32 MiB"),
-        (1, "decode events.mdf --config /dev/zero", "larger than 1 MiB"),
-        (1, "report --merge zeros.csv -o page.html", "not sums of ut-decode report"),
+        (
+            1,
+            "decode events.mdf --mask /dev/zero",
+            "larger than 32 MiB",
+        ),
+        (
+            1,
+            "decode events.mdf --config /dev/zero",
+            "larger than 1 MiB",
+        ),
+        (
+            1,
+            "report --merge zeros.csv -o page.html",
+            "not sums of ut-decode report",
+        ),
         (1, "decode @/dev/zero", "larger than 256 MiB"),
         (1, "decode @list.txt", "more than 1,048,576 lines"),
     ] {
@@ -234,31 +391,75 @@ fn decode_says_which_stage_was_busy() {
     let directory = &sample();
     let (json, out) = json_of(0, directory, "decode events.mdf --threads 2");
     let stages = json["pipeline"]["stages"].as_array().unwrap();
-    assert_eq!(stages.iter().map(|stage| &stage["threads"]).collect::<Vec<_>>(), [1, 2, 1]);
-    assert_eq!(stages.iter().map(|stage| &stage["pieces"]).collect::<Vec<_>>(), [1, 1, 1]);
-    assert!(stages.iter().all(|stage| (0.0..=1.0).contains(&stage["busy"].as_f64().unwrap())));
-    assert!(out.contains("busy ") && out.contains("% of 2 threads"), "{out}");
+    assert_eq!(
+        stages
+            .iter()
+            .map(|stage| &stage["threads"])
+            .collect::<Vec<_>>(),
+        [1, 2, 1]
+    );
+    assert_eq!(
+        stages
+            .iter()
+            .map(|stage| &stage["pieces"])
+            .collect::<Vec<_>>(),
+        [1, 1, 1]
+    );
+    assert!(
+        stages
+            .iter()
+            .all(|stage| (0.0..=1.0).contains(&stage["busy"].as_f64().unwrap()))
+    );
+    assert!(
+        out.contains("busy ") && out.contains("% of 2 threads"),
+        "{out}"
+    );
 }
 
 #[test]
 fn what_cannot_be_converted_fails() {
     let directory = &sample();
     run_to(0, directory, "convert events.mdf --output dumps");
-    says(2, directory, "convert dumps/1_0.bin --output a.mdf", "--bank-format");
+    says(
+        2,
+        directory,
+        "convert dumps/1_0.bin --output a.mdf",
+        "--bank-format",
+    );
     run_to(2, directory, "convert events.mdf");
-    says(2, directory, "convert - - --output a.mdf", "standard input can be read only once");
+    says(
+        2,
+        directory,
+        "convert - - --output a.mdf",
+        "standard input can be read only once",
+    );
     for (output, message) in [
         ("a.mep.zst", "output is .mdf.zst"),
         ("a.zst", "output is .mdf.zst"),
         ("a.mdf.gz", "output is .mdf.zst"),
         ("-", "files only"),
     ] {
-        says(2, directory, format!("convert events.mdf --output {output}"), message);
+        says(
+            2,
+            directory,
+            format!("convert events.mdf --output {output}"),
+            message,
+        );
         assert!(!directory.join(output).exists());
     }
-    says(1, directory, "convert dumps/1_0.bin --output a", "nothing to convert");
+    says(
+        1,
+        directory,
+        "convert dumps/1_0.bin --output a",
+        "nothing to convert",
+    );
     assert!(!directory.join("a.mdf").exists());
-    says(1, directory, "convert events.mdf events.mdf --output twice", "1_0.bin is the name of two events");
+    says(
+        1,
+        directory,
+        "convert events.mdf events.mdf --output twice",
+        "1_0.bin is the name of two events",
+    );
     // An input that cannot be read: what came before is kept.
     write(directory, "bad.bin", &[1, 0, 0, 0]);
     let args = "convert dumps/1_0.bin bad.bin --format v5 --output a.mdf";
@@ -266,20 +467,32 @@ fn what_cannot_be_converted_fails() {
     assert!(err.contains("bad.bin: a table of"), "{err}");
     let (json, _) = json_of(0, directory, ("decode a.mdf", TABLES));
     assert_eq!(json["events"], 1);
-    // If nothing was read before the failure, no file is left. An input without events is not a failure.
+    // If nothing was read before the failure, no file is left. An input without events is not a
+    // failure.
     run_to(1, directory, "convert bad.bin --format v5 --output b.mdf");
     assert!(!directory.join("b.mdf").exists());
     write(directory, "empty.mdf", b"");
-    shows(directory, "convert empty.mdf --output c.mdf", "c.mdf: 0 events");
+    shows(
+        directory,
+        "convert empty.mdf --output c.mdf",
+        "c.mdf: 0 events",
+    );
     assert!(read(directory, "c.mdf").is_empty());
 }
 
 #[test]
 fn throughput_says_what_was_measured() {
     let directory = &sample();
-    let (json, err) = json_of(0, directory, "throughput events.mdf --duration 0 --threads 2");
+    let (json, err) = json_of(
+        0,
+        directory,
+        "throughput events.mdf --duration 0 --threads 2",
+    );
     assert_eq!(json["backend"], "cpu");
-    assert_eq!((&json["threads"], &json["events"], &json["distinct_events"]), (&2.into(), &1000.into(), &5.into()));
+    assert_eq!(
+        (&json["threads"], &json["events"], &json["distinct_events"]),
+        (&2.into(), &1000.into(), &5.into())
+    );
     let rate = |name: &str| json["events_per_second"][name].as_f64().unwrap();
     assert!(0.0 < rate("q1") && rate("q1") <= rate("median") && rate("median") <= rate("q3"));
     let per_thread = json["events_per_second_per_thread"].as_f64().unwrap();
@@ -290,23 +503,35 @@ fn throughput_says_what_was_measured() {
     for note in ["only 5 distinct events", "single passes without warm-up"] {
         assert!(err.contains(note), "{err}");
     }
-    let (json, _) =
-        json_of(0, directory, "throughput events.mdf --duration 0 --threads 1 --set layout=mep --batch 100");
-    assert_eq!((&json["layout"], &json["batch"], &json["events"]), (&"mep".into(), &100.into(), &1000.into()));
+    let (json, _) = json_of(
+        0,
+        directory,
+        "throughput events.mdf --duration 0 --threads 1 --set layout=mep --batch 100",
+    );
+    assert_eq!(
+        (&json["layout"], &json["batch"], &json["events"]),
+        (&"mep".into(), &100.into(), &1000.into())
+    );
 }
 
 #[test]
 fn throughput_without_a_file_measures_1000_embedded_events() {
     let directory = &empty();
     let (json, err) = json_of(0, directory, "throughput --duration 0 --threads 1");
-    assert_eq!((&json["events"], &json["distinct_events"]), (&1000.into(), &1000.into()));
+    assert_eq!(
+        (&json["events"], &json["distinct_events"]),
+        (&1000.into(), &1000.into())
+    );
     assert!(!err.contains("distinct events, repeated"), "{err}");
     let simd = json["simd"].as_str().unwrap();
     assert!(err.contains(&format!("cpu ({simd}), 1 thread\n")), "{err}");
     assert!(json["pipeline"].is_null(), "{json}");
     let args = "throughput --duration 0 --events 1 --backend emulated";
     let (json, err) = json_of(0, directory, args);
-    assert_eq!((&json["pipeline"], &json["simd"]), (&"ranked".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&json["pipeline"], &json["simd"]),
+        (&"ranked".into(), &serde_json::Value::Null)
+    );
     assert!(err.contains("emulated (ranked), "), "{err}");
 }
 
@@ -316,16 +541,36 @@ fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
     let args = "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --batch 40";
     let (json, err) = json_of(0, directory, args);
     let results = json["batches"].as_array().unwrap();
-    let of = |name: &str| results.iter().map(|result| result[name].as_u64().unwrap()).collect::<Vec<_>>();
-    assert_eq!((of("batch"), of("events")), (vec![1, 10, 40], vec![20, 20, 40]));
+    let of = |name: &str| {
+        results
+            .iter()
+            .map(|result| result[name].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (of("batch"), of("events")),
+        (vec![1, 10, 40], vec![20, 20, 40])
+    );
     for result in results {
         let latency = |name: &str| result["latency"]["us"][name].as_f64().unwrap();
-        assert!(0.0 < latency("min") && latency("median") <= latency("max"), "{result}");
-        assert!(result["latency"]["p99_us"].as_f64().unwrap() >= latency("median"), "{result}");
+        assert!(
+            0.0 < latency("min") && latency("median") <= latency("max"),
+            "{result}"
+        );
+        assert!(
+            result["latency"]["p99_us"].as_f64().unwrap() >= latency("median"),
+            "{result}"
+        );
         assert_eq!(result["repetitions"], results[0]["repetitions"]);
     }
-    assert!(json["environment"]["seen"]["looks"].as_u64().unwrap() >= 2 && json["environment"]["gpu"].is_null());
-    assert!(err.contains("a batch takes, us") && err.contains("while measured"), "{err}");
+    assert!(
+        json["environment"]["seen"]["looks"].as_u64().unwrap() >= 2
+            && json["environment"]["gpu"].is_null()
+    );
+    assert!(
+        err.contains("a batch takes, us") && err.contains("while measured"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -337,7 +582,12 @@ fn throughput_of_nothing_fails() {
     // Banks that would all be skipped.
     run_to(0, directory, "generate --format v4 --events 1 --output .");
     write(directory, "v5.mdf", &event(&[bank(0, &ONE_HIT)]));
-    says(1, directory, ("throughput v5.mdf", TABLES), "none of its UT banks has the board table's version");
+    says(
+        1,
+        directory,
+        ("throughput v5.mdf", TABLES),
+        "none of its UT banks has the board table's version",
+    );
     run_to(2, directory, "throughput --duration=-1");
     run_to(2, directory, "throughput --batch 0");
 }
@@ -345,13 +595,23 @@ fn throughput_of_nothing_fails() {
 #[test]
 fn manual_pages_and_completions_lie_where_they_are_looked_for() {
     let directory = &empty();
-    shows(directory, "share prefix/share", "files written to prefix/share");
-    let page = |name: &str| String::from_utf8(read(directory, &format!("prefix/share/{name}"))).unwrap();
-    for (manual, word) in
-        [("ut-decode", "Upstream Tracker"), ("ut-decode-decode", "keep"), ("ut-decode-tune-run", "tune")]
-    {
+    shows(
+        directory,
+        "share prefix/share",
+        "files written to prefix/share",
+    );
+    let page =
+        |name: &str| String::from_utf8(read(directory, &format!("prefix/share/{name}"))).unwrap();
+    for (manual, word) in [
+        ("ut-decode", "Upstream Tracker"),
+        ("ut-decode-decode", "keep"),
+        ("ut-decode-tune-run", "tune"),
+    ] {
         let page = page(&format!("man/man1/{manual}.1"));
-        assert!(page.contains(".SH SYNOPSIS") && page.contains(word), "{page}");
+        assert!(
+            page.contains(".SH SYNOPSIS") && page.contains(word),
+            "{page}"
+        );
     }
     for script in [
         "bash-completion/completions/ut-decode",

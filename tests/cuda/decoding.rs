@@ -11,7 +11,10 @@ use crate::{Checked, PAIR, VERSIONS, events, overlapping};
 #[test]
 fn events_come_out_as_from_the_reference() {
     on_the_fakes(&PAIR, || {
-        for (version, grouping) in VERSIONS.into_iter().zip([Grouping::YRows, Grouping::UniqueX]) {
+        for (version, grouping) in VERSIONS
+            .into_iter()
+            .zip([Grouping::YRows, Grouping::UniqueX])
+        {
             let mut decoder = Checked::new(version, grouping);
             // Smaller and larger ones in turn: buffers are used again, and grow.
             for n in [1, 2, 1, 0] {
@@ -30,7 +33,12 @@ fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
         let batch = overlapping();
         let mut decoder = Checked::v5();
         let (expected, _) = decoder.reference(&batch);
-        assert!(expected.len() > batch.raw.len() / 2, "{} hits, {} bytes", expected.len(), batch.raw.len());
+        assert!(
+            expected.len() > batch.raw.len() / 2,
+            "{} hits, {} bytes",
+            expected.len(),
+            batch.raw.len()
+        );
         let before = allen_batch(&events(BankVersion::V5, 7, 1));
         // With others in flight.
         let first = decoder.submit(before.view(), Readback::Hits).unwrap();

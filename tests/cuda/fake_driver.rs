@@ -1,7 +1,8 @@
 //! The fake CUDA driver of `tests/fake_cuda` in place of `libcuda`, for child processes of a test.
 //!
-//! The library that opens `libcuda` looks for it along `LD_LIBRARY_PATH`, and cargo has built the fake beside the tests: a
-//! folder with a link of the right name is enough. The process of the test itself never sees the fake.
+//! The library that opens `libcuda` looks for it along `LD_LIBRARY_PATH`, and cargo has built the
+//! fake beside the tests: a folder with a link of the right name is enough. The process of the test
+//! itself never sees the fake.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,10 +22,18 @@ pub struct FakeDriver(TempDir);
 impl FakeDriver {
     pub fn new() -> Self {
         let test = std::env::current_exe().expect("a test has a path");
-        let library = test.parent().expect("it lies in a folder").join("libfake_cuda.so");
+        let library = test
+            .parent()
+            .expect("it lies in a folder")
+            .join("libfake_cuda.so");
         let folder = tempfile::tempdir().expect("room for a link");
-        std::os::unix::fs::symlink(&library, folder.path().join("libcuda.so")).expect("a link can be made");
-        assert!(library.is_file(), "cargo builds {} with the tests", library.display());
+        std::os::unix::fs::symlink(&library, folder.path().join("libcuda.so"))
+            .expect("a link can be made");
+        assert!(
+            library.is_file(),
+            "cargo builds {} with the tests",
+            library.display()
+        );
         Self(folder)
     }
 
@@ -34,24 +43,35 @@ impl FakeDriver {
         let place = fake.0.path().join("libcuda.so");
         let mut bytes = std::fs::read(&place).expect("the library");
         let name = format!("\0{function}\0").into_bytes();
-        let places: Vec<_> =
-            bytes.windows(name.len()).enumerate().filter(|(_, of)| *of == name).map(|(i, _)| i).collect();
+        let places: Vec<_> = bytes
+            .windows(name.len())
+            .enumerate()
+            .filter(|(_, of)| *of == name)
+            .map(|(i, _)| i)
+            .collect();
         assert!(!places.is_empty(), "the fake has no {function}");
         // Under another name it is not found.
         for i in places {
             bytes[i + 1] = b'x';
         }
-        std::fs::remove_file(&place).and_then(|()| std::fs::write(&place, bytes)).expect("room for a library");
+        std::fs::remove_file(&place)
+            .and_then(|()| std::fs::write(&place, bytes))
+            .expect("room for a library");
         fake
     }
 
     /// Has `command` find the fake, with these settings of it.
     pub fn give_to(&self, command: &mut Command, settings: &[(&str, &str)]) {
         let before = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-        let path: Vec<PathBuf> =
-            [self.0.path().to_path_buf()].into_iter().chain(std::env::split_paths(&before)).collect();
+        let path: Vec<PathBuf> = [self.0.path().to_path_buf()]
+            .into_iter()
+            .chain(std::env::split_paths(&before))
+            .collect();
         let path: OsString = std::env::join_paths(path).expect("paths without colons");
-        command.env("LD_LIBRARY_PATH", path).env(INSIDE, "1").env_remove("CUDA_VISIBLE_DEVICES");
+        command
+            .env("LD_LIBRARY_PATH", path)
+            .env(INSIDE, "1")
+            .env_remove("CUDA_VISIBLE_DEVICES");
         // Copies that are not from and to pinned memory would wait for the device.
         command.env("FAKE_CUDA_PAGEABLE", "refuse");
         command.envs(settings.iter().copied());
@@ -61,17 +81,25 @@ impl FakeDriver {
     pub fn run_tool(&self, settings: &[(&str, &str)], line: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
         self.give_to(&mut command, settings);
-        command.args(line.split_whitespace()).output().expect("the tool can be run")
+        command
+            .args(line.split_whitespace())
+            .output()
+            .expect("the tool can be run")
     }
 }
 
-/// Runs the tool with the fake, which must have no complaint; it must end with `code`. Returns what it printed, to standard
-/// output and standard error.
+/// Runs the tool with the fake, which must have no complaint; it must end with `code`. Returns what
+/// it printed, to standard output and standard error.
 #[track_caller]
 pub fn tool(code: i32, settings: &[(&str, &str)], line: &str) -> (String, String) {
     let output = FakeDriver::new().run_tool(settings, line);
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-    assert_eq!(output.status.code(), Some(code), "{line}\n--- stdout\n{out}\n--- stderr\n{err}");
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{line}\n--- stdout\n{out}\n--- stderr\n{err}"
+    );
     assert_eq!(complaints(&output), [""; 0], "{line}");
     (out, err)
 }
@@ -80,17 +108,26 @@ pub fn tool(code: i32, settings: &[(&str, &str)], line: &str) -> (String, String
 pub fn complaints(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let said = text.lines().filter(|line| line.contains("fake cuda:"));
-    said.filter(|line| !line.starts_with(BANNER) && !line.starts_with("fake cuda: note:")).map(str::to_owned).collect()
+    said.filter(|line| !line.starts_with(BANNER) && !line.starts_with("fake cuda: note:"))
+        .map(str::to_owned)
+        .collect()
 }
 
-/// The test in which a closure is written, by the name of the closure's type: `cuda::streams::test::{{closure}}`.
+/// The test in which a closure is written, by the name of the closure's type:
+/// `cuda::streams::test::{{closure}}`.
 fn test_of<F>() -> &'static str {
-    let path = std::any::type_name::<F>().split("::{{closure}}").next().expect("a first part");
-    path.split_once("::").expect("the program's name comes first").1
+    let path = std::any::type_name::<F>()
+        .split("::{{closure}}")
+        .next()
+        .expect("a first part");
+    path.split_once("::")
+        .expect("the program's name comes first")
+        .1
 }
 
-/// Runs `body`, which a test wrote, in a process of its own, with the fake for a driver; gives what that said, which must
-/// have ended well. In that process itself `body` is run, and nothing is given.
+/// Runs `body`, which a test wrote, in a process of its own, with the fake for a driver; gives what
+/// that said, which must have ended well. In that process itself `body` is run, and nothing is
+/// given.
 pub fn on_the_fake<F: Fn()>(settings: &[(&str, &str)], body: &F) -> Option<Output> {
     if std::env::var_os(INSIDE).is_some() {
         body();
@@ -99,15 +136,23 @@ pub fn on_the_fake<F: Fn()>(settings: &[(&str, &str)], body: &F) -> Option<Outpu
     let fake = FakeDriver::new();
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     fake.give_to(&mut command, settings);
-    let output = command.args(["--exact", test_of::<F>(), "--nocapture"]).output().expect("the test can be run");
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    let output = command
+        .args(["--exact", test_of::<F>(), "--nocapture"])
+        .output()
+        .expect("the test can be run");
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     let text = format!("{settings:?}\n--- stdout\n{out}\n--- stderr\n{err}");
-    assert!(output.status.success() && out.contains("1 passed"), "{text}");
+    assert!(
+        output.status.success() && out.contains("1 passed"),
+        "{text}"
+    );
     assert!(err.contains(BANNER), "the fake was not used: {text}");
     Some(output)
 }
 
-/// Runs [on the fake](on_the_fake) once with each of these settings, and the fake must have found nothing wrong.
+/// Runs [on the fake](on_the_fake) once with each of these settings, and the fake must have found
+/// nothing wrong.
 pub fn on_the_fakes<F: Fn(), S: AsRef<[(&'static str, &'static str)]>>(all: &[S], body: F) {
     for settings in all {
         if let Some(output) = on_the_fake(settings.as_ref(), &body) {

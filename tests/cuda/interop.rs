@@ -4,7 +4,8 @@ use std::ffi::c_void;
 
 use cudarc::driver::{result, sys};
 use ut_decoding::decoder::cuda::{
-    CudaConfig, CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, Readback,
+    CudaConfig, CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device,
+    DeviceBatch, Readback,
 };
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::detector::BankVersion;
@@ -37,7 +38,11 @@ impl Caller {
             result::ctx::set_current(context).unwrap();
             sys::cuStreamCreate(&raw mut stream, 1).result().unwrap();
         }
-        Self { ordinal, context: context.cast(), stream }
+        Self {
+            ordinal,
+            context: context.cast(),
+            stream,
+        }
     }
 
     pub fn device(&self) -> CudaDevice {
@@ -65,7 +70,13 @@ pub fn send(
     batch: &BatchView<'_>,
 ) -> (DeviceBatch, CudaMemory, CudaHost) {
     let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
-    let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
+    let words = [
+        batch.offsets,
+        batch.sizes,
+        batch.types,
+        optional[0],
+        optional[1],
+    ];
     let mut bytes = Vec::new();
     let mut put = |part: &[u8]| {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
@@ -74,12 +85,17 @@ pub fn send(
     };
     let places = words.map(|words| (put(bytemuck::cast_slice(words)), words.len()));
     let raw = put(batch.raw);
-    let (memory, host) = (device.allocate(bytes.len()).unwrap(), device.allocate_host(bytes.len()).unwrap());
+    let (memory, host) = (
+        device.allocate(bytes.len()).unwrap(),
+        device.allocate_host(bytes.len()).unwrap(),
+    );
     let address = CudaDevice::address(&memory);
     // SAFETY: as many bytes on either side, which the caller keeps until the stream was waited for.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), CudaDevice::start(&host), bytes.len());
-        device.write(stream, address, CudaDevice::start(&host), bytes.len()).unwrap();
+        device
+            .write(stream, address, CudaDevice::start(&host), bytes.len())
+            .unwrap();
     }
     let [offsets, sizes, types, versions, selected] = places.map(|(at, len)| (address + at, len));
     let there = DeviceBatch {
@@ -104,17 +120,30 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
         let caller = Caller::new();
         let mut device = caller.device();
         // SAFETY:
-        // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
+        // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of
+        //   `device`;
         // - `caller` is declared before the decoder and the streams, and so dropped after them.
-        let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
+        let [mine, decoders] =
+            [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
         let config = CudaConfig::default().with_pipeline(pipeline());
         let on = caller.device();
         assert_eq!(on.raw_context(), caller.context);
-        let decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, DecodeOptions::default(), config).unwrap();
+        let decoder = CudaDecoder::on_streams(
+            on,
+            vec![decoders],
+            &tables,
+            DecodeOptions::default(),
+            config,
+        )
+        .unwrap();
         let mut decoder = Checked { tables, decoder };
         assert_eq!(decoder.streams(), 1);
         let events = events(BankVersion::V5, 5, 2);
-        for batch in [allen_batch(&events), mep_batch(&events), allen_batch(&events)] {
+        for batch in [
+            allen_batch(&events),
+            mep_batch(&events),
+            allen_batch(&events),
+        ] {
             let (there, memory, host) = send(&mut device, &mine, &batch.view());
             // SAFETY: the memory is kept until the batch was collected.
             let ticket = unsafe { decoder.submit_resident(&there, Readback::Hits) }.unwrap();
@@ -122,32 +151,55 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
             drop((memory, host));
         }
         // With a batch in flight.
-        let _ = decoder.submit(allen_batch(&events).view(), Readback::Hits).unwrap();
+        let _ = decoder
+            .submit(allen_batch(&events).view(), Readback::Hits)
+            .unwrap();
         drop((decoder, mine, device));
     });
 }
 
 #[test]
 fn an_old_gpu_is_refused_and_one_beside_it_is_taken() {
-    well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_CAPABILITY", "70,90")], || {
-        for ordinal in [0, 1] {
-            let caller = Caller::on(ordinal);
-            // SAFETY: `caller` holds its context, which it has made current, and is dropped after what is made in it.
-            let made = unsafe { [CudaDevice::in_context(caller.context, 0), CudaDevice::in_current_context(0)] };
-            for made in made {
-                match made {
-                    Ok(device) => assert_eq!((ordinal, device.gpu().ordinal, device.gpu().capability), (1, 1, (9, 0))),
-                    Err(error) => assert!(ordinal == 0 && error.to_string().contains("GPU 0"), "{ordinal}: {error}"),
+    well_on_the_fake(
+        &[
+            ("FAKE_CUDA_DEVICES", "2"),
+            ("FAKE_CUDA_CAPABILITY", "70,90"),
+        ],
+        || {
+            for ordinal in [0, 1] {
+                let caller = Caller::on(ordinal);
+                // SAFETY: `caller` holds its context, which it has made current, and is dropped
+                // after what is made in it.
+                let made = unsafe {
+                    [
+                        CudaDevice::in_context(caller.context, 0),
+                        CudaDevice::in_current_context(0),
+                    ]
+                };
+                for made in made {
+                    match made {
+                        Ok(device) => assert_eq!(
+                            (ordinal, device.gpu().ordinal, device.gpu().capability),
+                            (1, 1, (9, 0))
+                        ),
+                        Err(error) => assert!(
+                            ordinal == 0 && error.to_string().contains("GPU 0"),
+                            "{ordinal}: {error}"
+                        ),
+                    }
                 }
             }
-        }
-    });
+        },
+    );
 }
 
 #[test]
 fn streams_of_another_context_the_default_of_a_thread_and_none_at_all_are_refused() {
     well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2")], || {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let (tables, options) = (
+            detector(BankVersion::V5, Grouping::YRows),
+            DecodeOptions::default(),
+        );
         let gpu = || CudaDevice::new(0, 0).unwrap();
         let mut other = CudaDevice::new(1, 0).unwrap();
         let theirs = other.stream().unwrap();
@@ -160,38 +212,54 @@ fn streams_of_another_context_the_default_of_a_thread_and_none_at_all_are_refuse
             (vec![], "needs a stream"),
             (vec![default], "per-thread default stream"),
         ] {
-            says(CudaDecoder::on_streams(gpu(), streams, &tables, options, CudaConfig::default()), what);
+            says(
+                CudaDecoder::on_streams(gpu(), streams, &tables, options, CudaConfig::default()),
+                what,
+            );
         }
     });
 }
 
 /// Does `work` while the stream is captured, by which whatever waits for it fails.
 fn captured(stream: sys::CUstream, work: impl FnOnce()) {
-    let (mode, mut graph) = (sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED, std::ptr::null_mut());
+    let (mode, mut graph) = (
+        sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
+        std::ptr::null_mut(),
+    );
     // SAFETY: the stream lives.
-    unsafe { sys::cuStreamBeginCapture_v2(stream, mode) }.result().unwrap();
+    unsafe { sys::cuStreamBeginCapture_v2(stream, mode) }
+        .result()
+        .unwrap();
     work();
     // SAFETY: the stream lives; a place of ours.
     let ended = unsafe { sys::cuStreamEndCapture(stream, &raw mut graph) };
     assert_eq!(ended, sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     // Work that was put on the stream before goes on.
     // SAFETY: the stream lives.
-    unsafe { sys::cuStreamSynchronize(stream) }.result().unwrap();
+    unsafe { sys::cuStreamSynchronize(stream) }
+        .result()
+        .unwrap();
 }
 
 #[test]
 fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
     let output = on_the_fake(&[], &|| {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let (tables, options) = (
+            detector(BankVersion::V5, Grouping::YRows),
+            DecodeOptions::default(),
+        );
         let caller = Caller::new();
         let device = caller.device();
         // SAFETY:
-        // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
+        // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of
+        //   `device`;
         // - `caller` is declared before the decoder and the stream, and so dropped after them.
-        // - It is captured while a batch is in flight: to show that no memory is lost to others by it.
+        // - It is captured while a batch is in flight: to show that no memory is lost to others by
+        //   it.
         let stream = unsafe { device.borrow_stream(caller.stream.cast()) };
         let config = CudaConfig::default();
-        let decoder = CudaDecoder::on_streams(device, vec![stream], &tables, options, config).unwrap();
+        let decoder =
+            CudaDecoder::on_streams(device, vec![stream], &tables, options, config).unwrap();
         let mut decoder = Checked { tables, decoder };
         let batch = allen_batch(&events(BankVersion::V5, 5, 1));
         let pinned = decoder.pin(batch.view()).unwrap();
@@ -199,7 +267,10 @@ fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
         captured(caller.stream, || {
             assert!(decoder.collect(ticket).is_err());
             drop(pinned);
-            says(decoder.submit(batch.view(), Readback::Hits), "CAPTURE_UNSUPPORTED");
+            says(
+                decoder.submit(batch.view(), Readback::Hits),
+                "CAPTURE_UNSUPPORTED",
+            );
         });
         let ticket = decoder.submit(batch.view(), Readback::Hits).unwrap();
         decoder.check(ticket, &batch);
@@ -208,6 +279,9 @@ fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
     });
     if let Some(output) = output {
         let found = complaints(&output);
-        assert!(!found.iter().any(|line| line.contains("failed")), "{found:?}");
+        assert!(
+            !found.iter().any(|line| line.contains("failed")),
+            "{found:?}"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! The GPU backend with a stand-in for `libcuda`, in child processes: the same bits as the reference, and an error for
-//! whatever safe code must not do.
+//! The GPU backend with a stand-in for `libcuda`, in child processes: the same bits as the
+//! reference, and an error for whatever safe code must not do.
 //!
-//! `tests/kernels/ptx/allen.rs` runs the host code above the driver; here the code that calls the driver runs as well.
+//! `tests/kernels/ptx/allen.rs` runs the host code above the driver; here the code that calls the
+//! driver runs as well.
 #![cfg(target_os = "linux")]
 
 mod cli;
@@ -21,18 +22,23 @@ mod suite;
 use std::ops::{Deref, DerefMut};
 
 use suite::backends::{as_reference, decode};
-use suite::events::{Event, VERSIONS, allen_batch, generated_as, tables_in as detector, v5, v5_payload};
+use suite::events::{
+    Event, VERSIONS, allen_batch, generated_as, tables_in as detector, v5, v5_payload,
+};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Ticket};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::synth::Profile;
-use ut_decoding::{BatchReport, DecodeError, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
+use ut_decoding::{
+    BatchReport, DecodeError, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits,
+};
 use ut_kernels::detector::BankVersion;
 
 /// Names the pipeline to test in a child process.
 const KERNELS: &str = "UT_DECODE_TEST_KERNELS";
 
-/// Orders in which the fake does its work (some that run ahead, and as late as possible), with either pipeline.
+/// Orders in which the fake does its work (some that run ahead, and as late as possible), with
+/// either pipeline.
 const RUNS: [[(&str, &str); 2]; 4] = [
     [("FAKE_CUDA_SEED", "1"), (KERNELS, "allen")],
     [("FAKE_CUDA_SEED", "2"), (KERNELS, "ranked")],
@@ -50,7 +56,9 @@ fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
 
 /// Pipeline that [`KERNELS`] names, or the default.
 fn pipeline() -> Pipeline {
-    std::env::var(KERNELS).map_or(Pipeline::default(), |name| name.parse().expect("a pipeline"))
+    std::env::var(KERNELS).map_or(Pipeline::default(), |name| {
+        name.parse().expect("a pipeline")
+    })
 }
 
 /// A decoder with default options, whose hits are compared with the reference's.
@@ -62,7 +70,10 @@ struct Checked {
 impl Checked {
     /// Runs the [pipeline to test](KERNELS).
     fn new(version: BankVersion, grouping: Grouping) -> Self {
-        Self::with(detector(version, grouping), CudaConfig::default().with_pipeline(pipeline()))
+        Self::with(
+            detector(version, grouping),
+            CudaConfig::default().with_pipeline(pipeline()),
+        )
     }
 
     fn v5() -> Self {
@@ -71,7 +82,10 @@ impl Checked {
 
     fn with(tables: DetectorTables, config: CudaConfig) -> Self {
         let made = CudaDecoder::new(&tables, DecodeOptions::default(), config);
-        Self { tables, decoder: made.expect("the fake is a GPU") }
+        Self {
+            tables,
+            decoder: made.expect("the fake is a GPU"),
+        }
     }
 
     fn reference(&self, batch: &EventBatch) -> (UtHits, BatchReport) {
@@ -82,7 +96,13 @@ impl Checked {
     /// Compares what it makes of a batch.
     #[track_caller]
     fn compare(&mut self, batch: &EventBatch) {
-        as_reference(&mut self.decoder, &self.tables, DecodeOptions::default(), batch.view()).unwrap();
+        as_reference(
+            &mut self.decoder,
+            &self.tables,
+            DecodeOptions::default(),
+            batch.view(),
+        )
+        .unwrap();
     }
 
     /// Compares what is collected.
@@ -90,7 +110,10 @@ impl Checked {
     fn check(&mut self, ticket: Ticket, batch: &EventBatch) {
         let (expected, expected_report) = self.reference(batch);
         let found = self.decoder.collect(ticket).unwrap();
-        assert_eq!((found.len(), found.offsets()), (expected.len(), expected.offsets()));
+        assert_eq!(
+            (found.len(), found.offsets()),
+            (expected.len(), expected.offsets())
+        );
         let mut hits = UtHits::with_capacity(batch.n_events, self.tables.n_groups(), found.len());
         let mut report = BatchReport::new();
         found.copy_to(&mut hits, &mut report).unwrap();

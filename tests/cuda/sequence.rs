@@ -1,9 +1,10 @@
-//! A stage of a sequence on the caller's streams, with all memory the caller's: counted, allocated, written.
+//! A stage of a sequence on the caller's streams, with all memory the caller's: counted, allocated,
+//! written.
 
 use cudarc::driver::{result, sys};
 use ut_decoding::decoder::cuda::{
-    CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT,
-    Rows, STRIPS_OVERFLOW, SequenceHits, SequenceWork,
+    CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, HITS_OVERFLOW,
+    NO_SUCH_EVENT, Rows, STRIPS_OVERFLOW, SequenceHits, SequenceWork,
 };
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
@@ -23,8 +24,11 @@ use crate::{detector, events, overlapping};
 static ALLOCATOR: Counting = Counting;
 
 /// Orders of work: as late as possible, and streams that run ahead.
-pub const SEEDS: [[(&str, &str); 1]; 3] =
-    [[("FAKE_CUDA_SEED", "0")], [("FAKE_CUDA_SEED", "1")], [("FAKE_CUDA_SEED", "2")]];
+pub const SEEDS: [[(&str, &str); 1]; 3] = [
+    [("FAKE_CUDA_SEED", "0")],
+    [("FAKE_CUDA_SEED", "1")],
+    [("FAKE_CUDA_SEED", "2")],
+];
 
 /// A stage, its device and the stream of both, of a caller's; they are dropped in this order.
 struct Staged {
@@ -53,15 +57,27 @@ impl Staged {
     fn new(tables: DetectorTables) -> Self {
         let caller = Caller::new();
         let device = caller.device();
-        // SAFETY: the stream was made in the context of the device, and is dropped before the caller.
+        // SAFETY: the stream was made in the context of the device, and is dropped before the
+        // caller.
         let stream = unsafe { device.borrow_stream(caller.stream.cast()) };
-        let made =
-            CudaSequence::new(caller.device(), &stream, &tables, DecodeOptions::default(), Parameters::default());
+        let made = CudaSequence::new(
+            caller.device(),
+            &stream,
+            &tables,
+            DecodeOptions::default(),
+            Parameters::default(),
+        );
         let stage = made.expect("the fake is a GPU");
         for layout in [Layout::Allen, Layout::Mep] {
             stage.prepare(layout).expect("the fake compiles");
         }
-        Self { stream, stage, device, _caller: caller, tables }
+        Self {
+            stream,
+            stage,
+            device,
+            _caller: caller,
+            tables,
+        }
     }
 
     /// Puts the copy and the count on the stream.
@@ -70,12 +86,21 @@ impl Staged {
         let bytes = self.stage.scratch_bytes(&there).expect("a small batch");
         let scratch = self.device.allocate(bytes).expect("room");
         let result = self.device.allocate_host(8).expect("room");
-        let work =
-            SequenceWork { scratch: (CudaDevice::address(&scratch), bytes), result: CudaDevice::start(&result).cast() };
-        // SAFETY: what is given back keeps all memory until the stream was waited for; each piece is as long as it says.
+        let work = SequenceWork {
+            scratch: (CudaDevice::address(&scratch), bytes),
+            result: CudaDevice::start(&result).cast(),
+        };
+        // SAFETY: what is given back keeps all memory until the stream was waited for; each piece
+        // is as long as it says.
         unsafe { self.stage.count(&self.stream, &there, work) }.expect("it can be launched");
         let memory = vec![input, scratch];
-        InFlight { batch: there, work, hits: SequenceHits::default(), memory, _host: vec![staged, result] }
+        InFlight {
+            batch: there,
+            work,
+            hits: SequenceHits::default(),
+            memory,
+            _host: vec![staged, result],
+        }
     }
 
     /// Number of hits and status, when the stream has come there.
@@ -90,7 +115,10 @@ impl Staged {
     fn write(&mut self, flight: &mut InFlight, n: usize) {
         let n_events = flight.batch.n_events;
         let (n_offsets, n_report) = (n_events * self.stage.n_groups() + 1, n_events * N_COUNTS);
-        let results = self.device.allocate(4 * (n_offsets + n_report)).expect("room");
+        let results = self
+            .device
+            .allocate(4 * (n_offsets + n_report))
+            .expect("room");
         let memory = self.device.allocate((28 * n).max(1)).expect("room");
         let (address, results_at) = (CudaDevice::address(&memory), CudaDevice::address(&results));
         flight.hits = SequenceHits {
@@ -100,9 +128,13 @@ impl Staged {
             report: Some((results_at + 4 * n_offsets as u64, n_report)),
         };
         flight.memory.extend([memory, results]);
-        // SAFETY: `flight` keeps all memory until the stream was waited for; the batch was counted by `count`.
-        unsafe { self.stage.write(&self.stream, &flight.batch, flight.work, &flight.hits) }
-            .expect("it can be launched");
+        // SAFETY: `flight` keeps all memory until the stream was waited for; the batch was counted
+        // by `count`.
+        unsafe {
+            self.stage
+                .write(&self.stream, &flight.batch, flight.work, &flight.hits)
+        }
+        .expect("it can be launched");
     }
 
     /// Writes as many hits as were counted, with this status; their number.
@@ -117,23 +149,40 @@ impl Staged {
         let host = self.device.allocate_host((4 * words).max(1)).expect("room");
         let start = CudaDevice::start(&host);
         // SAFETY: as many words on either side, kept until the stream was waited for.
-        unsafe { self.device.read(&self.stream, at, start, Rows::one(4 * words)) }.expect("it can be copied");
+        unsafe {
+            self.device
+                .read(&self.stream, at, start, Rows::one(4 * words))
+        }
+        .expect("it can be copied");
         self.device.synchronize(&self.stream).expect("it went well");
         // SAFETY: the stream was waited for; so many bytes of memory that is kept here.
         let bytes = unsafe { std::slice::from_raw_parts(start, 4 * words) };
-        bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes"))).collect()
+        bytes
+            .chunks_exact(4)
+            .map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")))
+            .collect()
     }
 
     /// Compares what was written, without an error, with the reference.
     fn check(&mut self, flight: &InFlight, batch: BatchView<'_>, n: usize) {
-        let status = if batch.version == Some(3) { WRONG_VERSION } else { 0 };
+        let status = if batch.version == Some(3) {
+            WRONG_VERSION
+        } else {
+            0
+        };
         assert_eq!(self.result(flight), (n, status));
         let mut reference = ReferenceDecoder::new(&self.tables, DecodeOptions::default());
         let (expected, report) = decode(&mut reference, &self.tables, batch);
         assert_eq!(n, expected.len());
         let n_offsets = batch.n_events * self.stage.n_groups() + 1;
-        assert_eq!(self.read(flight.hits.offsets.0, n_offsets), expected.offsets());
-        let counts = self.read(flight.hits.report.expect("wanted").0, batch.n_events * N_COUNTS);
+        assert_eq!(
+            self.read(flight.hits.offsets.0, n_offsets),
+            expected.offsets()
+        );
+        let counts = self.read(
+            flight.hits.report.expect("wanted").0,
+            batch.n_events * N_COUNTS,
+        );
         assert_eq!(counts, bytemuck::cast_slice::<_, u32>(&report.events));
         let floats = [
             expected.y_begin(),
@@ -143,18 +192,30 @@ impl Staged {
             expected.dx_dy(),
             expected.weight(),
         ];
-        let all: Vec<u32> = floats.into_iter().flatten().map(|x| x.to_bits()).chain(expected.id().to_vec()).collect();
+        let all: Vec<u32> = floats
+            .into_iter()
+            .flatten()
+            .map(|x| x.to_bits())
+            .chain(expected.id().to_vec())
+            .collect();
         // One allocation of exactly so many bytes.
-        assert!(self.read(flight.hits.arrays[0], 7 * n) == all, "hits differ");
+        assert!(
+            self.read(flight.hits.arrays[0], 7 * n) == all,
+            "hits differ"
+        );
     }
 }
 
-/// Counts, allocates and writes all of the batches, as many in flight, and compares each with the reference.
+/// Counts, allocates and writes all of the batches, as many in flight, and compares each with the
+/// reference.
 pub fn check_all(tables: &DetectorTables, batches: &[BatchView<'_>]) {
     let mut staged = Staged::new(tables.clone());
     // All in flight at the same time, each with memory of its own.
     let mut flying: Vec<_> = batches.iter().map(|batch| staged.count(batch)).collect();
-    let counted: Vec<_> = flying.iter_mut().map(|flight| staged.write_all(flight, 0)).collect();
+    let counted: Vec<_> = flying
+        .iter_mut()
+        .map(|flight| staged.write_all(flight, 0))
+        .collect();
     for ((flight, &batch), n) in flying.iter().zip(batches).zip(counted) {
         staged.check(flight, batch, n);
     }
@@ -168,19 +229,48 @@ fn a_list_of_events_an_interval_and_one_version_for_all_banks_are_taken() {
         let events = events(version, 3, 4);
         for batch in [allen_batch(&events), mep_batch(&events)] {
             let all = batch.view();
-            let interval = BatchView { first_event: 1, n_events: 3, ..all };
+            let interval = BatchView {
+                first_event: 1,
+                n_events: 3,
+                ..all
+            };
             check_all(
                 &tables,
                 &[
-                    BatchView { selected: Some(&[3, 0, 3]), ..all },
-                    BatchView { selected: Some(&[]), ..all },
-                    BatchView { selected: Some(&[2]), ..interval },
-                    BatchView { versions: None, version: Some(version.byte()), ..interval },
+                    BatchView {
+                        selected: Some(&[3, 0, 3]),
+                        ..all
+                    },
+                    BatchView {
+                        selected: Some(&[]),
+                        ..all
+                    },
+                    BatchView {
+                        selected: Some(&[2]),
+                        ..interval
+                    },
+                    BatchView {
+                        versions: None,
+                        version: Some(version.byte()),
+                        ..interval
+                    },
                     // Banks of another version are counted, and have no hits.
-                    BatchView { versions: None, version: Some(3), ..all },
+                    BatchView {
+                        versions: None,
+                        version: Some(3),
+                        ..all
+                    },
                     // Events that the arrays do not have are broken.
-                    BatchView { first_event: 3, n_events: 2, ..all },
-                    BatchView { first_event: usize::MAX, n_events: 1, ..all },
+                    BatchView {
+                        first_event: 3,
+                        n_events: 2,
+                        ..all
+                    },
+                    BatchView {
+                        first_event: usize::MAX,
+                        n_events: 1,
+                        ..all
+                    },
                 ],
             );
         }
@@ -192,7 +282,10 @@ fn nothing_is_allocated_for_the_second_batch() {
     well_on_the_fake(&[], || {
         let mut staged = Staged::v5();
         let batch = mep_batch(&events(BankVersion::V5, 7, 2));
-        let view = BatchView { selected: Some(&[1, 0]), ..batch.view() };
+        let view = BatchView {
+            selected: Some(&[1, 0]),
+            ..batch.view()
+        };
         // Memory of everything.
         let mut flight = staged.count(&view);
         let n = staged.write_all(&mut flight, 0);
@@ -204,11 +297,19 @@ fn nothing_is_allocated_for_the_second_batch() {
         assert_eq!(bytes, flight.work.scratch.1);
         // SAFETY: as in `Staged`, whose memory is used again in the order of the stream.
         unsafe {
-            stage.count(stream, &flight.batch, flight.work).expect("it can be launched");
-            stage.write(stream, &flight.batch, flight.work, &flight.hits).expect("it can be launched");
+            stage
+                .count(stream, &flight.batch, flight.work)
+                .expect("it can be launched");
+            stage
+                .write(stream, &flight.batch, flight.work, &flight.hits)
+                .expect("it can be launched");
         }
         assert_eq!(ALLOCATIONS.get(), before, "on the host");
-        assert_eq!(result::mem_get_info().expect("the fake says it").0, on_device, "on the device");
+        assert_eq!(
+            result::mem_get_info().expect("the fake says it").0,
+            on_device,
+            "on the device"
+        );
         staged.check(&flight, view, n);
     });
 }
@@ -218,27 +319,52 @@ fn a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded() {
     well_on_the_fake(&[], || {
         let mut staged = Staged::v5();
         let batch = mep_batch(&events(BankVersion::V5, 7, 2));
-        let view = BatchView { selected: Some(&[2, 1, u32::MAX]), ..batch.view() };
+        let view = BatchView {
+            selected: Some(&[2, 1, u32::MAX]),
+            ..batch.view()
+        };
         let mut flight = staged.count(&view);
         let n = staged.write_all(&mut flight, NO_SUCH_EVENT);
-        staged.check(&flight, BatchView { selected: Some(&[1]), ..view }, n);
+        staged.check(
+            &flight,
+            BatchView {
+                selected: Some(&[1]),
+                ..view
+            },
+            n,
+        );
     });
 }
 
 #[test]
 fn what_was_put_on_the_stream_before_the_device_failed_is_done_when_that_is_said() {
     well_on_the_fake(&[("FAKE_CUDA_REFUSE", "cuLaunchKernel")], || {
-        let Staged { stage, device, stream, .. } = &mut Staged::v5();
-        let (there, _input, _staged) = send(device, stream, &allen_batch(&events(BankVersion::V5, 7, 1)).view());
+        let Staged {
+            stage,
+            device,
+            stream,
+            ..
+        } = &mut Staged::v5();
+        let (there, _input, _staged) = send(
+            device,
+            stream,
+            &allen_batch(&events(BankVersion::V5, 7, 1)).view(),
+        );
         let bytes = stage.scratch_bytes(&there).expect("a small batch");
         let scratch = device.allocate(bytes).expect("room");
-        let work = SequenceWork { scratch: (CudaDevice::address(&scratch), bytes), result: std::ptr::null_mut() };
+        let work = SequenceWork {
+            scratch: (CudaDevice::address(&scratch), bytes),
+            result: std::ptr::null_mut(),
+        };
         // SAFETY: memory for the batch and the work space, kept beyond the stream's end.
-        let error = unsafe { stage.count(stream, &there, work) }.expect_err("no kernel is launched").to_string();
+        let error = unsafe { stage.count(stream, &there, work) }
+            .expect_err("no kernel is launched")
+            .to_string();
         assert!(error.contains("NOT_SUPPORTED"), "{error}");
         // The status word was to be set to 0.
         // SAFETY: the stream lives.
-        assert_eq!(unsafe { sys::cuStreamQuery(stream.raw().cast()) }, sys::CUresult::CUDA_SUCCESS);
+        let status = unsafe { sys::cuStreamQuery(stream.raw().cast()) };
+        assert_eq!(status, sys::CUresult::CUDA_SUCCESS);
     });
 }
 
@@ -246,10 +372,23 @@ fn what_was_put_on_the_stream_before_the_device_failed_is_done_when_that_is_said
 fn tables_with_many_kinds_of_sectors_decode_whole_batches_and_lists() {
     well_on_the_fake(&[], || {
         let tables = changed(BankVersion::V5, |_, geometry| {
-            geometry.sectors.iter_mut().zip(1u16..).for_each(|(sector, more)| sector.dy += 0.001 * f32::from(more));
+            geometry
+                .sectors
+                .iter_mut()
+                .zip(1u16..)
+                .for_each(|(sector, more)| sector.dy += 0.001 * f32::from(more));
         });
         let batch = allen_batch(&events(BankVersion::V5, 7, 2));
-        check_all(&tables, &[batch.view(), BatchView { selected: Some(&[1]), ..batch.view() }]);
+        check_all(
+            &tables,
+            &[
+                batch.view(),
+                BatchView {
+                    selected: Some(&[1]),
+                    ..batch.view()
+                },
+            ],
+        );
     });
 }
 
@@ -260,9 +399,18 @@ fn room_for_more_hits_than_32_bits_can_count_is_room_enough() {
         let batch = allen_batch(&events(BankVersion::V5, 7, 1));
         let mut flight = staged.count(&batch.view());
         let n = staged.write_all(&mut flight, 0);
-        let hits = SequenceHits { max_hits: 1 << 32, ..flight.hits };
-        // SAFETY: none: there is memory for the hits that were counted alone; no others are written.
-        unsafe { staged.stage.write(&staged.stream, &flight.batch, flight.work, &hits) }.expect("it can be launched");
+        let hits = SequenceHits {
+            max_hits: 1 << 32,
+            ..flight.hits
+        };
+        // SAFETY: none: there is memory for the hits that were counted alone; no others are
+        // written.
+        unsafe {
+            staged
+                .stage
+                .write(&staged.stream, &flight.batch, flight.work, &hits)
+        }
+        .expect("it can be launched");
         staged.check(&flight, batch.view(), n);
     });
 }
@@ -272,23 +420,46 @@ fn what_does_not_fit_is_said_and_not_written() {
     well_on_the_fake(&[], || {
         let mut staged = Staged::v5();
         let batch = allen_batch(&events(BankVersion::V5, 7, 2));
-        let Staged { stage, device, stream, .. } = &mut staged;
+        let Staged {
+            stage,
+            device,
+            stream,
+            ..
+        } = &mut staged;
         let (there, _input, _staged) = send(device, stream, &batch.view());
         let needed = stage.scratch_bytes(&there).expect("a small batch");
-        let (scratch, offsets) = (device.allocate(needed).expect("room"), device.allocate(4 * 145).expect("room"));
-        let work =
-            |bytes| SequenceWork { scratch: (CudaDevice::address(&scratch), bytes), result: std::ptr::null_mut() };
+        let (scratch, offsets) = (
+            device.allocate(needed).expect("room"),
+            device.allocate(4 * 145).expect("room"),
+        );
+        let work = |bytes| SequenceWork {
+            scratch: (CudaDevice::address(&scratch), bytes),
+            result: std::ptr::null_mut(),
+        };
         // SAFETY: memory for what is said, kept beyond the call; it is refused.
-        let refused = unsafe { stage.count(stream, &there, work(needed - 1)) }.expect_err("too little").to_string();
+        let refused = unsafe { stage.count(stream, &there, work(needed - 1)) }
+            .expect_err("too little")
+            .to_string();
         assert!(refused.contains(&format!("needs {needed}")), "{refused}");
         let offsets_at = CudaDevice::address(&offsets);
-        let one_short = SequenceHits { offsets: (offsets_at, 144), ..SequenceHits::default() };
-        let no_report =
-            SequenceHits { offsets: (offsets_at, 145), report: Some((offsets_at, 29)), ..SequenceHits::default() };
+        let one_short = SequenceHits {
+            offsets: (offsets_at, 144),
+            ..SequenceHits::default()
+        };
+        let no_report = SequenceHits {
+            offsets: (offsets_at, 145),
+            report: Some((offsets_at, 29)),
+            ..SequenceHits::default()
+        };
         for hits in [one_short, no_report, SequenceHits::default()] {
-            // SAFETY: memory for the batch and the work space, kept beyond the call; it is refused before the hits are looked at.
-            let refused = unsafe { stage.write(stream, &there, work(needed), &hits) }.expect_err("too few places");
-            assert!(matches!(refused, DecodeError::TooManyEvents { events: 2, .. }), "{refused}");
+            // SAFETY: memory for the batch and the work space, kept beyond the call; it is refused
+            // before the hits are looked at.
+            let refused = unsafe { stage.write(stream, &there, work(needed), &hits) }
+                .expect_err("too few places");
+            assert!(
+                matches!(refused, DecodeError::TooManyEvents { events: 2, .. }),
+                "{refused}"
+            );
         }
         // One hit too few; then enough, without another count.
         let mut flight = staged.count(&batch.view());

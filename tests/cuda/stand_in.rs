@@ -1,8 +1,10 @@
-//! The stand-in for the driver itself: it is as late as a GPU may be, and notices what a GPU would notice only
-//! sometimes.
+//! The stand-in for the driver itself: it is as late as a GPU may be, and notices what a GPU would
+//! notice only sometimes.
 
 use cudarc::driver::result;
-use ut_decoding::decoder::cuda::{Argument, CudaDevice, CudaHost, CudaMemory, CudaStream, Device, Rows};
+use ut_decoding::decoder::cuda::{
+    Argument, CudaDevice, CudaHost, CudaMemory, CudaStream, Device, Rows,
+};
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
 
@@ -38,8 +40,12 @@ fn copies_are_done_when_they_are_waited_for_and_not_before() {
         let address = CudaDevice::address(&memory);
         // SAFETY: all live until the stream was waited for.
         unsafe {
-            device.write(&stream, address, CudaDevice::start(&from), 8).unwrap();
-            device.read(&stream, address, CudaDevice::start(&to), Rows::one(8)).unwrap();
+            device
+                .write(&stream, address, CudaDevice::start(&from), 8)
+                .unwrap();
+            device
+                .read(&stream, address, CudaDevice::start(&to), Rows::one(8))
+                .unwrap();
         }
         assert_eq!(look_at(&to), [0; 8], "too early");
         // Too early, too: the copy takes what is there when it is done.
@@ -62,8 +68,8 @@ fn copy_in(
 /// Gives back the context that the process holds once, whatever is left in it.
 fn end_context() {
     let device = result::device::get(0).unwrap();
-    // SAFETY: a device that opened its primary context holds it still, by what the test forgot; nothing uses it any
-    // more.
+    // SAFETY: a device that opened its primary context holds it still, by what the test forgot;
+    // nothing uses it any more.
     unsafe { result::primary_ctx::release(device) }.unwrap();
 }
 
@@ -118,15 +124,24 @@ const BROKEN: [Broken; 6] = [
 #[test]
 fn what_a_gpu_would_notice_only_sometimes_is_noticed() {
     for (number, (what, _)) in BROKEN.iter().enumerate() {
-        let output = on_the_fake(&[(CASE, &number.to_string()), ("FAKE_CUDA_DEVICES", "2")], &|| {
-            let asked: usize = std::env::var(CASE).expect("a number").parse().expect("a number");
-            let mut device = gpu();
-            let stream = device.stream().unwrap();
-            BROKEN[asked].1(device, stream);
-        });
+        let output = on_the_fake(
+            &[(CASE, &number.to_string()), ("FAKE_CUDA_DEVICES", "2")],
+            &|| {
+                let asked: usize = std::env::var(CASE)
+                    .expect("a number")
+                    .parse()
+                    .expect("a number");
+                let mut device = gpu();
+                let stream = device.stream().unwrap();
+                BROKEN[asked].1(device, stream);
+            },
+        );
         let Some(output) = output else { return };
         let found = complaints(&output);
-        assert!(found.iter().any(|line| line.contains(what)), "{what:?} is not in {found:?}");
+        assert!(
+            found.iter().any(|line| line.contains(what)),
+            "{what:?} is not in {found:?}"
+        );
     }
 }
 
@@ -135,11 +150,19 @@ fn arguments_that_are_not_the_kernels_are_refused_before_it_is_launched() {
     well_on_the_fake(&[], || {
         let mut device = gpu();
         let stream = device.stream().unwrap();
-        let (unit, shape) = (Unit::PRODUCTION[0], Shape { grid: 1, block: (32, 1), shared_bytes: 128 });
+        let (unit, shape) = (
+            Unit::PRODUCTION[0],
+            Shape {
+                grid: 1,
+                block: (32, 1),
+                shared_bytes: 128,
+            },
+        );
         for arguments in [&[][..], &[Argument::of(&1u32)], &[Argument::of(&1u64); 3]] {
             let kernel = Kernel::PrefixSumOffsets;
             // SAFETY: broken on purpose: it is refused.
-            let refused = unsafe { device.launch(&stream, unit, kernel, unit.name, shape, arguments) };
+            let refused =
+                unsafe { device.launch(&stream, unit, kernel, unit.name, shape, arguments) };
             says(refused, "takes parameters of [4, 16, 16] bytes");
         }
     });

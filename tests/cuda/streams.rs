@@ -15,7 +15,9 @@ fn batches_in_flight_together_do_not_disturb_each_other() {
     on_the_fakes(&RUNS, || {
         let mut decoder = Checked::v5();
         assert_eq!(decoder.streams(), 3);
-        let batches: Vec<_> = (0..7).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
+        let batches: Vec<_> = (0..7)
+            .map(|i| allen_batch(&events(BankVersion::V5, i, 1)))
+            .collect();
         let mut in_flight = VecDeque::new();
         for (i, batch) in batches.iter().enumerate() {
             if in_flight.len() == decoder.streams() {
@@ -29,7 +31,10 @@ fn batches_in_flight_together_do_not_disturb_each_other() {
             copy.raw.fill(0xEE);
             in_flight.push_back((ticket, batch));
         }
-        says(decoder.submit(batches[0].view(), Readback::Hits), "collect one");
+        says(
+            decoder.submit(batches[0].view(), Readback::Hits),
+            "collect one",
+        );
         for (ticket, batch) in in_flight {
             decoder.check(ticket, batch);
         }
@@ -52,7 +57,8 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
                 let one = decoder.submit(&pinned, Readback::Hits).unwrap();
                 let two = decoder.submit(&resident, Readback::Hits).unwrap();
                 // SAFETY: `resident` lives longer than the ticket.
-                let three = unsafe { decoder.submit_resident(&resident.batch(), Readback::None) }.unwrap();
+                let three =
+                    unsafe { decoder.submit_resident(&resident.batch(), Readback::None) }.unwrap();
                 assert_eq!(decoder.collect_resident(three).unwrap().len, expected.len());
                 decoder.check(two, batch);
                 decoder.check(one, batch);
@@ -61,7 +67,10 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
             let ticket = decoder.submit(&resident, Readback::None).unwrap();
             says(decoder.collect(ticket), "stay on the device");
             let moved = decoder.moved();
-            assert_eq!(moved.to_device, before.to_device, "a batch that lies there is not copied");
+            assert_eq!(
+                moved.to_device, before.to_device,
+                "a batch that lies there is not copied"
+            );
             let status_and_total = if batch.n_events == 0 { 0 } else { 8 };
             assert_eq!(moved.from_device - before.from_device, status_and_total);
             let ticket = decoder.submit(&pinned, Readback::Hits).unwrap();
@@ -75,8 +84,13 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
 fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
     on_the_fakes(&RUNS[1..], || {
         let mut decoder = Checked::v5();
-        let batches: Vec<_> = (0..5).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
-        let expected: Vec<_> = batches.iter().map(|batch| decoder.reference(batch).0).collect();
+        let batches: Vec<_> = (0..5)
+            .map(|i| allen_batch(&events(BankVersion::V5, i, 1)))
+            .collect();
+        let expected: Vec<_> = batches
+            .iter()
+            .map(|batch| decoder.reference(batch).0)
+            .collect();
         let (n_groups, mut found) = (decoder.tables.n_groups(), Vec::new());
         let each = |hits: HostHits<'_>| {
             let mut copy = UtHits::with_capacity(1, n_groups, hits.len());
@@ -84,9 +98,14 @@ fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
             found.push(copy);
             Ok(())
         };
-        decoder.decode_all(batches.iter().map(EventBatch::view), each).unwrap();
+        decoder
+            .decode_all(batches.iter().map(EventBatch::view), each)
+            .unwrap();
         assert!(found == expected);
-        let pinned: Vec<_> = batches.iter().map(|batch| decoder.pin(batch.view()).unwrap()).collect();
+        let pinned: Vec<_> = batches
+            .iter()
+            .map(|batch| decoder.pin(batch.view()).unwrap())
+            .collect();
         let mut lens = Vec::new();
         let each = |hits: DeviceHits| {
             lens.push(hits.len);
@@ -96,8 +115,15 @@ fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
         assert_eq!(lens, expected.iter().map(UtHits::len).collect::<Vec<_>>());
         let mut first = true;
         let stop = |_: HostHits<'_>| {
-            let error = DecodeError::Device { backend: "test", message: "enough".to_owned() };
-            if std::mem::take(&mut first) { Err(error) } else { panic!("called after an error") }
+            let error = DecodeError::Device {
+                backend: "test",
+                message: "enough".to_owned(),
+            };
+            if std::mem::take(&mut first) {
+                Err(error)
+            } else {
+                panic!("called after an error")
+            }
         };
         says(decoder.decode_all(&pinned, stop), "enough");
         decoder.compare(&batches[0]);

@@ -3,7 +3,8 @@
 use ut_decoding::decoder::cpu::CpuDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{
-    BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, EventReport, UtHits, input,
+    BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, EventReport,
+    UtHits, input,
 };
 
 use crate::suite::allocations::{ALLOCATIONS, BYTES, Counting, MOST_BYTES};
@@ -15,11 +16,20 @@ const LIMIT: isize = 4 << 20;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Events in which each board sends `payload`, and with `trouble`, one that is not there an empty one.
+/// Events in which each board sends `payload`, and with `trouble`, one that is not there an empty
+/// one.
 fn batch(tables: &DetectorTables, payload: &[u8], n_events: usize, trouble: bool) -> EventBatch {
-    let bank = |board: u16, payload: &[u8]| Bank::new(tables.boards().version, board, payload.to_vec());
-    let boards = tables.boards().strips_per_hybrid.iter().zip(0..).filter(|&(&strips, _)| strips > 0);
-    let banks = boards.map(|(_, board)| bank(board, payload)).chain(trouble.then(|| bank(2047, &[])));
+    let bank =
+        |board: u16, payload: &[u8]| Bank::new(tables.boards().version, board, payload.to_vec());
+    let boards = tables
+        .boards()
+        .strips_per_hybrid
+        .iter()
+        .zip(0..)
+        .filter(|&(&strips, _)| strips > 0);
+    let banks = boards
+        .map(|(_, board)| bank(board, payload))
+        .chain(trouble.then(|| bank(2047, &[])));
     let event: Event = banks.collect();
     allen_batch(&vec![event; n_events])
 }
@@ -27,7 +37,9 @@ fn batch(tables: &DetectorTables, payload: &[u8], n_events: usize, trouble: bool
 /// The payload with the most hits that a bank can have.
 fn fullest(version: BankVersion) -> Vec<u8> {
     match version {
-        BankVersion::V5 => v5_payload(&std::array::from_fn(|_| (0..254).map(|i| (2 * i, 31)).collect())),
+        BankVersion::V5 => v5_payload(&std::array::from_fn(|_| {
+            (0..254).map(|i| (2 * i, 31)).collect()
+        })),
         BankVersion::V4 => v4_payload(&(0..3072).map(|channel| channel << 2).collect::<Vec<_>>()),
     }
 }
@@ -46,21 +58,49 @@ fn a_decoder_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
         let before = BYTES.get();
         MOST_BYTES.set(before);
         let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
-        let mut own = (vec![0; 40 * tables.n_groups() + 1], vec![EventReport::default(); 40]);
+        let mut own = (
+            vec![0; 40 * tables.n_groups() + 1],
+            vec![EventReport::default(); 40],
+        );
         for round in 0..2 {
             let allocations = ALLOCATIONS.get();
             for batch in [&allen, &small, &mep[0]] {
-                decoder.decode(batch.view(), &mut hits, &mut report).expect("the batch fits");
-                assert_eq!(report.has_trouble(), batch.n_events == 3, "{version:?}, {:?}", batch.layout);
+                decoder
+                    .decode(batch.view(), &mut hits, &mut report)
+                    .expect("the batch fits");
+                assert_eq!(
+                    report.has_trouble(),
+                    batch.n_events == 3,
+                    "{version:?}, {:?}",
+                    batch.layout
+                );
                 // Into memory of the caller, and some of the events.
-                let some = BatchView { selected: Some(&[2, 0]), ..batch.view() };
-                let n = decoder.count(some, &mut own.0, &mut own.1).expect("places for all events");
-                let mut out = hits.begin(batch.n_events, tables.n_groups()).expect("places for all events");
-                assert_eq!(decoder.decode_into(some, &mut out, &mut own.1).expect("the batch fits"), n);
+                let some = BatchView {
+                    selected: Some(&[2, 0]),
+                    ..batch.view()
+                };
+                let n = decoder
+                    .count(some, &mut own.0, &mut own.1)
+                    .expect("places for all events");
+                let mut out = hits
+                    .begin(batch.n_events, tables.n_groups())
+                    .expect("places for all events");
+                assert_eq!(
+                    decoder
+                        .decode_into(some, &mut out, &mut own.1)
+                        .expect("the batch fits"),
+                    n
+                );
             }
-            assert!(round == 0 || ALLOCATIONS.get() == allocations, "{version:?}: allocated on the way");
+            assert!(
+                round == 0 || ALLOCATIONS.get() == allocations,
+                "{version:?}: allocated on the way"
+            );
         }
         let most = MOST_BYTES.get() - before;
-        assert!((1 << 10..=LIMIT).contains(&most), "{version:?}: {most} bytes");
+        assert!(
+            (1 << 10..=LIMIT).contains(&most),
+            "{version:?}: {most} bytes"
+        );
     }
 }

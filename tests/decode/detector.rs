@@ -1,16 +1,19 @@
 //! Detector tables: the real files, and every way in which a file can be wrong.
 
 use ut_decoding::detector::{
-    BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, Lane, N_SECTORS, Slot, TablesError,
-    sector_id, sectors_of_layer,
+    BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, Lane, N_SECTORS,
+    Slot, TablesError, sector_id, sectors_of_layer,
 };
 use ut_decoding::synth;
 
 use crate::suite::data::needed;
 
-const BOARDS: [(&str, BankVersion, usize, usize); 2] =
-    [("ut_boards_v4_240.bin", BankVersion::V4, 240, 1048), ("ut_boards_v5_216.bin", BankVersion::V5, 216, 1192)];
-const GEOMETRIES: [(&str, usize); 2] = [("ut_geometry_2018.bin", 0), ("ut_geometry_sim10.bin", 524)];
+const BOARDS: [(&str, BankVersion, usize, usize); 2] = [
+    ("ut_boards_v4_240.bin", BankVersion::V4, 240, 1048),
+    ("ut_boards_v5_216.bin", BankVersion::V5, 216, 1192),
+];
+const GEOMETRIES: [(&str, usize); 2] =
+    [("ut_geometry_2018.bin", 0), ("ut_geometry_sim10.bin", 524)];
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
@@ -20,7 +23,14 @@ fn real_boards_are_read_and_written_back() {
         let boards = Boards::read(&path).unwrap();
         assert_eq!(boards.version, version);
         assert_eq!(boards.n_boards(), n_boards);
-        assert_eq!(boards.lanes.iter().filter(|lane| lane.is_connected()).count(), n_lanes);
+        assert_eq!(
+            boards
+                .lanes
+                .iter()
+                .filter(|lane| lane.is_connected())
+                .count(),
+            n_lanes
+        );
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(boards.to_bytes(), bytes);
         let copy = tempfile::NamedTempFile::new().unwrap();
@@ -34,8 +44,12 @@ fn real_boards_are_read_and_written_back() {
 fn real_boards_fit_the_geometry_of_their_format_alone() {
     for (b, (boards, ..)) in BOARDS.into_iter().enumerate() {
         for (g, (geometry, _)) in GEOMETRIES.into_iter().enumerate() {
-            let [boards, geometry] = [boards, geometry].map(|file| needed(&format!("tables/{file}")));
-            let (boards, geometry) = (Boards::read(boards).unwrap(), Geometry::read(geometry).unwrap());
+            let [boards, geometry] =
+                [boards, geometry].map(|file| needed(&format!("tables/{file}")));
+            let (boards, geometry) = (
+                Boards::read(boards).unwrap(),
+                Geometry::read(geometry).unwrap(),
+            );
             let made = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows);
             assert_eq!(made.is_ok(), b == g, "{made:?}");
             assert!(DetectorTables::trusting(boards, geometry, Grouping::YRows).is_ok());
@@ -49,25 +63,71 @@ fn a_geometry_that_cannot_be_that_of_the_boards_is_refused_unless_it_is_trusted(
     let cases: [(BankVersion, Change, &str); 12] = [
         (BankVersion::V5, |_| {}, ""),
         (BankVersion::V4, |_| {}, ""),
-        (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 3.0, ""),
-        (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 20.0, "sector 3 is 20 mm in x from where"),
-        (BankVersion::V5, |geometry| geometry.sectors[5].pitch *= 1.01, ""),
-        (BankVersion::V5, |geometry| geometry.sectors[5].pitch *= 1.03, "sector 5 has a pitch of"),
-        (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 60.0, "sector 3 is at"),
-        (BankVersion::V5, |geometry| geometry.sectors[900].p0_y += 60.0, "sector 900 is at"),
-        (BankVersion::V5, |geometry| geometry.sectors[7].p0_z *= -1.0, "1 sectors would have"),
-        (BankVersion::V4, |geometry| geometry.sectors[7].p0_z *= -1.0, "it marks 1 sectors as flipped"),
-        (BankVersion::V5, |geometry| geometry.sectors[248].p0_z = 2300.0, "sector 248 is at |z| = 2300 mm"),
-        (BankVersion::V5, |geometry| geometry.sectors[3].p0_z *= 2.0, "sector 3 is at |z| = "),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[3].p0_x += 3.0,
+            "",
+        ),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[3].p0_x += 20.0,
+            "sector 3 is 20 mm in x from where",
+        ),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[5].pitch *= 1.01,
+            "",
+        ),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[5].pitch *= 1.03,
+            "sector 5 has a pitch of",
+        ),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[3].p0_x += 60.0,
+            "sector 3 is at",
+        ),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[900].p0_y += 60.0,
+            "sector 900 is at",
+        ),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[7].p0_z *= -1.0,
+            "1 sectors would have",
+        ),
+        (
+            BankVersion::V4,
+            |geometry| geometry.sectors[7].p0_z *= -1.0,
+            "it marks 1 sectors as flipped",
+        ),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[248].p0_z = 2300.0,
+            "sector 248 is at |z| = 2300 mm",
+        ),
+        (
+            BankVersion::V5,
+            |geometry| geometry.sectors[3].p0_z *= 2.0,
+            "sector 3 is at |z| = ",
+        ),
     ];
     for (version, change, part) in cases {
         let (boards, mut geometry) = synth::detector(version, 1);
         change(&mut geometry);
         let error = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).err();
         let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
-        assert!(text.contains(part) && error.is_none() == part.is_empty(), "{part}: {text}");
+        assert!(
+            text.contains(part) && error.is_none() == part.is_empty(),
+            "{part}: {text}"
+        );
         let trusted = DetectorTables::trusting(boards, geometry, Grouping::YRows).unwrap();
-        assert_eq!((trusted.is_trusted(), trusted.check_fit().is_err()), (true, !part.is_empty()));
+        assert_eq!(
+            (trusted.is_trusted(), trusted.check_fit().is_err()),
+            (true, !part.is_empty())
+        );
     }
 }
 
@@ -78,22 +138,39 @@ fn real_geometries_are_read_and_written_back_and_have_84_groups_in_unique_x() {
         let path = needed(&format!("tables/{file}"));
         let geometry = Geometry::read(&path).unwrap();
         assert_eq!(geometry.version, 0);
-        assert_eq!(geometry.sectors.iter().filter(|sector| sector.is_flipped()).count(), flipped);
+        assert_eq!(
+            geometry
+                .sectors
+                .iter()
+                .filter(|sector| sector.is_flipped())
+                .count(),
+            flipped
+        );
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(geometry.to_bytes(), bytes);
         // Version 1 adds the slopes.
-        let newer = Geometry { version: 1, ..geometry.clone() };
+        let newer = Geometry {
+            version: 1,
+            ..geometry.clone()
+        };
         assert_eq!(newer.to_bytes().len(), bytes.len() + 4 * N_SECTORS);
         assert_eq!(Geometry::parse(&newer.to_bytes(), "newer").unwrap(), newer);
         for (layer, slope) in [0.0, 0.08748867, -0.08748867, 0.0].into_iter().enumerate() {
-            assert!(geometry.sectors[sectors_of_layer(layer)].iter().all(|sector| sector.dx_dy == slope));
+            assert!(
+                geometry.sectors[sectors_of_layer(layer)]
+                    .iter()
+                    .all(|sector| sector.dx_dy == slope)
+            );
         }
         let (groups, n_groups) = Grouping::UniqueX.groups(&geometry);
         assert_eq!(n_groups, 84);
         for (layer, range) in [0..20, 20..40, 40..62, 62..84].into_iter().enumerate() {
             let groups = &groups[sectors_of_layer(layer)];
             assert!(range.clone().all(|group| groups.contains(&group)));
-            assert!(groups.iter().all(|group| range.contains(group)), "layer {layer}");
+            assert!(
+                groups.iter().all(|group| range.contains(group)),
+                "layer {layer}"
+            );
         }
     }
 }
@@ -111,7 +188,10 @@ fn y_rows_have_18_groups_a_layer_at_rising_y() {
                 14..18 => -96.5 + 47.8 * (group - 14) as f32,
                 _ => panic!("sector {id} is in group {} of layer {layer}", groups[id]),
             };
-            assert!((geometry.sectors[id].p0_y - row).abs() < 20.0, "sector {id}");
+            assert!(
+                (geometry.sectors[id].p0_y - row).abs() < 20.0,
+                "sector {id}"
+            );
         }
     }
 }
@@ -129,7 +209,10 @@ fn a_gap_of_exactly_20_mm_in_x_starts_no_group() {
     assert_eq!(Grouping::UniqueX.groups(&geometry).1, 4);
     geometry.sectors[7].p0_x = 40.01;
     let (groups, n_groups) = Grouping::UniqueX.groups(&geometry);
-    assert_eq!((n_groups, groups[5], groups[7], groups[247], groups[248]), (5, 0, 1, 0, 2));
+    assert_eq!(
+        (n_groups, groups[5], groups[7], groups[247], groups[248]),
+        (5, 0, 1, 0, 2)
+    );
 }
 
 #[test]
@@ -149,18 +232,32 @@ fn tables_hold_what_the_hit_formulas_take() {
     for (constants, sector) in tables.sectors().iter().zip(&geometry.sectors) {
         assert_eq!(constants.p0_z, sector.p0_z.abs());
         assert_eq!(constants.flipped, u32::from(sector.p0_z < 0.0));
-        assert_eq!(constants.weight.to_bits(), (12.0_f32 / (sector.pitch * sector.pitch)).to_bits());
+        assert_eq!(
+            constants.weight.to_bits(),
+            (12.0_f32 / (sector.pitch * sector.pitch)).to_bits()
+        );
         assert_eq!((constants.dx_dy, constants.first_strip), (sector.dx_dy, 1));
     }
-    assert_eq!(tables.sectors().iter().map(|sector| sector.flipped).sum::<u32>(), 524);
+    assert_eq!(
+        tables
+            .sectors()
+            .iter()
+            .map(|sector| sector.flipped)
+            .sum::<u32>(),
+        524
+    );
 }
 
 #[test]
 fn of_several_lanes_of_the_same_strips_the_first_of_a_board_in_use_counts() {
     let (mut boards, geometry) = synth::detector(BankVersion::V5, 1);
-    let free: Vec<usize> = (0..boards.lanes.len()).filter(|&slot| !boards.lanes[slot].is_connected()).collect();
+    let free: Vec<usize> = (0..boards.lanes.len())
+        .filter(|&slot| !boards.lanes[slot].is_connected())
+        .collect();
     // Two copies of a lane that reads half a sector, one on a board before its own.
-    let half = (free[0] + 6..boards.lanes.len()).find(|&slot| boards.lanes[slot].chan_id & 256 != 0).unwrap();
+    let half = (free[0] + 6..boards.lanes.len())
+        .find(|&slot| boards.lanes[slot].chan_id & 256 != 0)
+        .unwrap();
     let (before, behind) = (free[0], *free.last().unwrap());
     assert!(before / 6 < half / 6 && half / 6 < behind / 6);
     (boards.lanes[before], boards.lanes[behind]) = (boards.lanes[half], boards.lanes[half]);
@@ -178,7 +275,11 @@ fn of_several_lanes_of_the_same_strips_the_first_of_a_board_in_use_counts() {
         }
         let tables = DetectorTables::trusting(boards, geometry.clone(), Grouping::YRows).unwrap();
         let lane = tables.places()[sector].lane_of(300).unwrap();
-        assert_eq!(usize::from(lane.board) * 6 + usize::from(lane.lane), expected, "{off:?} are off");
+        assert_eq!(
+            usize::from(lane.board) * 6 + usize::from(lane.lane),
+            expected,
+            "{off:?} are off"
+        );
     }
 }
 
@@ -194,7 +295,11 @@ fn with_word(bytes: &[u8], at: usize, word: u32) -> Vec<u8> {
 }
 
 fn assert_bad(error: &TablesError, wanted_field: &str, wanted_offset: usize) {
-    assert_eq!((error.file(), error.byte()), ("t", Some(wanted_offset as u64)), "{error}");
+    assert_eq!(
+        (error.file(), error.byte()),
+        ("t", Some(wanted_offset as u64)),
+        "{error}"
+    );
     let place = format!("t: {wanted_field} at byte {wanted_offset} is ");
     assert!(error.to_string().starts_with(&place), "{error}");
 }
@@ -202,22 +307,41 @@ fn assert_bad(error: &TablesError, wanted_field: &str, wanted_offset: usize) {
 /// Parses a file of boards or of a geometry.
 type Parse = fn(&[u8]) -> Result<(), TablesError>;
 
-const PARSE: [Parse; 2] =
-    [|bytes| Boards::parse(bytes, "t").map(|_| ()), |bytes| Geometry::parse(bytes, "t").map(|_| ())];
+const PARSE: [Parse; 2] = [
+    |bytes| Boards::parse(bytes, "t").map(|_| ()),
+    |bytes| Geometry::parse(bytes, "t").map(|_| ()),
+];
 
 #[test]
 fn every_cut_and_every_surplus_of_a_file_is_an_error() {
     for (version, geometry_version) in [(BankVersion::V4, 0), (BankVersion::V5, 1)] {
         let (boards, geometry) = synth::detector(version, geometry_version);
-        for (bytes, parse) in [boards.to_bytes(), geometry.to_bytes()].into_iter().zip(PARSE) {
-            for len in (0..bytes.len()).step_by(997).chain([0, 1, 3, 4, 5, 7, 8, 9, bytes.len() - 1]) {
+        for (bytes, parse) in [boards.to_bytes(), geometry.to_bytes()]
+            .into_iter()
+            .zip(PARSE)
+        {
+            for len in
+                (0..bytes.len())
+                    .step_by(997)
+                    .chain([0, 1, 3, 4, 5, 7, 8, 9, bytes.len() - 1])
+            {
                 let error = parse(&bytes[..len]).unwrap_err();
-                assert!(error.to_string().contains(&format!("too short: it ends at byte {len};")), "{error}");
+                assert!(
+                    error
+                        .to_string()
+                        .contains(&format!("too short: it ends at byte {len};")),
+                    "{error}"
+                );
             }
             for surplus in [1, 5] {
                 let error = parse(&[&bytes[..], &vec![0; surplus]].concat()).unwrap_err();
                 assert_eq!(error.byte(), Some(bytes.len() as u64));
-                assert!(error.to_string().contains(&format!("{surplus} bytes too many")), "{error}");
+                assert!(
+                    error
+                        .to_string()
+                        .contains(&format!("{surplus} bytes too many")),
+                    "{error}"
+                );
             }
         }
     }
@@ -243,8 +367,14 @@ fn counts_and_versions_that_cannot_be_are_errors() {
         assert_bad(&of_geometry(0x418 | version << 16), "version", 2);
     }
     // Version 1 needs the slopes.
-    let lengths = [(of_boards(0, 217), "too short"), (of_boards(0, 215), "too many")];
-    for (error, what) in lengths.into_iter().chain([(of_geometry(0x418 | 1 << 16), "too short")]) {
+    let lengths = [
+        (of_boards(0, 217), "too short"),
+        (of_boards(0, 215), "too many"),
+    ];
+    for (error, what) in lengths
+        .into_iter()
+        .chain([(of_geometry(0x418 | 1 << 16), "too short")])
+    {
         assert!(error.to_string().contains(what), "{error}");
     }
 }
@@ -253,17 +383,30 @@ fn counts_and_versions_that_cannot_be_are_errors() {
 fn hybrids_have_512_strips_or_none() {
     let bytes = synth::detector(BankVersion::V4, 0).0.to_bytes();
     for strips in [1, 256, 511, 513, u32::MAX] {
-        assert_bad(&Boards::parse(&with_word(&bytes, 8 + 4 * 7, strips), "t").unwrap_err(), "stripsPerHybrid[7]", 36);
+        assert_bad(
+            &Boards::parse(&with_word(&bytes, 8 + 4 * 7, strips), "t").unwrap_err(),
+            "stripsPerHybrid[7]",
+            36,
+        );
     }
     // A board that is switched off keeps its cables.
-    assert_eq!(Boards::parse(&with_word(&bytes, 8 + 4 * 7, 0), "t").unwrap().strips_per_hybrid[7], 0);
+    assert_eq!(
+        Boards::parse(&with_word(&bytes, 8 + 4 * 7, 0), "t")
+            .unwrap()
+            .strips_per_hybrid[7],
+        0
+    );
 }
 
 #[test]
 fn lanes_to_sectors_that_do_not_exist_are_errors() {
     let (boards, _) = synth::detector(BankVersion::V5, 0);
     let bytes = boards.to_bytes();
-    let slot = boards.lanes.iter().position(|lane| lane.is_connected() && lane.stave == 5).unwrap();
+    let slot = boards
+        .lanes
+        .iter()
+        .position(|lane| lane.is_connected() && lane.stave == 5)
+        .unwrap();
     for (array, name, value) in [
         (0, "sector", 2),
         (0, "sector", 1),
@@ -281,13 +424,29 @@ fn lanes_to_sectors_that_do_not_exist_are_errors() {
         assert_bad(&error, &format!("{name}[{slot}]"), at);
     }
     // The first two layers have eight staves in a half, the others nine.
-    let slot = boards.lanes.iter().position(|lane| lane.is_connected() && lane.layer == 1 && lane.stave == 5).unwrap();
+    let slot = boards
+        .lanes
+        .iter()
+        .position(|lane| lane.is_connected() && lane.layer == 1 && lane.stave == 5)
+        .unwrap();
     let at = lane_at(&boards, 3, slot);
-    assert_bad(&Boards::parse(&with_word(&bytes, at, 8), "t").unwrap_err(), &format!("stave[{slot}]"), at);
+    assert_bad(
+        &Boards::parse(&with_word(&bytes, at, 8), "t").unwrap_err(),
+        &format!("stave[{slot}]"),
+        at,
+    );
     // A lane without a channel is all zeros.
-    let slot = boards.lanes.iter().position(|lane| !lane.is_connected()).unwrap();
+    let slot = boards
+        .lanes
+        .iter()
+        .position(|lane| !lane.is_connected())
+        .unwrap();
     let at = lane_at(&boards, 3, slot);
-    assert_bad(&Boards::parse(&with_word(&bytes, at, 3), "t").unwrap_err(), &format!("stave[{slot}]"), at);
+    assert_bad(
+        &Boards::parse(&with_word(&bytes, at, 3), "t").unwrap_err(),
+        &format!("stave[{slot}]"),
+        at,
+    );
 }
 
 #[test]
@@ -306,18 +465,32 @@ fn channels_that_contradict_the_other_fields_are_errors() {
     half.validate("t").unwrap();
     let (mut v4, _) = synth::detector(BankVersion::V4, 0);
     v4.lanes[0].chan_id |= 0x100;
-    assert_bad(&v4.validate("t").unwrap_err(), "chanID[0]", lane_at(&v4, 7, 0));
+    assert_bad(
+        &v4.validate("t").unwrap_err(),
+        "chanID[0]",
+        lane_at(&v4, 7, 0),
+    );
 }
 
 #[test]
 fn numbers_that_make_no_hits_are_errors() {
-    let names = ["pitch", "dy", "dp0diX", "dp0diY", "dp0diZ", "p0X", "p0Y", "p0Z", "cos", "dxDy"];
+    let names = [
+        "pitch", "dy", "dp0diX", "dp0diY", "dp0diZ", "p0X", "p0Y", "p0Z", "cos", "dxDy",
+    ];
     let bytes = synth::detector(BankVersion::V5, 1).1.to_bytes();
     for (i, name) in names.into_iter().enumerate() {
-        for value in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN] {
+        for value in [
+            f32::NAN,
+            -f32::NAN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::MAX,
+            f32::MIN,
+        ] {
             for sector in [0, 17, 1047] {
                 let at = 4 + 4 * ((i + 1) * N_SECTORS + sector);
-                let error = Geometry::parse(&with_word(&bytes, at, value.to_bits()), "t").unwrap_err();
+                let error =
+                    Geometry::parse(&with_word(&bytes, at, value.to_bits()), "t").unwrap_err();
                 assert_bad(&error, &format!("{name}[{sector}]"), at);
             }
         }
@@ -325,10 +498,18 @@ fn numbers_that_make_no_hits_are_errors() {
     // The weight is 12/pitch².
     let at = 4 + 4 * (N_SECTORS + 3);
     for pitch in [0.0, -0.0, -0.19, 1e-30, f32::MIN_POSITIVE, 1e30_f32] {
-        assert_bad(&Geometry::parse(&with_word(&bytes, at, pitch.to_bits()), "t").unwrap_err(), "pitch[3]", at);
+        assert_bad(
+            &Geometry::parse(&with_word(&bytes, at, pitch.to_bits()), "t").unwrap_err(),
+            "pitch[3]",
+            at,
+        );
     }
     for first_strip in [513, u32::MAX] {
-        assert_bad(&Geometry::parse(&with_word(&bytes, 16, first_strip), "t").unwrap_err(), "firstStrip[3]", 16);
+        assert_bad(
+            &Geometry::parse(&with_word(&bytes, 16, first_strip), "t").unwrap_err(),
+            "firstStrip[3]",
+            16,
+        );
     }
 }
 
@@ -338,7 +519,10 @@ fn tables_made_by_hand_are_checked_too() {
     let mut short = boards.clone();
     short.lanes.pop();
     let error = DetectorTables::new(short.clone(), geometry.clone(), Grouping::YRows).unwrap_err();
-    assert!(error.file() == "boards" && error.to_string().contains("is 1295"), "{error}");
+    assert!(
+        error.file() == "boards" && error.to_string().contains("is 1295"),
+        "{error}"
+    );
     let mut nan = geometry.clone();
     nan.sectors[3].p0_x = f32::NAN;
     let error = DetectorTables::new(boards.clone(), nan.clone(), Grouping::UniqueX).unwrap_err();

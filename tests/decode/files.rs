@@ -1,4 +1,5 @@
-//! Hits into files: what is known of some events and not of others, several files, and what formats say of themselves.
+//! Hits into files: what is known of some events and not of others, several files, and what formats
+//! say of themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ use crate::suite::table;
 
 const FORMATS: [HitFormat; 2] = [HitFormat::Csv, HitFormat::Parquet];
 
-/// Event of a test: its hits, all in the first group, file, and number in the file; run and event number.
+/// Event of a test: its hits, all in the first group, file, and number in the file; run and event
+/// number.
 #[derive(Clone, Copy)]
 struct Event {
     hits: usize,
@@ -41,7 +43,13 @@ fn hits_of(tables: &DetectorTables, channel: u32, events: &[Event]) -> UtHits {
 }
 
 /// Writes batches into a file in `folder`; its path.
-fn write(folder: &Path, format: HitFormat, inputs: &[&str], columns: &Columns, batches: &[(u32, &[Event])]) -> PathBuf {
+fn write(
+    folder: &Path,
+    format: HitFormat,
+    inputs: &[&str],
+    columns: &Columns,
+    batches: &[(u32, &[Event])],
+) -> PathBuf {
     let tables = tables(BankVersion::V5);
     let path = folder.join(format!("hits.{}", format.name()));
     let inputs: Vec<PathBuf> = inputs.iter().map(PathBuf::from).collect();
@@ -49,11 +57,27 @@ fn write(folder: &Path, format: HitFormat, inputs: &[&str], columns: &Columns, b
     let (mut encoder, mut file) = (style.encoder(), style.create(&path).unwrap());
     for (channel, events) in batches {
         let hits = hits_of(&tables, *channel, events);
-        let origin = |event: &Event| Origin { file: event.file, event: event.place, place: 0 };
-        let meta = |event: &Event| EventMeta { run: event.run, event: event.number, ..EventMeta::default() };
-        let (origins, meta): (Vec<_>, Vec<_>) =
-            (events.iter().map(origin).collect(), events.iter().map(meta).collect());
-        let rows = Rows { files: &[], origins: &origins, meta: &meta, hits: &hits, tables: &tables };
+        let origin = |event: &Event| Origin {
+            file: event.file,
+            event: event.place,
+            place: 0,
+        };
+        let meta = |event: &Event| EventMeta {
+            run: event.run,
+            event: event.number,
+            ..EventMeta::default()
+        };
+        let (origins, meta): (Vec<_>, Vec<_>) = (
+            events.iter().map(origin).collect(),
+            events.iter().map(meta).collect(),
+        );
+        let rows = Rows {
+            files: &[],
+            origins: &origins,
+            meta: &meta,
+            hits: &hits,
+            tables: &tables,
+        };
         file.append(encoder.encode(&rows).unwrap()).unwrap();
     }
     file.finish(&Provenance::default()).unwrap();
@@ -69,16 +93,28 @@ fn channel() -> u32 {
 fn read<const N: usize>(path: &Path, columns: [&str; N]) -> Vec<[Option<u64>; N]> {
     let table = table::read(path);
     let value = |name: &str, i: usize| table[name][i].as_ref().map(|text| text.parse().unwrap());
-    (0..table["event"].len()).map(|i| columns.map(|name| value(name, i))).collect()
+    (0..table["event"].len())
+        .map(|i| columns.map(|name| value(name, i)))
+        .collect()
 }
 
 #[test]
 fn what_is_not_known_of_some_events_is_null_for_them_alone_wherever_they_come() {
-    let event =
-        |place, hits, run: Option<u32>| Event { hits, file: 0, place, run, number: run.map(|run| 10 * u64::from(run)) };
+    let event = |place, hits, run: Option<u32>| Event {
+        hits,
+        file: 0,
+        place,
+        run,
+        number: run.map(|run| 10 * u64::from(run)),
+    };
     let batches: [&[Event]; 5] = [
         &[event(0, 2, Some(1)), event(1, 3, Some(2))],
-        &[event(2, 1, Some(3)), event(3, 2, None), event(4, 0, None), event(5, 3, Some(4))],
+        &[
+            event(2, 1, Some(3)),
+            event(3, 2, None),
+            event(4, 0, None),
+            event(5, 3, Some(4)),
+        ],
         &[event(6, 2, Some(5))],
         &[event(7, 1, None)],
         &[event(8, 2, Some(6))],
@@ -92,63 +128,152 @@ fn what_is_not_known_of_some_events_is_null_for_them_alone_wherever_they_come() 
         })
         .collect();
     let folder = tempfile::tempdir().unwrap();
-    let columns = Columns { run: true, event_number: true, ..Columns::default() };
+    let columns = Columns {
+        run: true,
+        event_number: true,
+        ..Columns::default()
+    };
     let channel = channel();
     for format in FORMATS {
-        let path = write(folder.path(), format, &["a.mdf"], &columns, &batches.map(|events| (channel, events)));
-        assert_eq!(read(&path, ["run", "event_number", "event"]), expected, "{}", format.name());
+        let path = write(
+            folder.path(),
+            format,
+            &["a.mdf"],
+            &columns,
+            &batches.map(|events| (channel, events)),
+        );
+        assert_eq!(
+            read(&path, ["run", "event_number", "event"]),
+            expected,
+            "{}",
+            format.name()
+        );
     }
 }
 
 #[test]
 fn what_the_tables_do_not_say_of_a_hit_is_null_for_it_alone() {
-    let event = |place, hits| Event { hits, file: 0, place, run: None, number: None };
+    let event = |place, hits| Event {
+        hits,
+        file: 0,
+        place,
+        run: None,
+        number: None,
+    };
     // Channels of no sector: face 1 and module 3 of a stave far from the beam is not there.
     let nowhere = (0..1 << 12).map(|bits| 2 << 21 | bits << 9);
     let tables = tables(BankVersion::V5);
-    let nowhere = nowhere.map(ut_decoding::ChannelId).find(|channel| tables.sector_of(*channel).is_none()).unwrap();
+    let nowhere = nowhere
+        .map(ut_decoding::ChannelId)
+        .find(|channel| tables.sector_of(*channel).is_none())
+        .unwrap();
     let (here, nowhere) = (channel(), LhcbId::of(nowhere).0);
     let folder = tempfile::tempdir().unwrap();
-    let columns = Columns { detector: vec![DetectorColumn::SectorId], ..Columns::default() };
+    let columns = Columns {
+        detector: vec![DetectorColumn::SectorId],
+        ..Columns::default()
+    };
     let (first, second, third) = ([event(0, 2)], [event(1, 1)], [event(2, 2)]);
     // The last two hits of a batch may be of two sectors: strip 511, and what follows.
-    let batches = [(here, &first[..]), (nowhere, &second), (here, &third), (here + 511, &[event(3, 2)])];
+    let batches = [
+        (here, &first[..]),
+        (nowhere, &second),
+        (here, &third),
+        (here + 511, &[event(3, 2)]),
+    ];
     for format in FORMATS {
         let path = write(folder.path(), format, &["a.mdf"], &columns, &batches);
         let found: Vec<_> = read(&path, ["sector_id"]).concat();
-        let after = tables.sector_of(LhcbId(here + 512).channel()).map(u64::from);
+        let after = tables
+            .sector_of(LhcbId(here + 512).channel())
+            .map(u64::from);
         let sector = Some(500);
-        assert_eq!(found, [sector, sector, None, sector, sector, sector, after], "{}", format.name());
+        assert_eq!(
+            found,
+            [sector, sector, None, sector, sector, sector, after],
+            "{}",
+            format.name()
+        );
     }
 }
 
 #[test]
 fn each_hit_names_its_file() {
-    let event = |file, place, hits| Event { hits, file, place, run: None, number: None };
-    let events = [event(0, 4, 2), event(1, 4, 1), event(2, 5, 1), event(3, 0, 1)];
+    let event = |file, place, hits| Event {
+        hits,
+        file,
+        place,
+        run: None,
+        number: None,
+    };
+    let events = [
+        event(0, 4, 2),
+        event(1, 4, 1),
+        event(2, 5, 1),
+        event(3, 0, 1),
+    ];
     let folder = tempfile::tempdir().unwrap();
-    let columns = Columns { file: true, ..Columns::default() };
+    let columns = Columns {
+        file: true,
+        ..Columns::default()
+    };
     let inputs = ["a,b.mdf", "c \"d\".mdf", "e\rf.mdf", "g\nh.mdf"];
-    let [csv, parquet] = FORMATS.map(|format| write(folder.path(), format, &inputs, &columns, &[(channel(), &events)]));
-    let names: Vec<String> = table::read(&parquet).remove("file").unwrap().into_iter().flatten().collect();
+    let [csv, parquet] = FORMATS.map(|format| {
+        write(
+            folder.path(),
+            format,
+            &inputs,
+            &columns,
+            &[(channel(), &events)],
+        )
+    });
+    let names: Vec<String> = table::read(&parquet)
+        .remove("file")
+        .unwrap()
+        .into_iter()
+        .flatten()
+        .collect();
     assert_eq!(names, [0, 0, 1, 2, 3].map(|file| inputs[file]));
     let text = std::fs::read_to_string(csv).unwrap();
-    let quoted = ["\"a,b.mdf\"", "\"a,b.mdf\"", "\"c \"\"d\"\".mdf\"", "\"e\rf.mdf\"", "\"g\nh.mdf\""];
-    let rest = quoted.iter().fold(&*text, |text, name| text.split_once(&format!(",0,0,{name}\n")).unwrap().1);
+    let quoted = [
+        "\"a,b.mdf\"",
+        "\"a,b.mdf\"",
+        "\"c \"\"d\"\".mdf\"",
+        "\"e\rf.mdf\"",
+        "\"g\nh.mdf\"",
+    ];
+    let rest = quoted.iter().fold(&*text, |text, name| {
+        text.split_once(&format!(",0,0,{name}\n")).unwrap().1
+    });
     assert_eq!(rest, "");
 }
 
 #[test]
 fn a_row_group_leaves_no_index_of_its_pages_behind() {
     let folder = tempfile::tempdir().unwrap();
-    let events = [Event { hits: 2, file: 0, place: 0, run: None, number: None }];
+    let events = [Event {
+        hits: 2,
+        file: 0,
+        place: 0,
+        run: None,
+        number: None,
+    }];
     let batches = [(channel(), &events[..]); 2];
-    let path = write(folder.path(), HitFormat::Parquet, &["a.mdf"], &Columns::default(), &batches);
+    let path = write(
+        folder.path(),
+        HitFormat::Parquet,
+        &["a.mdf"],
+        &Columns::default(),
+        &batches,
+    );
     let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
     let groups = reader.metadata().row_groups();
     assert_eq!(groups.len(), 2);
     for column in groups.iter().flat_map(RowGroupMetaData::columns) {
-        assert_eq!((column.offset_index_offset(), column.column_index_offset()), (None, None));
+        assert_eq!(
+            (column.offset_index_offset(), column.column_index_offset()),
+            (None, None)
+        );
         // Readers skip row groups by the statistics.
         assert!(column.statistics().is_some());
     }

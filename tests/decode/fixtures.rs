@@ -1,6 +1,7 @@
 //! The project's own files: every backend gives the hits and counts that are written down for them.
 //!
-//! With `UT_DECODE_MAKE_FIXTURES` in the environment the digests are written again (`fixtures/make.sh`).
+//! With `UT_DECODE_MAKE_FIXTURES` in the environment the digests are written again
+//! (`fixtures/make.sh`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,12 +30,16 @@ struct Hits {
 pub fn fixture(name: &str) -> PathBuf {
     // Elsewhere where the tests run on another machine than they were built on.
     let elsewhere = std::env::var_os("UT_DECODE_FIXTURES").map(PathBuf::from);
-    elsewhere.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")).join(name)
+    elsewhere
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))
+        .join(name)
 }
 
 /// FNV-1a, 64 bits.
 fn digest(bytes: &[u8]) -> String {
-    let hash = bytes.iter().fold(0xCBF2_9CE4_8422_2325_u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
+    let hash = bytes.iter().fold(0xCBF2_9CE4_8422_2325_u64, |h, &b| {
+        (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3)
+    });
     format!("{hash:016x}")
 }
 
@@ -55,7 +60,11 @@ fn batch(file: &str) -> EventBatch {
 
 fn decode(file: &str, backend: Backend, mep: bool) -> Expected {
     let batch = batch(file);
-    let parts = if mep { to_mep(batch.view()).unwrap() } else { vec![batch] };
+    let parts = if mep {
+        to_mep(batch.view()).unwrap()
+    } else {
+        vec![batch]
+    };
     let mut expected = Expected::default();
     for grouping in Grouping::ALL {
         let tables = tables(file, grouping);
@@ -76,7 +85,9 @@ fn decode(file: &str, backend: Backend, mep: bool) -> Expected {
             }
         }
         let digest = digest(&csv.finish().unwrap());
-        expected.hits.insert(grouping.to_string(), Hits { number, digest });
+        expected
+            .hits
+            .insert(grouping.to_string(), Hits { number, digest });
     }
     expected
 }
@@ -89,7 +100,11 @@ fn gives_what_is_written_down(backend: Backend) {
     let expected = written_down();
     for file in FILES {
         for mep in [false, true] {
-            assert_eq!(decode(file, backend, mep), expected[file], "{file}, {backend}, MEP: {mep}");
+            assert_eq!(
+                decode(file, backend, mep),
+                expected[file],
+                "{file}, {backend}, MEP: {mep}"
+            );
         }
     }
 }
@@ -103,7 +118,9 @@ fn a_gpu_gives_the_hits_and_counts_that_are_written_down() {
 #[test]
 fn every_backend_on_a_cpu_gives_the_hits_and_counts_that_are_written_down() {
     if std::env::var_os("UT_DECODE_MAKE_FIXTURES").is_some() {
-        let all: BTreeMap<_, _> = FILES.map(|file| (file, decode(file, Backend::Reference, false))).into();
+        let all: BTreeMap<_, _> = FILES
+            .map(|file| (file, decode(file, Backend::Reference, false)))
+            .into();
         let json = serde_json::to_string_pretty(&all).unwrap() + "\n";
         std::fs::write(fixture("expected.json"), json).unwrap();
     }
@@ -118,9 +135,17 @@ fn every_backend_on_a_cpu_gives_the_hits_and_counts_that_are_written_down() {
     }
     let report = &expected["v5/troubles.mdf"].report;
     for count in Count::ALL {
-        assert!(report[count.name()] > 0, "troubles.mdf has no {}", count.name());
+        assert!(
+            report[count.name()] > 0,
+            "troubles.mdf has no {}",
+            count.name()
+        );
         let generated = expected["v5/events.mdf"].report[count.name()];
-        assert!(count.kind() != Kind::Trouble || generated == 0, "{}: {generated}", count.name());
+        assert!(
+            count.kind() != Kind::Trouble || generated == 0,
+            "{}: {generated}",
+            count.name()
+        );
     }
 }
 
@@ -130,13 +155,27 @@ fn generate_makes_the_same_files_again() {
     let output = tempfile::tempdir().unwrap();
     for (format, geometry_version) in [("v4", "0"), ("v5", "1")] {
         let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode"));
-        tool.args(["generate", "--profile", "pp-low", "--format", format, "--events", "4", "--seed", "1"]);
-        tool.args(["--geometry-version", geometry_version, "--output"]).arg(output.path());
+        tool.args([
+            "generate",
+            "--profile",
+            "pp-low",
+            "--format",
+            format,
+            "--events",
+            "4",
+            "--seed",
+            "1",
+        ]);
+        tool.args(["--geometry-version", geometry_version, "--output"])
+            .arg(output.path());
         assert!(tool.status().unwrap().success(), "{format}");
         for file in ["events.mdf", "boards.bin", "geometry.bin"] {
             let made = std::fs::read(output.path().join(file)).unwrap();
             let kept = std::fs::read(fixture(&format!("{format}/{file}"))).unwrap();
-            assert!(made == kept, "{format}/{file} differs from what generate makes");
+            assert!(
+                made == kept,
+                "{format}/{file} differs from what generate makes"
+            );
         }
     }
 }

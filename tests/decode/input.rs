@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use ut_decoding::input::{
-    Bank, BatchBuilder, BatchView, BuildError, Damage, EventBatch, EventHeader, EventMeta, Events, InputError,
-    InputPart, Layout, MdfWriter, MepWriter, banks_of, checksum, to_allen, to_mep, write_allen_dump,
+    Bank, BatchBuilder, BatchView, BuildError, Damage, EventBatch, EventHeader, EventMeta, Events,
+    InputError, InputPart, Layout, MdfWriter, MepWriter, banks_of, checksum, to_allen, to_mep,
+    write_allen_dump,
 };
 
 use super::reading::{bank, file, mdf, ut};
@@ -54,7 +55,10 @@ fn first_of_two(first: &[u8]) -> (usize, Option<Damage>) {
         (event.entries.len(), event.damage.cloned())
     };
     let event = reader.next_event().unwrap().unwrap();
-    assert_eq!((event.index, event.offset, event.entries.len()), (1, first.len() as u64, 3));
+    assert_eq!(
+        (event.index, event.offset, event.entries.len()),
+        (1, first.len() as u64, 3)
+    );
     assert!(event.damage.is_none());
     assert!(reader.next_event().unwrap().is_none());
     (banks, damage)
@@ -72,7 +76,10 @@ fn error_of(bytes: &[u8], is_stream: bool) -> (usize, InputError) {
             Err(error) => break error,
         }
     };
-    assert!(reader.next_event().unwrap().is_none(), "nothing follows an error");
+    assert!(
+        reader.next_event().unwrap().is_none(),
+        "nothing follows an error"
+    );
     (events, error)
 }
 
@@ -90,7 +97,11 @@ fn a_sub_header_of_another_length_is_followed() {
         bytes[17] = 0x30 | words as u8;
         let mut reader = reader(&bytes);
         let event = reader.next_event().unwrap().unwrap();
-        assert_eq!(event.banks().next().unwrap().payload, payload, "{words} words");
+        assert_eq!(
+            event.banks().next().unwrap().payload,
+            payload,
+            "{words} words"
+        );
         assert_eq!(event.run, (words >= 5).then_some(5));
         assert_eq!(event.trigger_mask.is_some(), words >= 4);
     }
@@ -98,7 +109,8 @@ fn a_sub_header_of_another_length_is_followed() {
 
 #[test]
 fn checksum_takes_bytes_as_signed() {
-    // By hand: h = -1; h += h << 10 -> 0xfffffbff; h ^= h >> 6 -> 0xfc000010; then the three closing steps.
+    // By hand: h = -1; h += h << 10 -> 0xfffffbff; h ^= h >> 6 -> 0xfc000010; then the three
+    // closing steps.
     let mut h = 0xffff_ffffu32.wrapping_add(0xffff_ffffu32 << 10);
     h ^= h >> 6;
     h = h.wrapping_add(h << 3);
@@ -118,19 +130,32 @@ fn a_damaged_bank_costs_the_rest_of_the_event() {
         (second, 0xcbca, 1, "begins with 0xcbca instead of 0xcbcb"),
         (second + 2, 7, 1, "has a size of 7 bytes"),
         (third + 2, 17, 2, "needs 17 bytes, the event has 16"),
-        (third + 2, u16::MAX, 2, "needs 65535 bytes, the event has 16"),
+        (
+            third + 2,
+            u16::MAX,
+            2,
+            "needs 65535 bytes, the event has 16",
+        ),
     ] {
         let mut bytes = good.clone();
         bytes[at..at + 2].copy_from_slice(&word.to_le_bytes());
         let (banks, damage) = first_of_two(&bytes);
-        let Damage { byte, what: found, .. } = damage.unwrap();
+        let Damage {
+            byte, what: found, ..
+        } = damage.unwrap();
         assert_eq!((banks, byte), (bank, Some((at & !3) as u64)));
-        assert!(found.starts_with(&format!("bank {bank} at byte ")) && found.contains(what), "{found}");
+        assert!(
+            found.starts_with(&format!("bank {bank} at byte ")) && found.contains(what),
+            "{found}"
+        );
     }
     let mut bytes = good;
     bytes.extend([0; 4]);
     set_size(&mut bytes);
-    assert!(matches!(first_of_two(&bytes), (3, Some(Damage { bank: Some(3), .. }))));
+    assert!(matches!(
+        first_of_two(&bytes),
+        (3, Some(Damage { bank: Some(3), .. }))
+    ));
 }
 
 #[test]
@@ -148,14 +173,20 @@ fn a_container_that_cannot_be_followed_is_an_error_and_what_came_before_is_kept(
         ("size of 0 bytes is less", size_word(0)),
         ("size of 19 bytes is less", size_word(19)),
         ("size of 47 bytes is less than the 48 bytes", size_word(47)),
-        ("size of 4294967295 bytes reaches beyond the file", size_word(u32::MAX)),
+        (
+            "size of 4294967295 bytes reaches beyond the file",
+            size_word(u32::MAX),
+        ),
         ("data type 3", with(18, &[3])),
     ] {
         for is_stream in [false, true] {
             let (events, error) = error_of(&bytes, is_stream);
             let message = error.to_string();
             let place = format!("test.mdf: event 1 at byte {}: ", good.len());
-            assert!(events == 1 && message.starts_with(&place) && message.contains(what), "{what}: {message}");
+            assert!(
+                events == 1 && message.starts_with(&place) && message.contains(what),
+                "{what}: {message}"
+            );
         }
     }
 }
@@ -171,7 +202,10 @@ fn a_file_cut_anywhere_gives_the_whole_events_and_an_error() {
             let left = format!("has {} bytes from there: truncated?", cut - good.len());
             let cut_header = format!("ends after {} of the 12 bytes", cut - good.len());
             let message = error.to_string();
-            assert!(message.contains(&left) || message.contains(&cut_header), "{message}");
+            assert!(
+                message.contains(&left) || message.contains(&cut_header),
+                "{message}"
+            );
         }
     }
 }
@@ -181,13 +215,36 @@ fn what_does_not_fit_mdf_is_not_written() {
     let mut out = Vec::new();
     let mut writer = MdfWriter::new(&mut out);
     let long = vec![0; 65528];
-    assert!(writer.write(&EventHeader::default(), [ut(0, &long)]).is_err());
-    assert!(writer.write(&EventHeader::default(), [ut(0x1_0000, &[])]).is_err());
-    assert!(writer.write(&EventHeader::default(), [Bank { version: None, ..ut(0, &[]) }]).is_err());
-    writer.write(&EventHeader::default(), [ut(0xffff, &long[..65527])]).unwrap();
+    assert!(
+        writer
+            .write(&EventHeader::default(), [ut(0, &long)])
+            .is_err()
+    );
+    assert!(
+        writer
+            .write(&EventHeader::default(), [ut(0x1_0000, &[])])
+            .is_err()
+    );
+    assert!(
+        writer
+            .write(
+                &EventHeader::default(),
+                [Bank {
+                    version: None,
+                    ..ut(0, &[])
+                }]
+            )
+            .is_err()
+    );
+    writer
+        .write(&EventHeader::default(), [ut(0xffff, &long[..65527])])
+        .unwrap();
     writer.finish().unwrap();
     let mut reader = reader(&out);
-    assert_eq!(reader.next_event().unwrap().unwrap().entries[0].length, 65527);
+    assert_eq!(
+        reader.next_event().unwrap().unwrap().entries[0].length,
+        65527
+    );
     assert!(reader.next_event().unwrap().is_none());
 }
 
@@ -207,8 +264,14 @@ fn a_dump_gives_back_what_was_written() {
     let mut reader = Events::new([InputPart::memory("dir/6718861_6001.bin", bytes)]);
     let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.run, event.number), (Some(6718861), Some(6001)));
-    let banks: Vec<_> = event.banks().map(|b| (b.kind, b.version, b.source_id, b.payload.to_vec())).collect();
-    assert_eq!(banks, [(66, None, 70000, vec![1, 2, 3, 4]), (66, None, 2, vec![])]);
+    let banks: Vec<_> = event
+        .banks()
+        .map(|b| (b.kind, b.version, b.source_id, b.payload.to_vec()))
+        .collect();
+    assert_eq!(
+        banks,
+        [(66, None, 70000, vec![1, 2, 3, 4]), (66, None, 2, vec![])]
+    );
     assert!(event.damage.is_none());
     assert!(reader.next_event().unwrap().is_none());
 }
@@ -216,7 +279,10 @@ fn a_dump_gives_back_what_was_written() {
 #[test]
 fn a_dump_whose_table_does_not_fit_is_an_error() {
     for words in [&[][..], &[0], &[1, 0], &[u32::MAX, 0], &[2, 0, 4]] {
-        assert!(matches!(dump(words), Err(InputError::NotTaken { .. })), "{words:?}");
+        assert!(
+            matches!(dump(words), Err(InputError::NotTaken { .. })),
+            "{words:?}"
+        );
     }
     assert_eq!(dump(&[0, 0]).unwrap(), (0, None));
     for (words, what) in [
@@ -224,21 +290,37 @@ fn a_dump_whose_table_does_not_fit_is_an_error() {
         (&[0, 0, 0], "ends at byte 8, the file goes on"),
         (&[1, 0, 8, 1, 2, 3], "ends at byte 20, the file goes on"),
     ] {
-        assert!(dump(words).unwrap_err().to_string().contains(what), "{words:?}");
+        assert!(
+            dump(words).unwrap_err().to_string().contains(what),
+            "{words:?}"
+        );
     }
 }
 
 #[test]
 fn a_dump_with_a_bank_that_is_not_there_is_broken_from_there() {
     for (words, bank, byte, what) in [
-        (&[2, 0, 8, 16, 1, 9, 2][..], 1, 24, "needs 8 bytes, the event has 4"),
+        (
+            &[2, 0, 8, 16, 1, 9, 2][..],
+            1,
+            24,
+            "needs 8 bytes, the event has 4",
+        ),
         (&[2, 0, 8, 4, 1, 9, 2], 1, 24, "has -4 bytes"),
         (&[1, 0, 3, 1], 0, 12, "has 3 bytes"),
-        (&[1, 0xffff_fff0, 0xffff_fffc, 1], 0, 0xffff_fffc, "needs 12 bytes, the event has 0"),
+        (
+            &[1, 0xffff_fff0, 0xffff_fffc, 1],
+            0,
+            0xffff_fffc,
+            "needs 12 bytes, the event has 0",
+        ),
     ] {
         let (banks, damage) = dump(words).unwrap();
         let damage = damage.unwrap();
-        assert_eq!((banks, damage.bank, damage.byte), (bank, Some(bank), Some(byte)));
+        assert_eq!(
+            (banks, damage.bank, damage.byte),
+            (bank, Some(bank), Some(byte))
+        );
         assert!(damage.what.contains(what), "{damage}");
     }
 }
@@ -247,13 +329,36 @@ fn a_dump_with_a_bank_that_is_not_there_is_broken_from_there() {
 fn the_builder_keeps_ut_banks_and_splits_before_it_mixes_versions() {
     let mut builder = BatchBuilder::new();
     let banks = [ut(1, &[1; 5]), bank(16, 4, 9, &[]), bank(69, 4, 2, &[2; 3])];
-    builder.push(EventMeta { other_banks: 1, ..EventMeta::default() }, banks).unwrap();
+    builder
+        .push(
+            EventMeta {
+                other_banks: 1,
+                ..EventMeta::default()
+            },
+            banks,
+        )
+        .unwrap();
     assert!(builder.agrees([ut(1, &[])]));
-    assert!(!builder.agrees([Bank { version: None, ..ut(1, &[]) }]));
-    assert!(builder.agrees([Bank { version: None, ..bank(16, 4, 1, &[]) }]), "only UT banks matter");
+    assert!(!builder.agrees([Bank {
+        version: None,
+        ..ut(1, &[])
+    }]));
+    assert!(
+        builder.agrees([Bank {
+            version: None,
+            ..bank(16, 4, 1, &[])
+        }]),
+        "only UT banks matter"
+    );
     let long = vec![0; 65536];
     let error = builder.push(EventMeta::default(), [ut(1, &[]), ut(1, &long)]);
-    assert_eq!(error, Err(BuildError::Payload { bank: 1, bytes: 65536 }));
+    assert_eq!(
+        error,
+        Err(BuildError::Payload {
+            bank: 1,
+            bytes: 65536
+        })
+    );
     let mut batch = EventBatch::default();
     builder.finish(&mut batch);
     assert_eq!((batch.n_events, batch.layout), (1, Layout::Allen));
@@ -271,14 +376,22 @@ fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
     let mut dumped = Vec::new();
     write_allen_dump(&mut dumped, [ut(1, &[0; 24])]).unwrap();
     let broken = [&good[..], &good[..20]].concat();
-    let (_folders, mut files): (Vec<_>, Vec<_>) =
-        [file("a.mdf", &good.repeat(3)), file("1_2.bin", &dumped), file("b.raw", &broken)].into_iter().unzip();
+    let (_folders, mut files): (Vec<_>, Vec<_>) = [
+        file("a.mdf", &good.repeat(3)),
+        file("1_2.bin", &dumped),
+        file("b.raw", &broken),
+    ]
+    .into_iter()
+    .unzip();
     let batches = |files: &[PathBuf], max_events| {
         let (mut events, mut counts) = (Events::new(files), Vec::new());
         let error = loop {
             match events.next_batch(max_events) {
                 Ok(Some((batch, origins, max_hits))) => {
-                    assert_eq!((batch.n_events, max_hits <= batch.max_hits()), (origins.len(), true));
+                    assert_eq!(
+                        (batch.n_events, max_hits <= batch.max_hits()),
+                        (origins.len(), true)
+                    );
                     counts.push(batch.n_events);
                 }
                 Ok(None) => break None,
@@ -295,7 +408,10 @@ fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
     files.pop();
     assert!(matches!(batches(&files, 100), (counts, None) if counts == [3, 1]));
     files.push(files[0].with_file_name("absent.mdf"));
-    assert!(matches!(batches(&files, 100), (_, Some(InputError::Open { .. }))));
+    assert!(matches!(
+        batches(&files, 100),
+        (_, Some(InputError::Open { .. }))
+    ));
 }
 
 #[test]
@@ -322,21 +438,36 @@ fn real_files_are_read_whole() {
     while let Some(event) = reader.next_event().unwrap() {
         assert!(event.damage.is_none());
         assert_eq!((event.run, event.number), (Some(6718861), Some(6001 + n)));
-        assert_eq!(event.banks().filter(|bank| bank.kind == 66 && bank.version == Some(3)).count(), 180);
+        assert_eq!(
+            event
+                .banks()
+                .filter(|bank| bank.kind == 66 && bank.version == Some(3))
+                .count(),
+            180
+        );
         // The dump of the same event has the same banks, their payloads cut to multiples of 4.
         let dump = needed(&format!("minibrunel/allen-layout/6718861_{}.bin", 6001 + n));
         let mut dump = Events::new([dump]);
         let dumped = dump.next_event().unwrap().unwrap();
-        assert_eq!((dumped.run, dumped.number, dumped.damage), (event.run, event.number, None));
+        assert_eq!(
+            (dumped.run, dumped.number, dumped.damage),
+            (event.run, event.number, None)
+        );
         let ut = event.banks().filter(|bank| bank.kind == 66);
-        assert!(ut.map(|bank| bank.source_id).eq(dumped.banks().map(|bank| bank.source_id)));
+        assert!(
+            ut.map(|bank| bank.source_id)
+                .eq(dumped.banks().map(|bank| bank.source_id))
+        );
         n += 1;
     }
     assert_eq!(n, 10);
     let mut reader = Events::new([needed("v5/ut_v5_minbias_20events.mdf")]);
     let mut n = 0;
     while let Some(event) = reader.next_event().unwrap() {
-        assert_eq!((event.damage, event.entries.len(), event.run, event.number), (None, 216, Some(1), None));
+        assert_eq!(
+            (event.damage, event.entries.len(), event.run, event.number),
+            (None, 216, Some(1), None)
+        );
         n += 1;
     }
     assert_eq!(n, 20);
@@ -347,14 +478,24 @@ fn any_event(n_banks: std::ops::Range<usize>) -> impl Strategy<Value = Event> {
     let payload = proptest::collection::vec(any::<u8>(), 0..40);
     // Few sourceIDs, so that neighbouring events often have the same sequence.
     let bank = (kind, any::<u8>(), 5u16 << 11..(5 << 11) + 2, payload);
-    let bank = bank.prop_map(|(kind, version, source_id, payload)| suite::Bank { kind, version, source_id, payload });
+    let bank = bank.prop_map(|(kind, version, source_id, payload)| suite::Bank {
+        kind,
+        version,
+        source_id,
+        payload,
+    });
     proptest::collection::vec(bank, n_banks)
 }
 
 fn batch_of(events: &[Event]) -> EventBatch {
     let mut builder = BatchBuilder::new();
     for (i, banks) in events.iter().enumerate() {
-        let meta = EventMeta { run: Some(1), event: Some(i as u64), broken: i % 5 == 4, ..EventMeta::default() };
+        let meta = EventMeta {
+            run: Some(1),
+            event: Some(i as u64),
+            broken: i % 5 == 4,
+            ..EventMeta::default()
+        };
         builder.push(meta, borrowed(banks)).unwrap();
     }
     let mut batch = EventBatch::default();
@@ -364,20 +505,51 @@ fn batch_of(events: &[Event]) -> EventBatch {
 
 #[test]
 fn a_copy_in_another_layout_is_of_the_interval_with_the_version_of_all_banks() {
-    let event = |tag: u8| vec![suite::Bank { kind: 68, version: 3, source_id: 7, payload: vec![tag; 5] }];
+    let event = |tag: u8| {
+        vec![suite::Bank {
+            kind: 68,
+            version: 3,
+            source_id: 7,
+            payload: vec![tag; 5],
+        }]
+    };
     let batch = batch_of(&[event(1), event(2), event(3), event(4)]);
-    let interval = BatchView { first_event: 1, n_events: 2, versions: None, version: Some(3), ..batch.view() };
-    let expected = EventBatch { meta: batch.meta[1..3].to_vec(), ..batch_of(&[event(2), event(3)]) };
+    let interval = BatchView {
+        first_event: 1,
+        n_events: 2,
+        versions: None,
+        version: Some(3),
+        ..batch.view()
+    };
+    let expected = EventBatch {
+        meta: batch.meta[1..3].to_vec(),
+        ..batch_of(&[event(2), event(3)])
+    };
     let mut meps = to_mep(interval).unwrap();
     assert_eq!(meps.len(), 1);
     assert_eq!(to_allen(meps.remove(0).view()).unwrap(), expected);
     assert_eq!(to_allen(interval).unwrap(), expected);
     // No event is there.
-    let beyond = BatchView { first_event: usize::MAX, ..interval };
-    assert!(to_allen(beyond).unwrap().meta.iter().all(|meta| meta.broken));
+    let beyond = BatchView {
+        first_event: usize::MAX,
+        ..interval
+    };
+    assert!(
+        to_allen(beyond)
+            .unwrap()
+            .meta
+            .iter()
+            .all(|meta| meta.broken)
+    );
     // A list of events has no place in the copy.
-    let listed = BatchView { selected: Some(&[0]), ..batch.view() };
-    assert_eq!([to_allen(listed).err(), to_mep(listed).err()], [const { Some(BuildError::Selected) }; 2]);
+    let listed = BatchView {
+        selected: Some(&[0]),
+        ..batch.view()
+    };
+    assert_eq!(
+        [to_allen(listed).err(), to_mep(listed).err()],
+        [const { Some(BuildError::Selected) }; 2]
+    );
 }
 
 proptest! {

@@ -1,8 +1,8 @@
 //! The library: files into batches, batches into hits, hits into files, on every backend.
 //!
-//! Begin with [`first`]: one bank as bytes, and its hits worked out by hand. Tests that are called `real_…` need events of
-//! a real detector, which are not part of the repository: `UT_DECODE_DATA` says where they are, and
-//! `cargo test -- --include-ignored real_` runs them.
+//! Begin with [`first`]: one bank as bytes, and its hits worked out by hand. Tests that are called
+//! `real_…` need events of a real detector, which are not part of the repository: `UT_DECODE_DATA`
+//! says where they are, and `cargo test -- --include-ignored real_` runs them.
 
 #[path = "../suite/mod.rs"]
 mod suite;

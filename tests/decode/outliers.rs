@@ -1,12 +1,13 @@
-//! Outliers in a run, and differences between two: views made by hand, in which every lane does the same but for
-//! what a test changes.
+//! Outliers in a run, and differences between two: views made by hand, in which every lane does the
+//! same but for what a test changes.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use ut_decoding::detector::{BankVersion, Lane, N_SECTORS};
 use ut_decoding::views::{
-    self, Against, N_CHIPS, Neighbours, Outlier, OutlierKind, OutlierPart, RunView, Span, Verdicts, chips_of_lanes,
+    self, Against, N_CHIPS, Neighbours, Outlier, OutlierKind, OutlierPart, RunView, Span, Verdicts,
+    chips_of_lanes,
 };
 use ut_decoding::{DetectorTables, Grouping};
 
@@ -23,7 +24,9 @@ fn connected() -> impl Iterator<Item = usize> {
 }
 
 fn lanes_of(sector: usize) -> Vec<usize> {
-    connected().filter(|&slot| sector_of(slot) == sector).collect()
+    connected()
+        .filter(|&slot| sector_of(slot) == sector)
+        .collect()
 }
 
 fn strips_of(slot: usize) -> Range<usize> {
@@ -34,7 +37,8 @@ fn strips_of(slot: usize) -> Range<usize> {
     }
 }
 
-/// Gives a lane `hits` hits in all, spread evenly over events and, as nearly as possible, over strips.
+/// Gives a lane `hits` hits in all, spread evenly over events and, as nearly as possible, over
+/// strips.
 fn set_lane(view: &mut RunView, slot: usize, hits: u64) {
     let (sector, strips) = (sector_of(slot), strips_of(slot));
     let n = strips.len() as u64;
@@ -68,12 +72,17 @@ fn slot_of(outlier: &Outlier) -> usize {
 
 /// Lanes that read a sector alone, far from each other.
 fn single_lanes() -> Vec<usize> {
-    connected().filter(|&slot| strips_of(slot).len() == 512).step_by(37).collect()
+    connected()
+        .filter(|&slot| strips_of(slot).len() == 512)
+        .step_by(37)
+        .collect()
 }
 
 /// A lane that reads the second half of a sector.
 fn second_half() -> usize {
-    connected().find(|&slot| strips_of(slot).start == 256).unwrap()
+    connected()
+        .find(|&slot| strips_of(slot).start == 256)
+        .unwrap()
 }
 
 #[test]
@@ -84,7 +93,11 @@ fn lanes_that_all_do_the_same_are_as_expected() {
     assert_eq!(found.spread, [0.03, 0.03]);
     assert!(found.judged.iter().all(|judged| *judged));
     for (sector, expected) in found.expected.iter().enumerate() {
-        assert_eq!(*expected, Some(5000.0 * lanes_of(sector).len() as f64), "{sector}");
+        assert_eq!(
+            *expected,
+            Some(5000.0 * lanes_of(sector).len() as f64),
+            "{sector}"
+        );
     }
 }
 
@@ -92,8 +105,8 @@ fn lanes_that_all_do_the_same_are_as_expected() {
 fn lanes_stand_out_by_more_than_chance_can_do() {
     let slot = single_lanes()[1];
     for (events, each, hits, expected) in [
-        // Fewer than a tenth, fewer than half, and more than twice as many: 5.9 standard deviations at most, by the √40 of
-        // chance. None at all is 6.3 away.
+        // Fewer than a tenth, fewer than half, and more than twice as many: 5.9 standard deviations
+        // at most, by the √40 of chance. None at all is 6.3 away.
         (40, 40, 3, None),
         (40, 40, 19, None),
         (40, 40, 81, None),
@@ -107,8 +120,15 @@ fn lanes_stand_out_by_more_than_chance_can_do() {
         let found = verdicts(&view, &TABLES);
         // Of 40 hits, a dead lane cannot be told where the others have fewer.
         assert_eq!(found.judged[0], each > 40, "{hits} of {each}");
-        let kinds: Vec<_> = found.outliers.iter().map(|found| (found.kind, slot_of(found), found.seen)).collect();
-        let expected: Vec<_> = expected.into_iter().map(|kind| (kind, slot, hits as f64)).collect();
+        let kinds: Vec<_> = found
+            .outliers
+            .iter()
+            .map(|found| (found.kind, slot_of(found), found.seen))
+            .collect();
+        let expected: Vec<_> = expected
+            .into_iter()
+            .map(|kind| (kind, slot, hits as f64))
+            .collect();
         assert_eq!(kinds, expected, "{hits} of {each}");
     }
     let mut view = steady(1000, 5000);
@@ -130,10 +150,17 @@ fn hot_strips_are_found_beside_hotter_ones_and_do_not_make_their_lane_hot() {
         view.strips[sector * 512 + strip] = hits;
     }
     let found = outliers(&view);
-    let places: Vec<_> = found.iter().map(|found| (found.name(), found.strips, found.seen)).collect();
+    let places: Vec<_> = found
+        .iter()
+        .map(|found| (found.name(), found.strips, found.seen))
+        .collect();
     let hot = |strip, hits| ("hot strip".to_owned(), Some((strip, strip)), hits);
     assert_eq!(places, [hot(300, 1e6), hot(310, 1e4)]);
-    assert!(found.iter().all(|found| slot_of(found) == slot && found.sector == Some(sector)));
+    assert!(
+        found
+            .iter()
+            .all(|found| slot_of(found) == slot && found.sector == Some(sector))
+    );
     // Nine hits on a strip are few, however empty the others are.
     let mut view = steady(1000, 0);
     view.strips[sector * 512 + 300] = 9;
@@ -157,28 +184,40 @@ fn the_most_striking_of_a_kind_comes_first() {
 fn a_sector_is_compared_with_the_middle_of_those_neighbours_that_are_read() {
     let neighbours = Neighbours::new(&TABLES);
     let (sector, alike) = (300, neighbours.of(300));
-    // The verdicts on a run of the detector without the lanes of some sectors, where others have more hits.
+    // The verdicts on a run of the detector without the lanes of some sectors, where others have
+    // more hits.
     let without = |missing: &[u16], more: &[u16]| {
         let mut boards = TABLES.boards().clone();
         let mut view = steady(1000, 5000);
         let mut set = |sectors: &[u16], hits| {
             let slots = sectors.iter().flat_map(|&sector| lanes_of(sector.into()));
-            slots.inspect(|&slot| set_lane(&mut view, slot, hits)).collect::<Vec<_>>()
+            slots
+                .inspect(|&slot| set_lane(&mut view, slot, hits))
+                .collect::<Vec<_>>()
         };
         set(more, 6000);
         for slot in set(missing, 0) {
             boards.lanes[slot] = Lane::default();
         }
-        verdicts(&view, &DetectorTables::new(boards, TABLES.geometry().clone(), Grouping::YRows).unwrap())
+        verdicts(
+            &view,
+            &DetectorTables::new(boards, TABLES.geometry().clone(), Grouping::YRows).unwrap(),
+        )
     };
     // The number of neighbours is even, and half of them have more.
     let (last, others) = alike.split_last().unwrap();
     assert!(others.len().is_multiple_of(2), "{alike:?}");
     let found = without(&[*last], &others[..others.len() / 2]);
-    assert_eq!(found.expected[sector], Some(5500.0 * lanes_of(sector).len() as f64));
+    assert_eq!(
+        found.expected[sector],
+        Some(5500.0 * lanes_of(sector).len() as f64)
+    );
     // No neighbour is read: there is nothing to compare with.
     let found = without(alike, &[]);
-    assert_eq!((found.expected[sector], found.judged[sector]), (None, false));
+    assert_eq!(
+        (found.expected[sector], found.judged[sector]),
+        (None, false)
+    );
     assert_eq!(found.outliers, []);
 }
 
@@ -211,12 +250,17 @@ fn in_bins(first: u64, events: &[u64], hits: impl Fn(usize, usize) -> u64) -> Ru
             let of_board = if events > 0 { hits(board, bin) } else { 0 };
             let lanes: Vec<_> = lanes.iter().filter(|lane| !lane.is_empty()).collect();
             let n = lanes.len() as u64;
-            (0..)
-                .zip(lanes)
-                .for_each(|(i, lane)| chips[lane.start] = ((i + 1) * of_board / n - i * of_board / n) as u32);
+            (0..).zip(lanes).for_each(|(i, lane)| {
+                chips[lane.start] = ((i + 1) * of_board / n - i * of_board / n) as u32;
+            });
         }
         let key = first + bin as u64;
-        *view.spans.at(key) = Span { events, numbers: (events > 0).then_some((key, key)), chips, ..Span::default() };
+        *view.spans.at(key) = Span {
+            events,
+            numbers: (events > 0).then_some((key, key)),
+            chips,
+            ..Span::default()
+        };
     }
     assert_eq!((view.spans.width(), view.spans.len()), (1, events.len()));
     view
@@ -224,9 +268,12 @@ fn in_bins(first: u64, events: &[u64], hits: impl Fn(usize, usize) -> u64) -> Ru
 
 /// Returns the silent boards, each with its first and last event.
 fn silent(view: &RunView) -> Vec<(usize, (u64, u64))> {
-    let is_silent = |found: &Outlier| found.kind == OutlierKind::Silent && found.part == OutlierPart::Board;
+    let is_silent =
+        |found: &Outlier| found.kind == OutlierKind::Silent && found.part == OutlierPart::Board;
     let found = outliers(view).into_iter().filter(is_silent);
-    found.map(|found| (found.board.unwrap(), found.when.hull().unwrap())).collect()
+    found
+        .map(|found| (found.board.unwrap(), found.when.hull().unwrap()))
+        .collect()
 }
 
 #[test]
@@ -236,17 +283,38 @@ fn boards_are_silent_from_and_to_the_events_of_their_bins() {
         move |board: usize, bin: usize| if board == 5 && is_dead(bin) { 0 } else { hits }
     };
     let alike = [100; 64];
-    let of = |events: &[u64], is_dead: fn(usize) -> bool, hits| silent(&in_bins(0, events, dead(is_dead, hits)));
-    assert_eq!(of(&alike, |bin| bin < 40, 300), [(5, (0, 39))], "most of the time");
-    assert_eq!(of(&alike, |bin| bin >= 32, 20), [(5, (32, 63))], "bins are put together");
+    let of = |events: &[u64], is_dead: fn(usize) -> bool, hits| {
+        silent(&in_bins(0, events, dead(is_dead, hits)))
+    };
+    assert_eq!(
+        of(&alike, |bin| bin < 40, 300),
+        [(5, (0, 39))],
+        "most of the time"
+    );
+    assert_eq!(
+        of(&alike, |bin| bin >= 32, 20),
+        [(5, (32, 63))],
+        "bins are put together"
+    );
     // Forty in an eighth of the events.
     assert_eq!(of(&alike, |bin| bin >= 32, 5), [], "too few hits");
-    let gaps: Vec<u64> = (0..127).map(|bin| if bin % 2 == 0 { 100 } else { 0 }).collect();
-    assert_eq!(of(&gaps, |bin| (40..=60).contains(&bin), 300), [(5, (40, 60))], "numbers with gaps");
-    assert_eq!(of(&gaps, |bin| bin < 80, 300), [(5, (0, 78))], "numbers with gaps, most of the time");
+    let gaps: Vec<u64> = (0..127)
+        .map(|bin| if bin % 2 == 0 { 100 } else { 0 })
+        .collect();
+    assert_eq!(
+        of(&gaps, |bin| (40..=60).contains(&bin), 300),
+        [(5, (40, 60))],
+        "numbers with gaps"
+    );
+    assert_eq!(
+        of(&gaps, |bin| bin < 80, 300),
+        [(5, (0, 78))],
+        "numbers with gaps, most of the time"
+    );
     let greatest = in_bins(u64::MAX - 63, &alike, dead(|bin| bin > 50, 300));
     assert_eq!(silent(&greatest), [(5, (u64::MAX - 12, u64::MAX))]);
-    // No board has a hit in the three events of the last bin. Board 9 had none before, either. Board 11 has some again.
+    // No board has a hit in the three events of the last bin. Board 9 had none before, either.
+    // Board 11 has some again.
     let mut short = alike;
     short[63] = 3;
     let found = silent(&in_bins(0, &short, |board, bin| match (board, bin) {
@@ -265,13 +333,21 @@ fn boards_are_silent_from_and_to_the_events_of_their_bins() {
     assert_eq!(silent(&twice), [(7, (1020, 1050))]);
     let found = &outliers(&twice)[0];
     assert_eq!((found.seen, found.sigmas), (55.0, -(3300_f64.sqrt())));
-    assert_eq!(found.when.text(&twice), "between events 1,020 and 1,030, and 1,040 and 1,050");
+    assert_eq!(
+        found.when.text(&twice),
+        "between events 1,020 and 1,030, and 1,040 and 1,050"
+    );
 }
 
-/// View in which every lane has `hits` hits that vary from event to event; `variance` is the sum over events.
+/// View in which every lane has `hits` hits that vary from event to event; `variance` is the sum
+/// over events.
 fn varying(events: u64, hits: u64, variance: u64) -> RunView {
     let mut view = steady(events, hits);
-    let lanes = view.lane_squares.iter_mut().zip(TABLES.slots()).filter(|(_, slot)| slot.is_connected());
+    let lanes = view
+        .lane_squares
+        .iter_mut()
+        .zip(TABLES.slots())
+        .filter(|(_, slot)| slot.is_connected());
     lanes.for_each(|(squares, _)| *squares += variance);
     view
 }
@@ -296,28 +372,54 @@ fn sectors_differ_by_their_share_of_the_hits_in_standard_deviations() {
     let near = |sector: usize, hits: [f64; 2], sigmas: f64| {
         let found = &all[sectors[sector]];
         assert_eq!((found.sector, found.hits), (sectors[sector], hits));
-        assert!((found.sigmas - sigmas).abs() < 1e-6 * sigmas.abs(), "{found:?}, and not {sigmas}");
+        assert!(
+            (found.sigmas - sigmas).abs() < 1e-6 * sigmas.abs(),
+            "{found:?}, and not {sigmas}"
+        );
     };
     near(0, [22.0, 10.0], 2.0 / (0.4_f64 * 0.4 + 0.15 * 0.15).sqrt());
     assert!((all[sectors[0]].ratio - 1.1).abs() < 1e-9);
-    // No hit is known no better than one: ± 1 / 200 in the run, and ± 1 / 100 in the reference, of which the run should have
-    // twice as many. A newly dead sector is one with less.
-    near(1, [0.0, 10.0], -20.0 / (0.4_f64 * 0.4 + 0.005 * 0.005).sqrt());
-    near(2, [20.0, 0.0], 20.0 / (0.02_f64 * 0.02 + 0.15 * 0.15).sqrt());
-    assert_eq!((all[sectors[1]].ratio, all[sectors[2]].ratio), (0.0, f64::INFINITY));
+    // No hit is known no better than one: ± 1 / 200 in the run, and ± 1 / 100 in the reference, of
+    // which the run should have twice as many. A newly dead sector is one with less.
+    near(
+        1,
+        [0.0, 10.0],
+        -20.0 / (0.4_f64 * 0.4 + 0.005 * 0.005).sqrt(),
+    );
+    near(
+        2,
+        [20.0, 0.0],
+        20.0 / (0.02_f64 * 0.02 + 0.15 * 0.15).sqrt(),
+    );
+    assert_eq!(
+        (all[sectors[1]].ratio, all[sectors[2]].ratio),
+        (0.0, f64::INFINITY)
+    );
     assert!(all[sectors[3]].sigmas.is_nan() && !all[sectors[3]].is_marked());
-    let others = all.iter().filter(|found| !sectors[..4].contains(&found.sector));
-    assert!(others.into_iter().all(|found| found.sigmas == 0.0 && found.ratio == 1.0));
+    let others = all
+        .iter()
+        .filter(|found| !sectors[..4].contains(&found.sector));
+    assert!(
+        others
+            .into_iter()
+            .all(|found| found.sigmas == 0.0 && found.ratio == 1.0)
+    );
 }
 
 #[test]
 fn sectors_that_one_run_lacks_do_not_move_what_the_others_are_compared_by() {
     let whole = steady(100, 1000);
     let mut part = whole.clone();
-    connected().filter(|&slot| sector_of(slot) < 600).for_each(|slot| set_lane(&mut part, slot, 0));
+    connected()
+        .filter(|&slot| sector_of(slot) < 600)
+        .for_each(|slot| set_lane(&mut part, slot, 0));
     for (run, reference, ratio) in [(&part, &whole, 0.0), (&whole, &part, f64::INFINITY)] {
         for found in views::differences(run, reference, &TABLES) {
-            assert_eq!(found.ratio, if found.sector < 600 { ratio } else { 1.0 }, "{found:?}");
+            assert_eq!(
+                found.ratio,
+                if found.sector < 600 { ratio } else { 1.0 },
+                "{found:?}"
+            );
         }
     }
 }
@@ -328,15 +430,22 @@ fn charges_differ_by_the_error_of_their_means_where_clusters_are_known() {
     let with_charge = |mut view: RunView, mean: u64, variance: u64| {
         let n = view.hits_of_sector(sector);
         view.clusters = n;
-        (view.charge[sector], view.charge_squares[sector]) = (n * mean, n * (mean * mean + variance));
+        (view.charge[sector], view.charge_squares[sector]) =
+            (n * mean, n * (mean * mean + variance));
         view
     };
-    let [a, b] = [with_charge(steady(100, 1000), 20, 16), with_charge(steady(200, 4000), 21, 25)];
+    let [a, b] = [
+        with_charge(steady(100, 1000), 20, 16),
+        with_charge(steady(200, 4000), 21, 25),
+    ];
     let found = &views::differences(&b, &a, &TABLES)[sector];
     assert_eq!(found.charge, [21.0, 20.0]);
     let sigmas = 1.0 / (16.0_f64 / 1000.0 + 25.0 / 4000.0).sqrt();
     assert!((found.charge_sigmas - sigmas).abs() < 1e-9, "{found:?}");
     // v4 banks do not tell.
     let unknown = &views::differences(&a, &steady(200, 4000), &TABLES)[sector];
-    assert!(unknown.charge[1].is_nan() && unknown.charge_sigmas.is_nan(), "{unknown:?}");
+    assert!(
+        unknown.charge[1].is_nan() && unknown.charge_sigmas.is_nan(),
+        "{unknown:?}"
+    );
 }

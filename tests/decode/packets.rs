@@ -1,4 +1,5 @@
-//! Large packets of files, which are read a slice of their events at a time: the same as packets that are read whole.
+//! Large packets of files, which are read a slice of their events at a time: the same as packets
+//! that are read whole.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -10,8 +11,8 @@ use super::reading::{How, Read, bank, file, mdf, odin, packet_of, read_all, ut};
 
 const N: usize = 700;
 
-/// A packet of [`N`] events, 6 MB: ODIN, three sources of the UT with payloads of 0 to 4000 bytes, and one of another
-/// detector. Every third event is of another run.
+/// A packet of [`N`] events, 6 MB: ODIN, three sources of the UT with payloads of 0 to 4000 bytes,
+/// and one of another detector. Every third event is of another run.
 fn packet() -> Vec<u8> {
     let mut writer = MepWriter::new(Vec::new(), N);
     for e in 0..N {
@@ -44,13 +45,27 @@ fn slices_of_a_packet_hold_what_the_whole_packet_holds() {
         (64, Select::default().number(Some(1400)), false, 1),
         (64, Select::default().run(Some(1)), false, N / 3),
     ] {
-        let how = How { select, by_file, ..How::default() };
+        let how = How {
+            select,
+            by_file,
+            ..How::default()
+        };
         let whole = read_all(InputPart::memory(&path, bytes.clone()), batch, &how);
         assert_eq!(whole.events().len(), expected);
         for look in [false, true] {
-            let sliced = read_all(&path, batch, &How { look, ..how.clone() });
+            let sliced = read_all(
+                &path,
+                batch,
+                &How {
+                    look,
+                    ..how.clone()
+                },
+            );
             let same = (&sliced.batches, sliced.seen()) == (&whole.batches, whole.seen());
-            assert!(same && sliced.copied == 0, "batch {batch}, {how:?}, look {look}");
+            assert!(
+                same && sliced.copied == 0,
+                "batch {batch}, {how:?}, look {look}"
+            );
         }
     }
 }
@@ -60,7 +75,14 @@ fn sources(packet: &[u8]) -> Vec<(usize, u32)> {
     let half = |at: usize| u16::from_le_bytes([packet[at], packet[at + 1]]);
     let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16;
     let n = usize::from(half(2));
-    (0..n).map(|i| (4 * word(8 + 2 * n.next_multiple_of(2) + 4 * i) as usize, half(8 + 2 * i).into())).collect()
+    (0..n)
+        .map(|i| {
+            (
+                4 * word(8 + 2 * n.next_multiple_of(2) + 4 * i) as usize,
+                half(8 + 2 * i).into(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -77,16 +99,29 @@ fn one_wrong_header_costs_one_source_whichever_it_is() {
             bytes[begin + byte] = value;
             std::fs::write(&path, &bytes).unwrap();
             let expected = whole.iter().map(|(origin, meta, banks)| {
-                let others = banks.iter().filter(|bank| bank.0 != source_id).cloned().collect::<Vec<_>>();
+                let others = banks
+                    .iter()
+                    .filter(|bank| bank.0 != source_id)
+                    .cloned()
+                    .collect::<Vec<_>>();
                 (*origin, numbers(meta), others)
             });
             let expected: Vec<_> = expected.collect();
             for part in [InputPart::memory(&path, bytes), InputPart::file(&path)] {
                 let read = read_all(part, 64, &How::default());
-                let found = read.events().into_iter().map(|(origin, meta, banks)| (origin, numbers(&meta), banks));
-                assert!(found.eq(expected.iter().cloned()), "byte {byte} of source 0x{source_id:04x}");
+                let found = read
+                    .events()
+                    .into_iter()
+                    .map(|(origin, meta, banks)| (origin, numbers(&meta), banks));
+                assert!(
+                    found.eq(expected.iter().cloned()),
+                    "byte {byte} of source 0x{source_id:04x}"
+                );
                 let seen = read.seen();
-                assert!(seen.contains(&format!("of the packet, sourceID 0x{source_id:04x}")), "{seen}");
+                assert!(
+                    seen.contains(&format!("of the packet, sourceID 0x{source_id:04x}")),
+                    "{seen}"
+                );
             }
         }
     }
@@ -95,23 +130,53 @@ fn one_wrong_header_costs_one_source_whichever_it_is() {
 #[test]
 fn damaged_events_that_do_not_tell_the_run_that_is_asked_for_are_counted() {
     let mut bytes = packet();
-    let odin = sources(&bytes).into_iter().find(|(_, source_id)| *source_id == 0).unwrap();
+    let odin = sources(&bytes)
+        .into_iter()
+        .find(|(_, source_id)| *source_id == 0)
+        .unwrap();
     bytes[odin.0] = 0;
     let (_folder, path) = file("wrong.mep", &bytes);
     let none = |read: Read, unidentified: usize| {
         let seen = read.seen();
-        assert!(read.batches.is_empty() && seen.contains(&format!("unidentified: {unidentified}")), "{seen}");
+        assert!(
+            read.batches.is_empty() && seen.contains(&format!("unidentified: {unidentified}")),
+            "{seen}"
+        );
         assert_eq!(seen.contains("MFP"), unidentified > 0, "{seen}");
     };
     let select = Select::default().run(Some(1));
-    for part in [InputPart::memory(&path, bytes.clone()), InputPart::file(&path)] {
+    for part in [
+        InputPart::memory(&path, bytes.clone()),
+        InputPart::file(&path),
+    ] {
         for look in [false, true] {
-            none(read_all(part.clone(), 64, &How { select: select.clone(), look, ..How::default() }), N);
+            none(
+                read_all(
+                    part.clone(),
+                    64,
+                    &How {
+                        select: select.clone(),
+                        look,
+                        ..How::default()
+                    },
+                ),
+                N,
+            );
         }
     }
     // The packet itself says which number its events have.
     let select = Select::default().number(Some(1400));
-    none(read_all(&path, 64, &How { select, ..How::default() }), 0);
+    none(
+        read_all(
+            &path,
+            64,
+            &How {
+                select,
+                ..How::default()
+            },
+        ),
+        0,
+    );
 }
 
 #[test]
@@ -119,19 +184,32 @@ fn what_is_appended_to_an_open_file_is_not_read() {
     let written = |n: usize| {
         let mut packets = MepWriter::new(Vec::new(), 1);
         (0..n).for_each(|e| packets.write(e as u64, [ut(0x2800, &[1; 20])]).unwrap());
-        (mdf(0, &[ut(0x2800, &[1; 20])]).repeat(n), packets.finish().unwrap())
+        (
+            mdf(0, &[ut(0x2800, &[1; 20])]).repeat(n),
+            packets.finish().unwrap(),
+        )
     };
     let ((two_events, two_packets), (events, packets)) = (written(2), written(3));
     // Packets may have zeros behind them.
     let padded = packets[..two_packets.len().next_multiple_of(4096)].to_vec();
-    for (name, there, all) in
-        [("events.mdf", two_events, &events), ("packets.mep", two_packets, &packets), ("padded.mep", padded, &packets)]
-    {
+    for (name, there, all) in [
+        ("events.mdf", two_events, &events),
+        ("packets.mep", two_packets, &packets),
+        ("padded.mep", padded, &packets),
+    ] {
         let (_folder, path) = file(name, &there);
         let mut reader = Events::new([&path]);
         assert!(reader.next_event().unwrap().is_some());
-        OpenOptions::new().append(true).open(&path).unwrap().write_all(&all[there.len()..]).unwrap();
-        assert!(reader.next_event().unwrap().is_some() && reader.next_event().unwrap().is_none(), "{name}");
+        OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .write_all(&all[there.len()..])
+            .unwrap();
+        assert!(
+            reader.next_event().unwrap().is_some() && reader.next_event().unwrap().is_none(),
+            "{name}"
+        );
     }
 }
 
@@ -143,14 +221,25 @@ fn a_file_that_shrinks_is_an_error_also_where_an_event_ends() {
         let (_folder, path) = file(name, &bytes);
         let mut chunks = Chunks::new([&path], 8, true, Select::default());
         assert!(chunks.next_chunk().unwrap().is_some());
-        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(0)
+            .unwrap();
         let error = loop {
             match chunks.next_chunk() {
                 Ok(chunk) => assert!(chunk.is_some(), "{name} is taken for whole"),
                 Err(error) => break error.to_string(),
             }
         };
-        assert!(error.contains(name) && error.contains("more bytes when it was opened"), "{error}");
-        assert!(chunks.next_chunk().unwrap().is_none(), "an error comes once");
+        assert!(
+            error.contains(name) && error.contains("more bytes when it was opened"),
+            "{error}"
+        );
+        assert!(
+            chunks.next_chunk().unwrap().is_none(),
+            "an error comes once"
+        );
     }
 }

@@ -5,12 +5,17 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use ut_decoding::EventMeta;
 use ut_decoding::input::{
-    Bank, Chunks, EventHeader, InputError, InputPart, Layout, MdfWriter, MepWriter, Origin, Parser, Part, RawEvent,
-    Seen, Select, banks_of,
+    Bank, Chunks, EventHeader, InputError, InputPart, Layout, MdfWriter, MepWriter, Origin, Parser,
+    Part, RawEvent, Seen, Select, banks_of,
 };
 
 pub fn bank(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
-    Bank { kind, version: Some(version), source_id, payload }
+    Bank {
+        kind,
+        version: Some(version),
+        source_id,
+        payload,
+    }
 }
 
 /// A bank of the UT, of version 4.
@@ -28,7 +33,15 @@ pub fn odin(run: u32, number: u64) -> Vec<u8> {
 
 pub fn mdf(run: u32, banks: &[Bank<'_>]) -> Vec<u8> {
     let mut writer = MdfWriter::new(Vec::new());
-    writer.write(&EventHeader { run, ..EventHeader::default() }, banks.iter().copied()).unwrap();
+    writer
+        .write(
+            &EventHeader {
+                run,
+                ..EventHeader::default()
+            },
+            banks.iter().copied(),
+        )
+        .unwrap();
     writer.finish().unwrap()
 }
 
@@ -36,7 +49,9 @@ pub fn mdf(run: u32, banks: &[Bank<'_>]) -> Vec<u8> {
 pub fn packet_of(n: usize, payload: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     let mut writer = MepWriter::new(Vec::new(), n);
     for event in 0..n {
-        writer.write(event as u64, [ut(0x2800, &payload(event))]).unwrap();
+        writer
+            .write(event as u64, [ut(0x2800, &payload(event))])
+            .unwrap();
     }
     writer.finish().unwrap()
 }
@@ -97,13 +112,18 @@ pub fn read_all(part: impl Into<InputPart>, n: usize, how: &How) -> Read {
                 let mut banks = Vec::new();
                 assert!(banks_of(view, e, &mut banks), "event {e}");
                 bytes += banks.iter().map(|bank| bank.payload.len()).sum::<usize>();
-                let banks = banks.iter().map(|b| (b.source_id, b.kind, b.version, b.payload.to_vec()));
+                let banks = banks
+                    .iter()
+                    .map(|b| (b.source_id, b.kind, b.version, b.payload.to_vec()));
                 events.push((origin, view.meta_of(e), banks.collect()));
             }
             assert!(max_hits >= bytes / 2);
             if view.layout == Layout::Mep {
                 let places = &view.offsets[2 + view.offsets[0] as usize..];
-                assert!(places.iter().all(|place| place % 4 == 0), "the kernels read words");
+                assert!(
+                    places.iter().all(|place| place % 4 == 0),
+                    "the kernels read words"
+                );
                 assert_eq!(max_hits, bytes / 2);
             } else {
                 assert!(view.n_events <= n);
@@ -112,11 +132,22 @@ pub fn read_all(part: impl Into<InputPart>, n: usize, how: &How) -> Read {
             Ok::<(), InputError>(())
         };
         let mut look = |_: &RawEvent<'_>, origin: Origin| looked.push(origin);
-        parser.parse(chunk, &mut seen, if how.look { Some(&mut look) } else { None }, take).unwrap();
+        parser
+            .parse(
+                chunk,
+                &mut seen,
+                if how.look { Some(&mut look) } else { None },
+                take,
+            )
+            .unwrap();
         read.seen.push(seen);
     }
     if how.look {
-        assert!(looked.iter().eq(read.batches.iter().flatten().map(|(origin, ..)| origin)));
+        assert!(
+            looked
+                .iter()
+                .eq(read.batches.iter().flatten().map(|(origin, ..)| origin))
+        );
     }
     read.copied = parser.copied();
     read

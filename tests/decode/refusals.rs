@@ -1,4 +1,5 @@
-//! Batches that would look fine and are not, of another version or in another layout: every backend refuses them.
+//! Batches that would look fine and are not, of another version or in another layout: every backend
+//! refuses them.
 
 use std::path::Path;
 
@@ -6,7 +7,8 @@ use ut_decoding::detector::BankVersion;
 use ut_decoding::error::WorkError;
 use ut_decoding::input::{EventHeader, InputPart, MARKED_BYTE, MdfWriter};
 use ut_decoding::{
-    BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, ErrorKind, Grouping, HitReader, Layout, UtHits,
+    BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, ErrorKind, Grouping,
+    HitReader, Layout, UtHits,
 };
 
 use crate::suite::backends::backends;
@@ -18,7 +20,12 @@ fn decode(tables: &DetectorTables, view: BatchView<'_>) -> Result<usize, ErrorKi
         let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());
         let mut decoder = make(tables, DecodeOptions::default());
         let result = decoder.decode(view, &mut hits, &mut BatchReport::new());
-        (name, result.map(|()| hits.len()).map_err(|error: DecodeError| error.kind()))
+        (
+            name,
+            result
+                .map(|()| hits.len())
+                .map_err(|error: DecodeError| error.kind()),
+        )
     });
     let (_, first) = results.next().expect("the reference");
     results.for_each(|(name, result)| assert_eq!(result, first, "{name}"));
@@ -40,15 +47,36 @@ fn banks_of_another_version_are_refused_by_their_versions_and_by_their_sizes() {
             assert!(hits > 0);
             for version in [None, Some(mine)] {
                 assert_eq!(decode(&tables, all_of(version, own.view())), Ok(hits));
-                assert_eq!(decode(&tables, all_of(version, foreign.view())), Err(ErrorKind::Version), "by their sizes");
+                assert_eq!(
+                    decode(&tables, all_of(version, foreign.view())),
+                    Err(ErrorKind::Version),
+                    "by their sizes"
+                );
             }
-            for wrong in [foreign.view(), all_of(Some(other), foreign.view()), all_of(Some(other), own.view())] {
+            for wrong in [
+                foreign.view(),
+                all_of(Some(other), foreign.view()),
+                all_of(Some(other), own.view()),
+            ] {
                 assert_eq!(decode(&tables, wrong), Err(ErrorKind::Version));
-                assert_eq!(decode(&tables, BatchView { checked: true, ..wrong }), Ok(0), "counted, for whole files");
+                assert_eq!(
+                    decode(
+                        &tables,
+                        BatchView {
+                            checked: true,
+                            ..wrong
+                        }
+                    ),
+                    Ok(0),
+                    "counted, for whole files"
+                );
             }
             // Those who trust their tables may have other sizes.
-            let trusting =
-                DetectorTables::trusting(tables.boards().clone(), tables.geometry().clone(), tables.grouping());
+            let trusting = DetectorTables::trusting(
+                tables.boards().clone(),
+                tables.geometry().clone(),
+                tables.grouping(),
+            );
             assert!(decode(&trusting.unwrap(), all_of(None, foreign.view())).is_ok());
         }
         // One bank that fits is enough.
@@ -62,41 +90,74 @@ fn banks_of_another_version_are_refused_by_their_versions_and_by_their_sizes() {
 fn a_batch_in_the_other_layout_is_refused_and_one_of_empty_events_is_not() {
     for version in VERSIONS {
         let (tables, events) = (tables(version), generated(version, 3));
-        for (batch, meant) in [(allen_batch(&events), Layout::Mep), (mep_batch(&events), Layout::Allen)] {
-            let misread = BatchView { layout: meant, ..batch.view() };
-            assert_eq!(decode(&tables, misread), Err(ErrorKind::Format), "{meant:?}");
+        for (batch, meant) in [
+            (allen_batch(&events), Layout::Mep),
+            (mep_batch(&events), Layout::Allen),
+        ] {
+            let misread = BatchView {
+                layout: meant,
+                ..batch.view()
+            };
+            assert_eq!(
+                decode(&tables, misread),
+                Err(ErrorKind::Format),
+                "{meant:?}"
+            );
         }
         let empty = [Vec::new(), Vec::new()];
-        for batch in [allen_batch(&empty), mep_batch(&empty), allen_batch(&[]), mep_batch(&[])] {
+        for batch in [
+            allen_batch(&empty),
+            mep_batch(&empty),
+            allen_batch(&[]),
+            mep_batch(&[]),
+        ] {
             assert_eq!(decode(&tables, batch.view()), Ok(0));
         }
         // An interval of empty events between others.
         let between = allen_batch(&[events[0].clone(), Vec::new(), events[1].clone()]);
-        assert_eq!(decode(&tables, BatchView { first_event: 1, n_events: 1, ..between.view() }), Ok(0));
+        assert_eq!(
+            decode(
+                &tables,
+                BatchView {
+                    first_event: 1,
+                    n_events: 1,
+                    ..between.view()
+                }
+            ),
+            Ok(0)
+        );
     }
 }
 
 #[test]
 fn a_reader_gives_the_hits_of_files_batch_by_batch_and_refuses_those_of_another_detector() {
-    let fixture = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
+    let fixture = |name: &str| {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures")
+            .join(name)
+    };
     let of = |version: &str| {
-        let [boards, geometry] = ["boards.bin", "geometry.bin"].map(|name| fixture(version).join(name));
+        let [boards, geometry] =
+            ["boards.bin", "geometry.bin"].map(|name| fixture(version).join(name));
         DetectorTables::read(boards, geometry, Grouping::YRows).unwrap()
     };
     let (tables, events) = (of("v5"), fixture("v5/events.mdf"));
-    let read = |tables: &DetectorTables, file: &Path, n: usize| -> Result<(Vec<u32>, usize), WorkError> {
-        let (mut ids, mut places) = (Vec::new(), Vec::new());
-        let mut run = HitReader::new([file, file], tables, DecodeOptions::default()).with_batch(n).with_clusters();
-        while let Some((hits, report)) = run.next()? {
-            assert!(hits.clusters().is_some() == (tables.boards().version == BankVersion::V5));
-            ids.extend(hits.id());
-            let n_events = report.events.len();
-            assert_eq!(run.origins().len(), n_events);
-            places.extend(run.origins().iter().map(|origin| origin.place));
-        }
-        assert!(places.iter().copied().eq(0..places.len() as u64));
-        Ok((ids, places.len()))
-    };
+    let read =
+        |tables: &DetectorTables, file: &Path, n: usize| -> Result<(Vec<u32>, usize), WorkError> {
+            let (mut ids, mut places) = (Vec::new(), Vec::new());
+            let mut run = HitReader::new([file, file], tables, DecodeOptions::default())
+                .with_batch(n)
+                .with_clusters();
+            while let Some((hits, report)) = run.next()? {
+                assert!(hits.clusters().is_some() == (tables.boards().version == BankVersion::V5));
+                ids.extend(hits.id());
+                let n_events = report.events.len();
+                assert_eq!(run.origins().len(), n_events);
+                places.extend(run.origins().iter().map(|origin| origin.place));
+            }
+            assert!(places.iter().copied().eq(0..places.len() as u64));
+            Ok((ids, places.len()))
+        };
     let (ids, n_events) = read(&tables, &events, 64).unwrap();
     assert!(!ids.is_empty() && n_events % 2 == 0 && ids[..ids.len() / 2] == ids[ids.len() / 2..]);
     assert_eq!(read(&tables, &events, 1).unwrap(), (ids, n_events));
@@ -108,14 +169,21 @@ fn a_reader_gives_the_hits_of_files_batch_by_batch_and_refuses_those_of_another_
         assert_eq!(read(&tables, &file, 64).unwrap_err().kind(), kind);
     }
     // Events without the mark of generated ones are not of the synthetic detector.
-    let (mut writer, invented) =
-        (MdfWriter::new(Vec::new()), ut_decoding::synth::tables(BankVersion::V5, Grouping::YRows));
+    let (mut writer, invented) = (
+        MdfWriter::new(Vec::new()),
+        ut_decoding::synth::tables(BankVersion::V5, Grouping::YRows),
+    );
     let mut event = generated(BankVersion::V5, 1).remove(0);
     for bank in &mut event {
         bank.payload[MARKED_BYTE] = 0;
     }
-    writer.write(&EventHeader::default(), borrowed(&event)).unwrap();
+    writer
+        .write(&EventHeader::default(), borrowed(&event))
+        .unwrap();
     let real = InputPart::memory("real.mdf", writer.finish().unwrap());
-    let error = HitReader::new([real], &invented, DecodeOptions::default()).next().err().unwrap();
+    let error = HitReader::new([real], &invented, DecodeOptions::default())
+        .next()
+        .err()
+        .unwrap();
     assert_eq!(error.kind(), ErrorKind::Tables);
 }

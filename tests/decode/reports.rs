@@ -15,7 +15,12 @@ fn about(backend: Backend) -> About {
         backend: backend.name().to_owned(),
         sample: "embedded pp-nominal v5 events, seed 1".to_owned(),
         events: 1000,
-        unit: if backend == Backend::Cpu { "events/s" } else { "global_sectors an event" }.to_owned(),
+        unit: if backend == Backend::Cpu {
+            "events/s"
+        } else {
+            "global_sectors an event"
+        }
+        .to_owned(),
         less_is_better: backend != Backend::Cpu,
         rounds: if backend == Backend::Cpu { 4 } else { 1 },
         seed: 1,
@@ -40,20 +45,39 @@ fn rates() -> Report {
     let plan = plan(Backend::Cpu, &["batch=16,32,64", "threads=1,2,4096"]);
     let failed = |message: &str| vec![Err(message.to_owned())];
     let rate = |p: usize, round: usize| {
-        10_000.0 + 1500.0 * p as f64 + 100.0 * (round as f64 - 1.5) * if round == 3 { 3.0 } else { 1.0 }
+        10_000.0
+            + 1500.0 * p as f64
+            + 100.0 * (round as f64 - 1.5) * if round == 3 { 3.0 } else { 1.0 }
     };
-    let points = plan.points.iter().enumerate().map(|(p, point)| match point.values[..] {
-        [64, 2] => failed("other bits than the reference: event 3: counts other than the reference's"),
-        [64, 1] => failed("cpu backend: no \"such\" thing, <here>"),
-        _ => (0..4).map(|round| Ok(vec![rate(p, round)])).collect(),
-    });
-    Report::new(about(Backend::Cpu), &plan, &points.collect::<Vec<_>>(), None)
+    let points = plan
+        .points
+        .iter()
+        .enumerate()
+        .map(|(p, point)| match point.values[..] {
+            [64, 2] => {
+                failed("other bits than the reference: event 3: counts other than the reference's")
+            }
+            [64, 1] => failed("cpu backend: no \"such\" thing, <here>"),
+            _ => (0..4).map(|round| Ok(vec![rate(p, round)])).collect(),
+        });
+    Report::new(
+        about(Backend::Cpu),
+        &plan,
+        &points.collect::<Vec<_>>(),
+        None,
+    )
 }
 
 /// One axis, counted, with the default off the axis.
 fn counts() -> Report {
     let plan = plan(Backend::Emulated, &["count.block_x=32,64,96,2048"]);
-    let work = |p: usize| METRICS.iter().enumerate().map(|(m, _)| 1000.5 + 10.0 * (p * p) as f64 + m as f64).collect();
+    let work = |p: usize| {
+        METRICS
+            .iter()
+            .enumerate()
+            .map(|(m, _)| 1000.5 + 10.0 * (p * p) as f64 + m as f64)
+            .collect()
+    };
     let points: Vec<Vec<Outcome>> = (0..plan.points.len()).map(|p| vec![Ok(work(p))]).collect();
     Report::new(about(Backend::Emulated), &plan, &points, Some(0))
 }
@@ -71,18 +95,36 @@ fn the_best_is_the_most_events_or_the_least_work() {
 #[test]
 fn a_point_that_failed_is_never_the_best_and_says_why() {
     let report = rates();
-    let of = |values: [u32; 2]| report.points.iter().find(|point| point.values == values).unwrap();
+    let of = |values: [u32; 2]| {
+        report
+            .points
+            .iter()
+            .find(|point| point.values == values)
+            .unwrap()
+    };
     assert_eq!(of([64, 2]).measured, None);
-    assert!(of([64, 2]).failure.as_ref().unwrap().starts_with("other bits than the reference"));
+    assert!(
+        of([64, 2])
+            .failure
+            .as_ref()
+            .unwrap()
+            .starts_with("other bits than the reference")
+    );
     let page = report.html();
-    assert!(page.contains("no &quot;such&quot; thing, &lt;here&gt;") && !page.contains("<here>"), "text is escaped");
+    assert!(
+        page.contains("no &quot;such&quot; thing, &lt;here&gt;") && !page.contains("<here>"),
+        "text is escaped"
+    );
 }
 
 #[test]
 fn a_sweep_in_which_nothing_worked_says_so() {
     let plan = plan(Backend::Cpu, &["batch=1,2"]);
     let report = Report::new(about(Backend::Cpu), &plan, &[], None);
-    assert_eq!((report.best, report.verdict().as_str()), (None, "No point could be measured."));
+    assert_eq!(
+        (report.best, report.verdict().as_str()),
+        (None, "No point could be measured.")
+    );
     assert!(report.html().contains("not measured yet"));
 }
 
@@ -96,8 +138,14 @@ fn numbers_of_a_report_come_from_the_measurements() {
     let (measured, expected) = (point.measured.unwrap(), Spread::of(&rates));
     assert!(close(measured.median, expected.median) && close(measured.max, expected.max));
     let default = [12_850.0, 12_950.0, 13_050.0, 13_450.0];
-    let (change, expected) = (point.change.as_ref().unwrap(), Change::between(&default, &rates, 1, 3).unwrap());
-    assert!(close(change.percent, expected.percent) && change.doubt == expected.doubt, "{change:?} {expected:?}");
+    let (change, expected) = (
+        point.change.as_ref().unwrap(),
+        Change::between(&default, &rates, 1, 3).unwrap(),
+    );
+    assert!(
+        close(change.percent, expected.percent) && change.doubt == expected.doubt,
+        "{change:?} {expected:?}"
+    );
 }
 
 #[test]
@@ -106,10 +154,28 @@ fn nothing_is_compared_with_a_default_that_failed_in_a_round() {
     let rate = || -> Outcome { Ok(vec![20_000.0]) };
     let mut points = vec![vec![rate(), rate()]; plan.points.len()];
     points[plan.default] = vec![Err("no memory".to_owned()), rate()];
-    let report = Report::new(About { rounds: 2, ..about(Backend::Cpu) }, &plan, &points, None);
-    assert!(report.points.iter().all(|point| point.change.is_none()), "{report:?}");
-    assert_eq!(report.points[plan.default].failure.as_deref(), Some("no memory"));
-    assert!(!report.verdict().contains("default"), "{}", report.verdict());
+    let report = Report::new(
+        About {
+            rounds: 2,
+            ..about(Backend::Cpu)
+        },
+        &plan,
+        &points,
+        None,
+    );
+    assert!(
+        report.points.iter().all(|point| point.change.is_none()),
+        "{report:?}"
+    );
+    assert_eq!(
+        report.points[plan.default].failure.as_deref(),
+        Some("no memory")
+    );
+    assert!(
+        !report.verdict().contains("default"),
+        "{}",
+        report.verdict()
+    );
 }
 
 #[test]
@@ -117,8 +183,23 @@ fn the_change_in_the_verdict_is_that_of_the_numbers_beside_it() {
     let plan = plan(Backend::Cpu, &["batch=16,64"]);
     let rounds = |rates: [f64; 3]| rates.map(|rate| Ok(vec![rate])).to_vec();
     // One slow first round of the best; the default's is not.
-    let points = [rounds([9000.0, 28_657.0, 29_000.0]), rounds([20_000.0; 3]), rounds([23_777.0, 23_700.0, 23_900.0])];
-    let report = Report::new(About { rounds: 3, ..about(Backend::Cpu) }, &plan, &points, None);
+    let points = [
+        rounds([9000.0, 28_657.0, 29_000.0]),
+        rounds([20_000.0; 3]),
+        rounds([23_777.0, 23_700.0, 23_900.0]),
+    ];
+    let report = Report::new(
+        About {
+            rounds: 3,
+            ..about(Backend::Cpu)
+        },
+        &plan,
+        &points,
+        None,
+    );
     let verdict = report.verdict();
-    assert!(verdict.contains("28657") && verdict.contains("+20.5 % to the default: cannot tell"), "{verdict}");
+    assert!(
+        verdict.contains("28657") && verdict.contains("+20.5 % to the default: cannot tell"),
+        "{verdict}"
+    );
 }

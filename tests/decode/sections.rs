@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use ut_decoding::input::{
-    Events, InputError, InputPart, Section, count_events, count_readable, sections, write_allen_dump,
+    Events, InputError, InputPart, Section, count_events, count_readable, sections,
+    write_allen_dump,
 };
 
 use super::reading::{file, packet_of, ut};
@@ -14,22 +15,34 @@ fn payload(event: usize) -> Vec<u8> {
 }
 
 fn mdf(n: usize) -> Vec<u8> {
-    (0..n).flat_map(|event| super::reading::mdf(7, &[ut(1, &payload(event))])).collect()
+    (0..n)
+        .flat_map(|event| super::reading::mdf(7, &[ut(1, &payload(event))]))
+        .collect()
 }
 
 /// Packets of these numbers of events.
 fn mep(packets: &[usize]) -> Vec<u8> {
-    let firsts = packets.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)));
-    firsts.zip(packets).flat_map(|(first, &n)| packet_of(n, |event| payload(first + event))).collect()
+    let firsts = packets
+        .iter()
+        .scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)));
+    firsts
+        .zip(packets)
+        .flat_map(|(first, &n)| packet_of(n, |event| payload(first + event)))
+        .collect()
 }
 
 /// First byte, last byte, events before, events.
 fn cut(path: &Path, events: u64) -> Vec<(u64, u64, u64, Option<u64>)> {
     let of = |s: Section| (s.bytes.start, s.bytes.end, s.first_event, s.n_events);
-    sections(path, events).unwrap().into_iter().map(of).collect()
+    sections(path, events)
+        .unwrap()
+        .into_iter()
+        .map(of)
+        .collect()
 }
 
-/// Event of the file and payload of its bank, for every event of some parts; the error after which there are no more.
+/// Event of the file and payload of its bank, for every event of some parts; the error after which
+/// there are no more.
 fn read(parts: Vec<InputPart>) -> (Vec<(u64, Vec<u8>)>, Option<InputError>) {
     let (mut events, mut found) = (Events::new(parts), Vec::new());
     loop {
@@ -58,7 +71,10 @@ fn read_sections(path: &Path, events: u64) -> (Vec<(u64, Vec<u8>)>, Option<Input
 
 #[test]
 fn sections_are_together_the_file_wherever_it_is_cut() {
-    for (name, bytes, n) in [("run.mdf", mdf(20), 20u64), ("run.mep", mep(&[3, 1, 7, 9]), 20)] {
+    for (name, bytes, n) in [
+        ("run.mdf", mdf(20), 20u64),
+        ("run.mep", mep(&[3, 1, 7, 9]), 20),
+    ] {
         let (_folder, path) = file(name, &bytes);
         let (whole, error) = read(vec![InputPart::file(&path)]);
         assert!(error.is_none() && whole.len() == 20);
@@ -71,8 +87,14 @@ fn sections_are_together_the_file_wherever_it_is_cut() {
                 assert_eq!(pair[0].2 + pair[0].3.unwrap(), pair[1].2, "{name}: events");
                 assert!(pair[0].3.unwrap() >= events, "{name}: {pair:?}");
             }
-            assert_eq!(found.iter().map(|section| section.3.unwrap()).sum::<u64>(), n);
-            assert!(read_sections(&path, events).0 == whole, "{name} by {events}");
+            assert_eq!(
+                found.iter().map(|section| section.3.unwrap()).sum::<u64>(),
+                n
+            );
+            assert!(
+                read_sections(&path, events).0 == whole,
+                "{name} by {events}"
+            );
         }
     }
 }
@@ -80,14 +102,22 @@ fn sections_are_together_the_file_wherever_it_is_cut() {
 #[test]
 fn mdf_is_cut_after_so_many_events_and_packets_stay_whole() {
     let (_folder, path) = file("run.mdf", &mdf(20));
-    let counts = |events| cut(&path, events).iter().map(|section| section.3.unwrap()).collect::<Vec<_>>();
+    let counts = |events| {
+        cut(&path, events)
+            .iter()
+            .map(|section| section.3.unwrap())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(counts(7), [7, 7, 6]);
     assert_eq!(counts(10), [10, 10]);
     assert_eq!(counts(20), [20]);
     // 0 is taken for 1.
     assert_eq!(counts(0), [1; 20]);
     let (_folder, packets) = file("run.mep", &mep(&[3, 1, 7, 9]));
-    let counts: Vec<_> = cut(&packets, 4).iter().map(|section| section.3.unwrap()).collect();
+    let counts: Vec<_> = cut(&packets, 4)
+        .iter()
+        .map(|section| section.3.unwrap())
+        .collect();
     assert_eq!(counts, [4, 7, 9]);
     let (_folder, empty) = file("empty.mdf", &[]);
     assert_eq!(cut(&empty, 5), [(0, 0, 0, Some(0))]);
@@ -114,16 +144,28 @@ fn damage_is_in_the_last_section_and_found_at_its_place() {
     let at = cut(&path, 12)[1].0;
     let mut sizes = good.clone();
     sizes[at as usize] ^= 1;
-    for (name, bytes, readable) in [("sizes.mdf", sizes, 12), ("cut.mdf", good[..good.len() - 1].to_vec(), 19)] {
+    for (name, bytes, readable) in [
+        ("sizes.mdf", sizes, 12),
+        ("cut.mdf", good[..good.len() - 1].to_vec(), 19),
+    ] {
         let (_folder, path) = file(name, &bytes);
         let found = cut(&path, 5);
         let last = found.last().unwrap();
         assert_eq!((last.1, last.3), (bytes.len() as u64, None), "{name}");
-        assert!(found[..found.len() - 1].iter().all(|section| section.3 == Some(5)), "{name}: {found:?}");
+        assert!(
+            found[..found.len() - 1]
+                .iter()
+                .all(|section| section.3 == Some(5)),
+            "{name}: {found:?}"
+        );
         let (events, error) = read_sections(&path, 5);
         let error = error.unwrap();
         let place = error.place().unwrap();
-        assert_eq!((events.len() as u64, place.event), (readable, readable), "{name}: {error}");
+        assert_eq!(
+            (events.len() as u64, place.event),
+            (readable, readable),
+            "{name}: {error}"
+        );
         if name == "sizes.mdf" {
             assert_eq!(place.byte, at);
         }

@@ -8,11 +8,17 @@ use super::reading::{Found, How, bank, odin, read_all};
 /// The events, and what was seen of each chunk.
 fn read(name: &str, bytes: &[u8]) -> (Vec<(EventMeta, Vec<Found>)>, Vec<Seen>) {
     let read = read_all(InputPart::memory(name, bytes.to_vec()), 3, &How::default());
-    (read.events().into_iter().map(|(_, meta, banks)| (meta, banks)).collect(), read.seen)
+    (
+        read.events()
+            .into_iter()
+            .map(|(_, meta, banks)| (meta, banks))
+            .collect(),
+        read.seen,
+    )
 }
 
-/// Packets of two events each, whose runs are 1, 1, 2, 1, 2, 2: ODIN, twice with other numbers, two sources of the UT with
-/// payloads of one length, and a source of another detector.
+/// Packets of two events each, whose runs are 1, 1, 2, 1, 2, 2: ODIN, twice with other numbers, two
+/// sources of the UT with payloads of one length, and a source of another detector.
 fn packets() -> Vec<u8> {
     let mut writer = MepWriter::new(Vec::new(), 2);
     for (e, run) in [1, 1, 2, 1, 2, 2].into_iter().enumerate() {
@@ -36,16 +42,36 @@ fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_
     assert_eq!(events.len(), 6);
     for (e, ((meta, banks), run)) in events.into_iter().zip([1, 1, 2, 1, 2, 2]).enumerate() {
         let odin = Odin::of(Some(7), &odin(run, 100 + e as u64));
-        let expected =
-            EventMeta { run: Some(run), event: Some(100 + e as u64), other_banks: 3, odin, ..EventMeta::default() };
-        let bank = |i: u8| (0x2800 + u32::from(i), 66, Some(4), vec![10 * i + e as u8; 24]);
+        let expected = EventMeta {
+            run: Some(run),
+            event: Some(100 + e as u64),
+            other_banks: 3,
+            odin,
+            ..EventMeta::default()
+        };
+        let bank = |i: u8| {
+            (
+                0x2800 + u32::from(i),
+                66,
+                Some(4),
+                vec![10 * i + e as u8; 24],
+            )
+        };
         assert_eq!((meta, banks), (expected, vec![bank(1), bank(2)]));
     }
-    assert_eq!(seen.iter().map(|seen| (seen.events, seen.measured)).collect::<Vec<_>>(), [(2, 2); 3]);
+    assert_eq!(
+        seen.iter()
+            .map(|seen| (seen.events, seen.measured))
+            .collect::<Vec<_>>(),
+        [(2, 2); 3]
+    );
     let mut reader = Events::new([InputPart::memory("a.mep", packets())]);
     let event = reader.next_event().unwrap().unwrap();
     // Both sources of ODIN banks are read; the one that is not sends others.
-    assert_eq!((event.entries.len(), event.skipped, event.meta().other_banks), (4, 1, 3));
+    assert_eq!(
+        (event.entries.len(), event.skipped, event.meta().other_banks),
+        (4, 1, 3)
+    );
 }
 
 #[test]
@@ -53,9 +79,12 @@ fn sources_may_lie_in_another_order_than_the_table_names_them() {
     let mut bytes = packets();
     bytes.truncate(bytes.len().min(4096));
     let straight = read("a.mep", &bytes).0;
-    // The places of the UT's two sources, the second and the fourth of five, and their bytes, which are as many.
+    // The places of the UT's two sources, the second and the fourth of five, and their bytes, which
+    // are as many.
     let place = |i: usize| 8 + 2 * 6 + 4 * i;
-    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let word = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+    };
     let [a, next, b, end] = [1, 2, 3, 4].map(|i| 4 * word(&bytes, place(i)));
     assert_eq!(next - a, end - b);
     for i in 0..next - a {
@@ -71,14 +100,27 @@ fn sources_may_lie_in_another_order_than_the_table_names_them() {
 fn events_banks_by_version_and_at_most_16_damages_are_counted() {
     let mut writer = MdfWriter::new(Vec::new());
     for e in 0..20 {
-        let header = EventHeader { run: 1, number: Some(e), ..EventHeader::default() };
+        let header = EventHeader {
+            run: 1,
+            number: Some(e),
+            ..EventHeader::default()
+        };
         // Neighbours of one version, and of others.
         let versions: &[u8] = if e == 0 { &[4, 4, 5, 4] } else { &[4] };
         let payload = [0; 8];
-        writer.write(&header, versions.iter().map(|&version| bank(66, version, 1, &payload))).unwrap();
+        writer
+            .write(
+                &header,
+                versions
+                    .iter()
+                    .map(|&version| bank(66, version, 1, &payload)),
+            )
+            .unwrap();
     }
     let good = writer.finish().unwrap();
-    let size = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let size = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+    };
     let mut bad = good.clone();
     let mut at = 0;
     while at < bad.len() {
@@ -87,13 +129,22 @@ fn events_banks_by_version_and_at_most_16_damages_are_counted() {
     }
     let seen = |bytes: &[u8]| {
         let mut all = Seen::default();
-        read("a.mdf", bytes).1.into_iter().for_each(|seen| all.merge(seen));
+        read("a.mdf", bytes)
+            .1
+            .into_iter()
+            .for_each(|seen| all.merge(seen));
         all
     };
     let all = seen(&good);
-    assert_eq!((all.events, all.measured, all.generated, all.damages.len()), (20, 20, 0, 0));
+    assert_eq!(
+        (all.events, all.measured, all.generated, all.damages.len()),
+        (20, 20, 0, 0)
+    );
     assert_eq!(all.files.len(), 1);
-    assert_eq!(all.files[0].versions.iter().collect::<Vec<_>>(), [(&Some(4), &22), (&Some(5), &1)]);
+    assert_eq!(
+        all.files[0].versions.iter().collect::<Vec<_>>(),
+        [(&Some(4), &22), (&Some(5), &1)]
+    );
     let all = seen(&bad);
     assert_eq!((all.events, all.measured, all.damages.len()), (20, 0, 16));
 }

@@ -27,12 +27,18 @@ fn real_sectors_are_where_the_synthetic_ones_are() {
                 ("cos", s.cos, r.cos, 1e-6),
                 ("dxDy", s.dx_dy, r.dx_dy, 1e-6),
             ] {
-                assert!((s - r).abs() <= tolerance, "{name} of sector {id}: {s}, really {r}");
+                assert!(
+                    (s - r).abs() <= tolerance,
+                    "{name} of sector {id}: {s}, really {r}"
+                );
             }
             assert_eq!(s.first_strip, r.first_strip, "first strip of sector {id}");
             assert_eq!(s.is_flipped(), r.is_flipped(), "flip of sector {id}");
         }
-        assert_eq!(synthetic.sectors.iter().filter(|s| s.is_flipped()).count(), 524);
+        assert_eq!(
+            synthetic.sectors.iter().filter(|s| s.is_flipped()).count(),
+            524
+        );
     }
 }
 
@@ -40,7 +46,10 @@ fn real_sectors_are_where_the_synthetic_ones_are() {
 fn lanes_of_sectors(boards: &Boards) -> BTreeMap<u16, Vec<u32>> {
     let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for lane in boards.lanes.iter().filter(|lane| lane.is_connected()) {
-        lanes.entry(sector_id(lane).unwrap()).or_default().push(lane.chan_id);
+        lanes
+            .entry(sector_id(lane).unwrap())
+            .or_default()
+            .push(lane.chan_id);
     }
     lanes
 }
@@ -55,8 +64,16 @@ fn v5_boards_read_every_sector_with_one_lane_or_two_halves() {
     assert_eq!(lanes.values().map(Vec::len).sum::<usize>(), 1192);
     let two: Vec<_> = lanes.values().filter(|lanes| lanes.len() == 2).collect();
     assert_eq!(two.len(), 144);
-    assert!(two.iter().all(|lanes| lanes[0] & 0x100 == 0 && lanes[1] == lanes[0] | 0x100));
-    assert!(lanes.values().filter(|lanes| lanes.len() == 1).all(|lanes| lanes[0].trailing_zeros() >= 9));
+    assert!(
+        two.iter()
+            .all(|lanes| lanes[0] & 0x100 == 0 && lanes[1] == lanes[0] | 0x100)
+    );
+    assert!(
+        lanes
+            .values()
+            .filter(|lanes| lanes.len() == 1)
+            .all(|lanes| lanes[0].trailing_zeros() >= 9)
+    );
 }
 
 #[test]
@@ -64,12 +81,22 @@ fn v4_boards_read_every_sector_once_with_180_of_240_ids() {
     let (boards, _) = synth::detector(BankVersion::V4, 0);
     boards.validate("synthetic").unwrap();
     assert_eq!(boards.n_boards(), 240);
-    assert_eq!(boards.strips_per_hybrid.iter().filter(|&&strips| strips == 512).count(), 180);
+    assert_eq!(
+        boards
+            .strips_per_hybrid
+            .iter()
+            .filter(|&&strips| strips == 512)
+            .count(),
+        180
+    );
     let lanes = lanes_of_sectors(&boards);
     assert_eq!(lanes.len(), 1048);
     assert!(lanes.values().all(|lanes| lanes.len() == 1));
     for (board, lanes) in boards.lanes.chunks(LANES_PER_BOARD).enumerate() {
-        assert_eq!(lanes[0].is_connected(), boards.strips_per_hybrid[board] == 512);
+        assert_eq!(
+            lanes[0].is_connected(),
+            boards.strips_per_hybrid[board] == 512
+        );
     }
 }
 
@@ -139,22 +166,81 @@ fn nominal_events_have_the_figures_of_minimum_bias_events() {
             ("lanes with hits", f.lanes / f.events, 604.0, 0.05 * 604.0),
             ("bytes of payload", f.bytes / f.events, 16.1e3, 0.1 * 16.1e3),
             ("mean ADC", f.adc / f.strips, 18.0, 1.5),
-            ("% of lanes with 1 hit", Figures::percent(&f.lane_hits, 1..=1), 40.0, 3.0),
-            ("% of lanes with 2 hits", Figures::percent(&f.lane_hits, 2..=2), 23.0, 3.0),
-            ("% of lanes with 3 hits", Figures::percent(&f.lane_hits, 3..=3), 13.0, 3.0),
-            ("% of lanes with 4 hits", Figures::percent(&f.lane_hits, 4..=4), 8.0, 3.0),
-            ("% of lanes with 5 hits", Figures::percent(&f.lane_hits, 5..=5), 5.0, 3.0),
-            ("% of lanes with 16 hits or more", Figures::percent(&f.lane_hits, 16..=254), 1.0, 0.7),
-            ("% of clusters of 1 strip", Figures::percent(&f.sizes, 1..=1), 74.0, 3.0),
-            ("% of clusters of 2 strips", Figures::percent(&f.sizes, 2..=2), 17.0, 3.0),
-            ("% of clusters of 3 strips", Figures::percent(&f.sizes, 3..=3), 5.0, 3.0),
-            ("% of clusters of 4 strips or more", Figures::percent(&f.sizes, 4..=512), 4.0, 3.0),
+            (
+                "% of lanes with 1 hit",
+                Figures::percent(&f.lane_hits, 1..=1),
+                40.0,
+                3.0,
+            ),
+            (
+                "% of lanes with 2 hits",
+                Figures::percent(&f.lane_hits, 2..=2),
+                23.0,
+                3.0,
+            ),
+            (
+                "% of lanes with 3 hits",
+                Figures::percent(&f.lane_hits, 3..=3),
+                13.0,
+                3.0,
+            ),
+            (
+                "% of lanes with 4 hits",
+                Figures::percent(&f.lane_hits, 4..=4),
+                8.0,
+                3.0,
+            ),
+            (
+                "% of lanes with 5 hits",
+                Figures::percent(&f.lane_hits, 5..=5),
+                5.0,
+                3.0,
+            ),
+            (
+                "% of lanes with 16 hits or more",
+                Figures::percent(&f.lane_hits, 16..=254),
+                1.0,
+                0.7,
+            ),
+            (
+                "% of clusters of 1 strip",
+                Figures::percent(&f.sizes, 1..=1),
+                74.0,
+                3.0,
+            ),
+            (
+                "% of clusters of 2 strips",
+                Figures::percent(&f.sizes, 2..=2),
+                17.0,
+                3.0,
+            ),
+            (
+                "% of clusters of 3 strips",
+                Figures::percent(&f.sizes, 3..=3),
+                5.0,
+                3.0,
+            ),
+            (
+                "% of clusters of 4 strips or more",
+                Figures::percent(&f.sizes, 4..=512),
+                4.0,
+                3.0,
+            ),
         ];
         for (name, value, wanted, tolerance) in rows {
-            assert!((value - wanted).abs() <= tolerance, "seed {seed}: {name}: {value}, not {wanted}");
+            assert!(
+                (value - wanted).abs() <= tolerance,
+                "seed {seed}: {name}: {value}, not {wanted}"
+            );
         }
-        let (least, most) = (f.strips_of_events.iter().min().unwrap(), f.strips_of_events.iter().max().unwrap());
-        assert!((300..=700).contains(least) && (2800..=4500).contains(most), "strips of an event: {least}–{most}");
+        let (least, most) = (
+            f.strips_of_events.iter().min().unwrap(),
+            f.strips_of_events.iter().max().unwrap(),
+        );
+        assert!(
+            (300..=700).contains(least) && (2800..=4500).contains(most),
+            "strips of an event: {least}–{most}"
+        );
         let largest = *f.sizes.last_key_value().unwrap().0;
         assert!((50..=100).contains(&largest), "largest cluster: {largest}");
     }
@@ -170,7 +256,11 @@ fn profiles_have_the_mean_strip_counts_that_their_docs_give() {
         (Profile::PbpbHigh, 19864.0),
     ] {
         let f = Figures::of(Generator::new(profile, BankVersion::V5, 1).take(150));
-        assert!((f.strips / f.events / wanted - 1.0).abs() < 0.05, "{profile}: {} strips", f.strips / f.events);
+        assert!(
+            (f.strips / f.events / wanted - 1.0).abs() < 0.05,
+            "{profile}: {} strips",
+            f.strips / f.events
+        );
     }
 }
 
@@ -182,7 +272,10 @@ fn events_depend_on_seed_and_index_alone() {
         let backwards: Vec<_> = (0..4).rev().map(|i| generator.event(i)).collect();
         assert!(in_order.iter().eq(backwards.iter().rev()));
         assert_ne!(in_order[0].banks, in_order[1].banks);
-        assert_ne!(in_order[0].banks, Generator::new(Profile::PpLow, version, 10).event(0).banks);
+        assert_ne!(
+            in_order[0].banks,
+            Generator::new(Profile::PpLow, version, 10).event(0).banks
+        );
         assert_eq!(in_order[3].event, 3);
     }
 }

@@ -16,7 +16,9 @@ use simt::primitives::warp_aggregated_atomics::{add, append};
 use simt::primitives::warp_scan::{warp_exclusive, warp_inclusive};
 use simt::primitives::warp_sort::{Segment, warp_merge_sort, warp_places, warp_sort};
 use simt::{Block, FULL_MASK, Global, Kernel, SharedLayout};
-use ut_kernels::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles, prefix_sum_shared_bytes, tiles};
+use ut_kernels::allen::prefix_sum::{
+    PrefixSumOffsets, PrefixSumTiles, prefix_sum_shared_bytes, tiles,
+};
 
 /// Values that the threads of a block have noted, one per thread.
 pub struct Notes<T>(RefCell<Vec<Option<T>>>);
@@ -27,7 +29,10 @@ impl<T: Copy> Notes<T> {
     }
 
     pub fn set(&self, i: u32, value: T) {
-        assert!(self.0.borrow_mut()[i as usize].replace(value).is_none(), "{i} twice");
+        assert!(
+            self.0.borrow_mut()[i as usize].replace(value).is_none(),
+            "{i} twice"
+        );
     }
 
     pub fn take(self) -> Vec<Option<T>> {
@@ -36,7 +41,11 @@ impl<T: Copy> Notes<T> {
 }
 
 pub fn config(cases: u32) -> Config {
-    Config { cases, failure_persistence: None, ..Config::default() }
+    Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    }
 }
 
 /// Returns the exclusive sums, which saturate, and the total.
@@ -65,17 +74,32 @@ fn offsets_of(seed: u64, block_x: u32, counts: &[u32]) -> Vec<u32> {
     let grid = tiles(n, block_x);
     let (mut offsets, mut totals) = (vec![u32::MAX; counts.len() + 1], vec![0; grid as usize]);
     let counts_view = Global::from_slice(counts);
-    let (sums, tile_totals) = (executor.writable(&mut offsets), executor.writable(&mut totals));
+    let (sums, tile_totals) = (
+        executor.writable(&mut offsets),
+        executor.writable(&mut totals),
+    );
     executor
-        .launch("tiles", grid, (block_x, 1), prefix_sum_shared_bytes(), |block| {
-            PrefixSumTiles.run(block, &(counts_view, sums, tile_totals));
-        })
+        .launch(
+            "tiles",
+            grid,
+            (block_x, 1),
+            prefix_sum_shared_bytes(),
+            |block| {
+                PrefixSumTiles.run(block, &(counts_view, sums, tile_totals));
+            },
+        )
         .unwrap();
     let (sums, tile_totals) = (executor.writable(&mut offsets), Global::from_slice(&totals));
     executor
-        .launch("offsets", grid, (block_x, 1), prefix_sum_shared_bytes(), |block| {
-            PrefixSumOffsets.run(block, &(n, tile_totals, sums));
-        })
+        .launch(
+            "offsets",
+            grid,
+            (block_x, 1),
+            prefix_sum_shared_bytes(),
+            |block| {
+                PrefixSumOffsets.run(block, &(n, tile_totals, sums));
+            },
+        )
         .unwrap();
     offsets
 }
@@ -204,8 +228,13 @@ proptest! {
 
 /// Returns a strategy for keys to sort. Many are equal, or differ in the low half only: ties are
 /// the hard part.
-fn sort_keys(len: impl Into<proptest::collection::SizeRange> + Clone) -> impl Strategy<Value = Vec<u64>> {
-    let halves = (prop_oneof![0u32..3, Just(u32::MAX)], prop_oneof![0u32..3, Just(u32::MAX)]);
+fn sort_keys(
+    len: impl Into<proptest::collection::SizeRange> + Clone,
+) -> impl Strategy<Value = Vec<u64>> {
+    let halves = (
+        prop_oneof![0u32..3, Just(u32::MAX)],
+        prop_oneof![0u32..3, Just(u32::MAX)],
+    );
     let few = halves.prop_map(|(high, low)| u64::from(high) << 32 | u64::from(low));
     prop_oneof![vec(few, len.clone()), vec(any::<u64>(), len)]
 }
@@ -221,10 +250,18 @@ fn stable_order(keys: &[u64]) -> Vec<u32> {
 fn a_grid_scan_is_correct_beyond_a_hundred_thousand_events() {
     for (seed, n, threads) in [(1, 100_000u32, 256), (2, 100_000, 32), (3, 262_145, 1024)] {
         // (A number that does not fit now and then: all sums behind it stay at the maximum.)
-        let values: Vec<u32> =
-            (0..n).map(|i| if i == 99_999 { u32::MAX } else { i.wrapping_mul(7919) % 3000 }).collect();
+        let values: Vec<u32> = (0..n)
+            .map(|i| {
+                if i == 99_999 {
+                    u32::MAX
+                } else {
+                    i.wrapping_mul(7919) % 3000
+                }
+            })
+            .collect();
         let tiles = n.div_ceil(threads);
-        let (mut sums, mut descriptors) = (vec![u32::MAX; n as usize], vec![0u64; 1 + tiles as usize]);
+        let (mut sums, mut descriptors) =
+            (vec![u32::MAX; n as usize], vec![0u64; 1 + tiles as usize]);
         let mut executor = Executor::new(seed);
         let (values_view, sums_view) = (Global::from_slice(&values), executor.writable(&mut sums));
         let descriptors_view = executor.writable(&mut descriptors);
@@ -241,7 +278,10 @@ fn a_grid_scan_is_correct_beyond_a_hundred_thousand_events() {
             }
         });
         launched.unwrap_or_else(|violation| panic!("{violation}"));
-        assert!(sums == saturating_sums(&values).0, "{n} values, blocks of {threads}");
+        assert!(
+            sums == saturating_sums(&values).0,
+            "{n} values, blocks of {threads}"
+        );
     }
 }
 

@@ -32,7 +32,10 @@ fn a1_the_source_id_leads_to_the_geometry_without_a_table_of_boards() {
     // Before the merge request, with boards.
     setup.switches.flat_map = false;
     let violation = setup.count(0, Bug::None).expect_err("it needs the boards");
-    assert!(matches!(violation.fault, Fault::OutOfBounds { len: 0, .. }), "{violation}");
+    assert!(
+        matches!(violation.fault, Fault::OutOfBounds { len: 0, .. }),
+        "{violation}"
+    );
 }
 
 /// "Empty banks and lanes cost no thread": they are not in the list from which threads take their
@@ -40,19 +43,37 @@ fn a1_the_source_id_leads_to_the_geometry_without_a_table_of_boards() {
 #[test]
 fn a2_empty_banks_and_lanes_are_not_in_the_list_that_threads_work_on() {
     let mut setup = Setup::new();
-    let strips = |board: u16, lane: usize| if board % 3 == 1 { 0 } else { (usize::from(board) + lane) % 3 };
+    let strips = |board: u16, lane: usize| {
+        if board % 3 == 1 {
+            0
+        } else {
+            (usize::from(board) + lane) % 3
+        }
+    };
     let bank = |board: u16| {
-        let lane = |lane: usize| (0..strips(board, lane) as u16).map(|i| (3 * i, 5)).collect();
+        let lane = |lane: usize| {
+            (0..strips(board, lane) as u16)
+                .map(|i| (3 * i, 5))
+                .collect()
+        };
         v5(board, &v5_payload(&std::array::from_fn(lane)))
     };
     setup.batch = allen_batch(&[(0..30).map(bank).collect()]);
     let slots = setup.tables.slots().to_vec();
     let lanes = (0..30).flat_map(|board| (0..LANES_PER_BOARD).map(move |lane| (board, lane)));
-    let is_connected =
-        |&(board, lane): &(u16, usize)| slots[usize::from(board) * LANES_PER_BOARD + lane].is_connected();
+    let is_connected = |&(board, lane): &(u16, usize)| {
+        slots[usize::from(board) * LANES_PER_BOARD + lane].is_connected()
+    };
     let connected: Vec<(u16, usize)> = lanes.filter(is_connected).collect();
-    let filled = connected.iter().filter(|&&(board, lane)| strips(board, lane) > 0).count();
-    assert!(2 * filled < connected.len(), "most lanes are empty: {filled} of {}", connected.len());
+    let filled = connected
+        .iter()
+        .filter(|&&(board, lane)| strips(board, lane) > 0)
+        .count();
+    assert!(
+        2 * filled < connected.len(),
+        "most lanes are empty: {filled} of {}",
+        connected.len()
+    );
     for seed in 0..4 {
         setup.switches.zero_suppression = true;
         setup.count(seed, Bug::None).unwrap();
@@ -60,7 +81,11 @@ fn a2_empty_banks_and_lanes_are_not_in_the_list_that_threads_work_on() {
         // Before the merge request, a thread for each lane of each bank.
         setup.switches.zero_suppression = false;
         setup.count(seed, Bug::None).unwrap();
-        assert!(setup.n_items[0] as usize >= connected.len(), "{}", setup.n_items[0]);
+        assert!(
+            setup.n_items[0] as usize >= connected.len(),
+            "{}",
+            setup.n_items[0]
+        );
     }
 }
 
@@ -184,7 +209,10 @@ fn a7_a_warp_that_is_done_takes_the_next_lanes_by_itself() {
             }
         });
         launched.unwrap_or_else(|violation| panic!("{violation}"));
-        assert!(done.take().iter().all(Option::is_some), "every item is done once");
+        assert!(
+            done.take().iter().all(Option::is_some),
+            "every item is done once"
+        );
         // (The fetch that it has made before.)
         assert!(of_first_warp.get() <= 2 * 32, "{}", of_first_warp.get());
     }

@@ -47,7 +47,11 @@ fn the_kernels_run_clean_without_a_bug_however_many_blocks_are_resident_or_launc
                 let ran = setup.run_in(executor, Bug::None, In::Cluster, expected.len());
                 ran.map_err(|violation| violation.to_string())?;
                 let right = is_right(setup, expected) && setup.deferred == deferred;
-                if right { Ok(()) } else { Err(format!("wrong hits of {grid} blocks")) }
+                if right {
+                    Ok(())
+                } else {
+                    Err(format!("wrong hits of {grid} blocks"))
+                }
             });
             explored.unwrap_or_else(|failure| panic!("{failure}"));
         }
@@ -69,23 +73,37 @@ fn banks_are_gathered_in_mep_layout() {
 #[test]
 fn a_list_in_any_order_becomes_a_bit_an_event() {
     let n_events = 70;
-    for list in
-        [vec![], vec![69, 0, 31, 32, 0, 33], (0..70).rev().collect::<Vec<u32>>(), (0..700).map(|i| i % 7).collect()]
-    {
+    for list in [
+        vec![],
+        vec![69, 0, 31, 32, 0, 33],
+        (0..70).rev().collect::<Vec<u32>>(),
+        (0..700).map(|i| i % 7).collect(),
+    ] {
         let mut expected = vec![0u32; 3];
         for &event in &list {
             expected[event as usize / 32] |= 1 << (event % 32);
         }
-        for (missing, says) in [(None, 0), (Some(70), NO_SUCH_EVENT), (Some(u32::MAX), NO_SUCH_EVENT)] {
+        for (missing, says) in [
+            (None, 0),
+            (Some(70), NO_SUCH_EVENT),
+            (Some(u32::MAX), NO_SUCH_EVENT),
+        ] {
             let listed: Vec<u32> = list.iter().copied().chain(missing).collect();
             let (mut mask, mut status) = (vec![0u32; 3], [0]);
             let mut executor = Executor::new(4);
-            let (mask_view, status_view) = (executor.writable(&mut mask), executor.writable(&mut status));
+            let (mask_view, status_view) =
+                (executor.writable(&mut mask), executor.writable(&mut status));
             let list = Global::from_slice(&listed);
             executor
-                .launch("select_events", select_blocks(listed.len() as u32), (SELECT_THREADS, 1), 0, |block| {
-                    SelectEvents.run(block, &(list, n_events, mask_view, status_view));
-                })
+                .launch(
+                    "select_events",
+                    select_blocks(listed.len() as u32),
+                    (SELECT_THREADS, 1),
+                    0,
+                    |block| {
+                        SelectEvents.run(block, &(list, n_events, mask_view, status_view));
+                    },
+                )
                 .unwrap();
             assert_eq!((&mask, status[0]), (&expected, says), "{listed:?}");
         }
@@ -94,9 +112,16 @@ fn a_list_in_any_order_becomes_a_bit_an_event() {
 
 #[test]
 fn events_that_are_not_selected_have_no_hits_and_nothing_in_their_report() {
-    for (mut setup, all) in [(RankedSetup::new(N_EVENTS), &EXPECTED), (RankedSetup::unusual(N_EVENTS), &UNUSUAL)] {
+    for (mut setup, all) in [
+        (RankedSetup::new(N_EVENTS), &EXPECTED),
+        (RankedSetup::unusual(N_EVENTS), &UNUSUAL),
+    ] {
         let n_groups = setup.tables.n_groups();
-        for (selected, wanted) in [(0b1_0110, [1, 2, 4].as_slice()), (0, &[]), (u32::MAX, &[0, 1, 2, 3, 4])] {
+        for (selected, wanted) in [
+            (0b1_0110, [1, 2, 4].as_slice()),
+            (0, &[]),
+            (u32::MAX, &[0, 1, 2, 3, 4]),
+        ] {
             setup.selected = vec![selected];
             setup.run(3, Bug::None, all.len()).unwrap();
             let (mut ids, mut offsets) = (Vec::new(), Vec::new());
@@ -104,17 +129,33 @@ fn events_that_are_not_selected_have_no_hits_and_nothing_in_their_report() {
                 let ends = &all.offsets()[event * n_groups..][..=n_groups];
                 let is_wanted = wanted.contains(&event);
                 let first = ids.len() as u32;
-                offsets
-                    .extend(ends[..n_groups].iter().map(|&end| if is_wanted { first + end - ends[0] } else { first }));
+                offsets.extend(ends[..n_groups].iter().map(|&end| {
+                    if is_wanted {
+                        first + end - ends[0]
+                    } else {
+                        first
+                    }
+                }));
                 if is_wanted {
                     ids.extend_from_slice(&all.id()[ends[0] as usize..ends[n_groups] as usize]);
                 }
                 let report = &setup.report[event * setup.report.len() / N_EVENTS..][..2];
-                assert_eq!(report.iter().any(|&n| n > 0), is_wanted, "event {event} of {selected:b}");
+                assert_eq!(
+                    report.iter().any(|&n| n > 0),
+                    is_wanted,
+                    "event {event} of {selected:b}"
+                );
             }
             offsets.push(ids.len() as u32);
-            assert_eq!((&setup.offsets, &setup.ids[..ids.len()]), (&offsets, &ids[..]), "{selected:b}");
-            assert!(setup.ids[ids.len()..].iter().all(|&id| id == u32::MAX), "{selected:b}");
+            assert_eq!(
+                (&setup.offsets, &setup.ids[..ids.len()]),
+                (&offsets, &ids[..]),
+                "{selected:b}"
+            );
+            assert!(
+                setup.ids[ids.len()..].iter().all(|&id| id == u32::MAX),
+                "{selected:b}"
+            );
         }
     }
 }
@@ -123,7 +164,12 @@ fn events_that_are_not_selected_have_no_hits_and_nothing_in_their_report() {
 fn a_removed_warp_barrier_of_gathering_is_caught() {
     let mut setup = RankedSetup::mep(2);
     for seed in SEEDS {
-        let violation = setup.run_with(seed, Bug::NoWarpBarrier("gather.rs", 0), In::Gathering, 2 * EXPECTED.len());
+        let violation = setup.run_with(
+            seed,
+            Bug::NoWarpBarrier("gather.rs", 0),
+            In::Gathering,
+            2 * EXPECTED.len(),
+        );
         let violation = violation.expect_err("lanes read what others write");
         assert!(is_race(&violation), "{violation}");
     }
@@ -134,7 +180,10 @@ fn many_banks() -> RankedSetup {
     let mut setup = RankedSetup::mep(2);
     let bank = |kind, n| {
         let lane = (0..n).map(|i| (20 * i, 5)).collect::<Vec<_>>();
-        Bank { kind, ..v5(5, &v5_payload(&std::array::from_fn(|_| lane.clone()))) }
+        Bank {
+            kind,
+            ..v5(5, &v5_payload(&std::array::from_fn(|_| lane.clone())))
+        }
     };
     let event: Vec<_> = (0..300).map(|_| bank(67, 0)).chain([bank(66, 3)]).collect();
     setup.batch = mep_batch(&[event.clone(), event]);
@@ -158,13 +207,22 @@ fn banks_behind_those_that_are_gathered_at_a_time_are_gathered() {
 
 #[test]
 fn hits_without_room_are_not_written_and_the_status_says_so() {
-    for (mut setup, expected) in [(RankedSetup::new(N_EVENTS), &EXPECTED), (RankedSetup::unusual(N_EVENTS), &UNUSUAL)] {
+    for (mut setup, expected) in [
+        (RankedSetup::new(N_EVENTS), &EXPECTED),
+        (RankedSetup::unusual(N_EVENTS), &UNUSUAL),
+    ] {
         let second = expected.offsets()[2 * setup.tables.n_groups()] as usize;
         setup.run(1, Bug::None, expected.len() - 1).unwrap();
-        assert_eq!((setup.status, &setup.offsets[..]), (HITS_OVERFLOW, expected.offsets()));
+        assert_eq!(
+            (setup.status, &setup.offsets[..]),
+            (HITS_OVERFLOW, expected.offsets())
+        );
         // Two events and a bit of the third: the bit is left alone.
         setup.run(2, Bug::None, second + 7).unwrap();
-        assert_eq!((setup.status, &setup.offsets[..]), (HITS_OVERFLOW, expected.offsets()));
+        assert_eq!(
+            (setup.status, &setup.offsets[..]),
+            (HITS_OVERFLOW, expected.offsets())
+        );
         assert_eq!(setup.ids[..second], expected.id()[..second]);
         assert_eq!(setup.ids[second..], [u32::MAX; 7]);
     }
@@ -174,18 +232,27 @@ fn hits_without_room_are_not_written_and_the_status_says_so() {
 fn needless(place: In, n_barriers: u32, setups: &mut [RankedSetup]) -> Vec<(u32, u64)> {
     let capacity = UNUSUAL.len();
     let barriers = |setup: &mut RankedSetup| {
-        setup.run_with(0, Bug::None, place, capacity).unwrap().barriers as u32 / setup.batch.n_events as u32
+        setup
+            .run_with(0, Bug::None, place, capacity)
+            .unwrap()
+            .barriers as u32
+            / setup.batch.n_events as u32
     };
     assert_eq!(setups.iter_mut().map(barriers).max(), Some(n_barriers));
     let mut needless = Vec::new();
     for n in 0..n_barriers {
         for seed in SEEDS {
-            let run = |setup: &mut RankedSetup| setup.run_with(seed, Bug::NoBarrier(n), place, capacity);
-            match setups.iter_mut().try_for_each(|setup| run(setup).map(|_| ())) {
+            let run =
+                |setup: &mut RankedSetup| setup.run_with(seed, Bug::NoBarrier(n), place, capacity);
+            match setups
+                .iter_mut()
+                .try_for_each(|setup| run(setup).map(|_| ()))
+            {
                 Ok(()) => needless.push((n, seed)),
                 // (A number that is not there yet may be subtracted from.)
                 Err(violation) => {
-                    let is_caught = is_race(&violation) || matches!(violation.fault, Fault::Panicked(..));
+                    let is_caught =
+                        is_race(&violation) || matches!(violation.fault, Fault::Panicked(..));
                     assert!(is_caught, "barrier {n}: {violation}");
                 }
             }
@@ -206,7 +273,13 @@ fn cut() -> [RankedSetup; 2] {
 #[test]
 fn no_barrier_of_the_clustering_can_go() {
     let [late, early] = cut();
-    let setups = [RankedSetup::new(1), RankedSetup::unusual(1), RankedSetup::overlapping(1), late, early];
+    let setups = [
+        RankedSetup::new(1),
+        RankedSetup::unusual(1),
+        RankedSetup::overlapping(1),
+        late,
+        early,
+    ];
     assert_eq!(needless(In::Cluster, 3, &mut { setups }), []);
 }
 
@@ -214,14 +287,26 @@ fn no_barrier_of_the_clustering_can_go() {
 fn no_barrier_of_unusual_events_can_go() {
     // Three events for two blocks.
     let [late, early] = cut();
-    assert_eq!(needless(In::Unusual, 18, &mut [RankedSetup::unusual(3), late, early]), []);
+    assert_eq!(
+        needless(In::Unusual, 18, &mut [RankedSetup::unusual(3), late, early]),
+        []
+    );
 }
 
 #[test]
 fn a_plain_add_instead_of_an_atomic_is_caught() {
     let violation = RankedSetup::unusual(1).run_with(0, Bug::PlainAdd, In::Unusual, UNUSUAL.len());
     let violation = violation.expect_err("lanes add at once");
-    assert!(matches!(violation.fault, Fault::Race { memory: "shared byte", .. }), "{violation}");
+    assert!(
+        matches!(
+            violation.fault,
+            Fault::Race {
+                memory: "shared byte",
+                ..
+            }
+        ),
+        "{violation}"
+    );
 }
 
 #[test]
@@ -229,8 +314,16 @@ fn a_removed_warp_barrier_of_the_lists_of_lanes_is_caught() {
     // The last two are for warps with more strips than a window.
     for n in 0..4 {
         let bug = Bug::NoWarpBarrier("cluster/lists.rs", n);
-        let setup = || if n < 2 { RankedSetup::new(1) } else { RankedSetup::crowded(1) };
-        let violation = SEEDS.clone().find_map(|seed| setup().run(seed, bug, 2 * EXPECTED.len()).err());
+        let setup = || {
+            if n < 2 {
+                RankedSetup::new(1)
+            } else {
+                RankedSetup::crowded(1)
+            }
+        };
+        let violation = SEEDS
+            .clone()
+            .find_map(|seed| setup().run(seed, bug, 2 * EXPECTED.len()).err());
         let violation = violation.unwrap_or_else(|| panic!("{n}: lanes read what others write"));
         assert!(is_race(&violation), "{n}: {violation}");
     }
@@ -241,7 +334,9 @@ fn clusters_of_several_strips_are_right() {
     let mut setup = RankedSetup::clustered(2);
     let expected = hits_of(&setup);
     for seed in SEEDS {
-        setup.run(seed, Bug::None, expected.len()).expect("nothing is wrong");
+        setup
+            .run(seed, Bug::None, expected.len())
+            .expect("nothing is wrong");
         assert!(is_right(&setup, &expected), "seed {seed}");
     }
 }
@@ -250,8 +345,15 @@ fn clusters_of_several_strips_are_right() {
 fn a_removed_warp_barrier_of_the_sort_is_caught() {
     for n in 0..2 {
         let bug = Bug::NoWarpBarrier("sort_groups.rs", n);
-        let run = |seed| RankedSetup::overlapping(1).run_with(seed, bug, In::Sort, UNUSUAL.len()).err();
-        let violation = SEEDS.clone().find_map(run).unwrap_or_else(|| panic!("{n}: lanes overwrite what others read"));
+        let run = |seed| {
+            RankedSetup::overlapping(1)
+                .run_with(seed, bug, In::Sort, UNUSUAL.len())
+                .err()
+        };
+        let violation = SEEDS
+            .clone()
+            .find_map(run)
+            .unwrap_or_else(|| panic!("{n}: lanes overwrite what others read"));
         assert!(is_race(&violation), "{n}: {violation}");
     }
 }
@@ -268,8 +370,19 @@ fn a_block_number_in_place_of_a_ticket_is_a_deadlock_on_a_device_with_little_roo
         match setup.run_with(seed, Bug::NumberForTicket, In::Scan, capacity) {
             Ok(_) => assert_eq!(setup.status, 0, "an order in which no block waits in vain"),
             Err(violation) => {
-                let Fault::Deadlock { waiting, resident, grid, .. } = violation.fault else { panic!("{violation}") };
-                assert!(waiting == resident && resident == 1 && grid == 3, "{violation}");
+                let Fault::Deadlock {
+                    waiting,
+                    resident,
+                    grid,
+                    ..
+                } = violation.fault
+                else {
+                    panic!("{violation}")
+                };
+                assert!(
+                    waiting == resident && resident == 1 && grid == 3,
+                    "{violation}"
+                );
                 deadlocks += 1;
             }
         }

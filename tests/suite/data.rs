@@ -11,10 +11,16 @@ use super::events::{Bank, Event};
 /// are ignored by default, since the data may be absent.
 #[track_caller]
 pub fn needed(path: &str) -> PathBuf {
-    let root = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let root = std::env::var_os("UT_DECODE_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
+        PathBuf::from,
+    );
     let path = root.join(path);
-    assert!(path.exists(), "{} is not there: UT_DECODE_DATA says where the real events are", path.display());
+    assert!(
+        path.exists(),
+        "{} is not there: UT_DECODE_DATA says where the real events are",
+        path.display()
+    );
     path
 }
 
@@ -36,7 +42,10 @@ impl Real {
     fn tables(self, grouping: Grouping) -> DetectorTables {
         let (boards, geometry) = match self {
             Self::V4 => ("tables/ut_boards_v4_240.bin", "tables/ut_geometry_2018.bin"),
-            Self::V5 => ("tables/ut_boards_v5_216.bin", "tables/ut_geometry_sim10.bin"),
+            Self::V5 => (
+                "tables/ut_boards_v5_216.bin",
+                "tables/ut_geometry_sim10.bin",
+            ),
         };
         let boards = Boards::read(needed(boards)).expect("the boards are good");
         let geometry = Geometry::read(needed(geometry)).expect("the geometry is good");
@@ -49,7 +58,10 @@ impl Real {
             Self::V5 => "v5/ut_v5_minbias_20events.mdf",
         });
         let events = read_mdf(&std::fs::read(path).expect("the file can be read"));
-        events.into_iter().map(|event| event.into_iter().filter(|bank| bank.kind == 66).collect()).collect()
+        events
+            .into_iter()
+            .map(|event| event.into_iter().filter(|bank| bank.kind == 66).collect())
+            .collect()
     }
 }
 
@@ -92,7 +104,8 @@ pub struct Row {
 /// Reads a file of expected hits.
 #[track_caller]
 pub fn expected(name: &str) -> Vec<Row> {
-    let text = std::fs::read_to_string(needed(&format!("expected/{name}"))).expect("the file can be read");
+    let text =
+        std::fs::read_to_string(needed(&format!("expected/{name}"))).expect("the file can be read");
     let float = |field: &str| field.parse::<f32>().expect("a float").to_bits();
     let rows = text.lines().skip(1).map(|line| {
         let f: Vec<&str> = line.split(',').collect();
@@ -100,7 +113,14 @@ pub fn expected(name: &str) -> Vec<Row> {
             event: f[0].parse().expect("an event"),
             group: f[1].parse().expect("a group"),
             id: f[2].parse().expect("an id"),
-            floats: [float(f[3]), float(f[4]), float(f[5]), float(f[6]), float(f[7]), float(f[8])],
+            floats: [
+                float(f[3]),
+                float(f[4]),
+                float(f[5]),
+                float(f[6]),
+                float(f[7]),
+                float(f[8]),
+            ],
         }
     });
     rows.collect()
@@ -112,9 +132,20 @@ pub fn rows(hits: &UtHits) -> Vec<Row> {
     for event in 0..hits.n_events() {
         for group in 0..hits.n_groups() {
             for i in hits.range(event, group) {
-                let floats =
-                    [hits.x_at_y_eq0(), hits.z_at_y_eq0(), hits.y_begin(), hits.y_end(), hits.dx_dy(), hits.weight()];
-                rows.push(Row { event, group, id: hits.id()[i], floats: floats.map(|array| array[i].to_bits()) });
+                let floats = [
+                    hits.x_at_y_eq0(),
+                    hits.z_at_y_eq0(),
+                    hits.y_begin(),
+                    hits.y_end(),
+                    hits.dx_dy(),
+                    hits.weight(),
+                ];
+                rows.push(Row {
+                    event,
+                    group,
+                    id: hits.id()[i],
+                    floats: floats.map(|array| array[i].to_bits()),
+                });
             }
         }
     }

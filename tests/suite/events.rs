@@ -15,7 +15,12 @@ pub struct Bank {
 
 impl Bank {
     pub fn new(version: BankVersion, source_id: u16, payload: Vec<u8>) -> Self {
-        Self { kind: 66, version: version.byte(), source_id, payload }
+        Self {
+            kind: 66,
+            version: version.byte(),
+            source_id,
+            payload,
+        }
     }
 }
 
@@ -29,12 +34,19 @@ pub type Event = Vec<Bank>;
 
 /// Returns the banks of an event as the library takes them.
 pub fn borrowed(event: &[Bank]) -> impl Iterator<Item = input::Bank<'_>> + Clone {
-    event.iter().map(|Bank { kind, version, source_id, payload }| input::Bank {
-        kind: *kind,
-        version: Some(*version),
-        source_id: u32::from(*source_id),
-        payload,
-    })
+    event.iter().map(
+        |Bank {
+             kind,
+             version,
+             source_id,
+             payload,
+         }| input::Bank {
+            kind: *kind,
+            version: Some(*version),
+            source_id: u32::from(*source_id),
+            payload,
+        },
+    )
 }
 
 pub const VERSIONS: [BankVersion; 2] = [BankVersion::V4, BankVersion::V5];
@@ -50,7 +62,10 @@ pub fn tables_in(version: BankVersion, grouping: Grouping) -> DetectorTables {
 }
 
 /// Returns the tables of the synthetic detector, grouped in y-rows, after a change.
-pub fn changed(version: BankVersion, change: impl FnOnce(&mut Boards, &mut Geometry)) -> DetectorTables {
+pub fn changed(
+    version: BankVersion,
+    change: impl FnOnce(&mut Boards, &mut Geometry),
+) -> DetectorTables {
     let (mut boards, mut geometry) = synth::detector(version, 1);
     change(&mut boards, &mut geometry);
     DetectorTables::trusting(boards, geometry, Grouping::YRows).expect("a good detector")
@@ -65,13 +80,24 @@ pub fn generated(version: BankVersion, n: usize) -> Vec<Event> {
 pub fn generated_as(profile: Profile, version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     let bank = |(source_id, payload)| Bank::new(version, source_id, payload);
     let events = Generator::new(profile, version, seed).take(n);
-    events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
+    events
+        .map(|event| event.banks.into_iter().map(bank).collect())
+        .collect()
 }
 
 /// Returns the payload of a v5 bank with six lanes of (strip, ADC).
 pub fn v5_payload(lanes: &[Vec<(u16, u8)>; 6]) -> Vec<u8> {
     let count = |lane: usize| u8::try_from(lanes[lane].len()).expect("at most 254 hits");
-    let mut payload = vec![count(4), count(5), 0xAA, 0x55, count(0), count(1), count(2), count(3)];
+    let mut payload = vec![
+        count(4),
+        count(5),
+        0xAA,
+        0x55,
+        count(0),
+        count(1),
+        count(2),
+        count(3),
+    ];
     let rows = lanes.iter().map(Vec::len).max().unwrap_or(0).div_ceil(2);
     let mut words = vec![0u16; 16 * rows];
     for (lane, hits) in lanes.iter().enumerate() {
@@ -117,7 +143,11 @@ pub fn allen_batch(events: &[Event]) -> EventBatch {
             raw.extend(&bank.payload);
             raw.resize(raw.len().next_multiple_of(4), 0);
         }
-        sizes.row(event.iter().flat_map(|bank| (bank.payload.len() as u16).to_le_bytes()));
+        sizes.row(
+            event
+                .iter()
+                .flat_map(|bank| (bank.payload.len() as u16).to_le_bytes()),
+        );
         types.row(event.iter().map(|bank| bank.kind));
         versions.row(event.iter().map(|bank| bank.version));
     }
@@ -138,7 +168,13 @@ pub fn allen_batch(events: &[Event]) -> EventBatch {
 pub fn mep_batch(events: &[Event]) -> EventBatch {
     let n_banks = events.first().map_or(0, Vec::len);
     let mut offsets = vec![n_banks as u32, 0];
-    offsets.extend(events.first().into_iter().flatten().map(|bank| u32::from(bank.source_id)));
+    offsets.extend(
+        events
+            .first()
+            .into_iter()
+            .flatten()
+            .map(|bank| u32::from(bank.source_id)),
+    );
     let head = offsets.len();
     offsets.resize(head + n_banks * events.len(), 0);
     let mut raw = Vec::new();
@@ -146,12 +182,20 @@ pub fn mep_batch(events: &[Event]) -> EventBatch {
     let (mut types, mut versions) = (Rows::default(), Rows::default());
     for b in 0..n_banks {
         for (e, event) in events.iter().enumerate() {
-            assert_eq!(offsets[2 + b], u32::from(event[b].source_id), "a MEP batch has one sequence of sourceIDs");
+            assert_eq!(
+                offsets[2 + b],
+                u32::from(event[b].source_id),
+                "a MEP batch has one sequence of sourceIDs"
+            );
             offsets[head + n_banks * e + b] = raw.len() as u32;
             raw.extend(&event[b].payload);
             raw.resize(raw.len().next_multiple_of(4), 0);
         }
-        sizes.row(events.iter().flat_map(|event| (event[b].payload.len() as u16).to_le_bytes()));
+        sizes.row(
+            events
+                .iter()
+                .flat_map(|event| (event[b].payload.len() as u16).to_le_bytes()),
+        );
         types.row(events.iter().map(|event| event[b].kind));
         versions.row(events.iter().map(|event| event[b].version));
     }
@@ -183,16 +227,27 @@ impl Rows {
     /// Returns the table, in units of `unit` bytes, and then the rows.
     fn words(mut self, unit: usize) -> Vec<u32> {
         let head = 4 * self.starts.len();
-        let mut words: Vec<u32> = self.starts.iter().map(|start| ((head + start) / unit) as u32).collect();
+        let mut words: Vec<u32> = self
+            .starts
+            .iter()
+            .map(|start| ((head + start) / unit) as u32)
+            .collect();
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-        words.extend(self.bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])));
+        words.extend(
+            self.bytes
+                .chunks_exact(4)
+                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+        );
         words
     }
 }
 
 /// Returns true if all events have the same sequence of sourceIDs, as a MEP batch needs.
 pub fn fits_mep(events: &[Event]) -> bool {
-    events
-        .windows(2)
-        .all(|pair| pair[0].iter().map(|bank| bank.source_id).eq(pair[1].iter().map(|bank| bank.source_id)))
+    events.windows(2).all(|pair| {
+        pair[0]
+            .iter()
+            .map(|bank| bank.source_id)
+            .eq(pair[1].iter().map(|bank| bank.source_id))
+    })
 }

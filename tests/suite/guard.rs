@@ -23,8 +23,15 @@ impl GuardedBytes {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(&vec![0xEE; begin]).expect("room for a page");
         file.write_all(bytes).expect("room for the batch");
-        let map = MmapOptions::new().len(size + PAGE).map_raw_read_only(&file).expect("a mapping");
-        Self { map, begin, len: bytes.len() }
+        let map = MmapOptions::new()
+            .len(size + PAGE)
+            .map_raw_read_only(&file)
+            .expect("a mapping");
+        Self {
+            map,
+            begin,
+            len: bytes.len(),
+        }
     }
 
     fn bytes(&self) -> &[u8] {

@@ -17,10 +17,16 @@ use super::events::{Bank, Event, v4_payload, v5_payload};
 /// Runs `test` on `cases` cases of `strategy`, or on more if `PROPTEST_CASES` says so. Shrinks a
 /// failing case, and panics with it.
 pub fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Result<(), String>) {
-    let wanted = std::env::var("PROPTEST_CASES").map_or(0, |cases| cases.parse().expect("a number"));
-    let config =
-        Config { cases: cases.max(wanted), failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
-    let result = TestRunner::new(config).run(strategy, |case| test(case).map_err(TestCaseError::fail));
+    let wanted =
+        std::env::var("PROPTEST_CASES").map_or(0, |cases| cases.parse().expect("a number"));
+    let config = Config {
+        cases: cases.max(wanted),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    };
+    let result =
+        TestRunner::new(config).run(strategy, |case| test(case).map_err(TestCaseError::fail));
     if let Err(error) = result {
         panic!("{error}");
     }
@@ -61,7 +67,10 @@ fn good_v4() -> impl Strategy<Value = Vec<u8>> {
         words.sort_by_key(|word| word >> 2 & 0xFFF);
         words
     });
-    let few_channels = vec((0u16..4, 509u16..516).prop_map(|(fraction, channel)| fraction | channel << 2), 0..30);
+    let few_channels = vec(
+        (0u16..4, 509u16..516).prop_map(|(fraction, channel)| fraction | channel << 2),
+        0..30,
+    );
     let words = prop_oneof![8 => sorted, 2 => vec(any::<u16>(), 0..20), 1 => few_channels, 1 => vec(any::<u16>(), 300)];
     (words, vec(any::<u8>(), 0..9), any::<u16>()).prop_map(|(words, tail, flags)| {
         let mut payload = v4_payload(&words);
@@ -80,14 +89,17 @@ fn payload(version: BankVersion) -> BoxedStrategy<Vec<u8>> {
         payload.truncate(end.index(payload.len() + 1));
         payload
     });
-    let lying = (good.clone(), 0usize..8, prop_oneof![1 => Just(255u8), 1 => any::<u8>()]).prop_map(
-        |(mut payload, at, byte)| {
+    let lying = (
+        good.clone(),
+        0usize..8,
+        prop_oneof![1 => Just(255u8), 1 => any::<u8>()],
+    )
+        .prop_map(|(mut payload, at, byte)| {
             if let Some(place) = payload.get_mut(at) {
                 *place = byte;
             }
             payload
-        },
-    );
+        });
     prop_oneof![
         30 => good,
         1 => cut,
@@ -101,8 +113,10 @@ fn payload(version: BankVersion) -> BoxedStrategy<Vec<u8>> {
 
 /// Returns a strategy for sourceIDs: boards of the table in both encodings, and some of no board.
 fn source_id(boards: &Boards) -> BoxedStrategy<u16> {
-    let used: Vec<u16> =
-        (0..boards.strips_per_hybrid.len()).filter(|&b| boards.strips_per_hybrid[b] > 0).map(|b| b as u16).collect();
+    let used: Vec<u16> = (0..boards.strips_per_hybrid.len())
+        .filter(|&b| boards.strips_per_hybrid[b] > 0)
+        .map(|b| b as u16)
+        .collect();
     let n_boards = boards.strips_per_hybrid.len() as u16;
     prop_oneof![
         20 => select(used.clone()),
@@ -114,8 +128,12 @@ fn source_id(boards: &Boards) -> BoxedStrategy<u16> {
     .boxed()
 }
 
-fn bank(version: BankVersion, source_id: impl Strategy<Value = u16>) -> impl Strategy<Value = Bank> {
-    let kind = prop_oneof![40 => Just(66u8), 5 => Just(68u8), 1 => select(vec![67u8, 69, 16, 0, 255])];
+fn bank(
+    version: BankVersion,
+    source_id: impl Strategy<Value = u16>,
+) -> impl Strategy<Value = Bank> {
+    let kind =
+        prop_oneof![40 => Just(66u8), 5 => Just(68u8), 1 => select(vec![67u8, 69, 16, 0, 255])];
     let byte = prop_oneof![40 => Just(version.byte()), 1 => any::<u8>(), 1 => select(vec![3u8, 4])];
     (kind, byte, source_id, payload(version)).prop_map(|(kind, version, source_id, payload)| Bank {
         kind,
@@ -134,11 +152,17 @@ pub fn events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedStrateg
 }
 
 /// Returns a strategy for nasty events with a common sequence of sourceIDs, as a MEP batch needs.
-pub fn aligned_events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedStrategy<Vec<Event>> {
+pub fn aligned_events(
+    boards: &Boards,
+    n_events: std::ops::Range<usize>,
+) -> BoxedStrategy<Vec<Event>> {
     let version = boards.version;
     prop_oneof![12 => vec(source_id(boards), 0..10), 1 => vec(source_id(boards), 200..260)]
         .prop_flat_map(move |ids| {
-            let event: Vec<_> = ids.into_iter().map(|id| bank(version, Just(id)).boxed()).collect();
+            let event: Vec<_> = ids
+                .into_iter()
+                .map(|id| bank(version, Just(id)).boxed())
+                .collect();
             vec(event, n_events.clone())
         })
         .boxed()
@@ -149,11 +173,18 @@ pub fn aligned_events(boards: &Boards, n_events: std::ops::Range<usize>) -> Boxe
 /// and of every size.
 pub fn good_events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedStrategy<Vec<Event>> {
     let version = boards.version;
-    let used: Vec<usize> = (0..boards.strips_per_hybrid.len()).filter(|&b| boards.strips_per_hybrid[b] > 0).collect();
+    let used: Vec<usize> = (0..boards.strips_per_hybrid.len())
+        .filter(|&b| boards.strips_per_hybrid[b] > 0)
+        .collect();
     let bank = |connected: [bool; 6]| match version {
         BankVersion::V5 => {
-            let lanes =
-                connected.map(|connected| if connected { good_lane().boxed() } else { Just(Vec::new()).boxed() });
+            let lanes = connected.map(|connected| {
+                if connected {
+                    good_lane().boxed()
+                } else {
+                    Just(Vec::new()).boxed()
+                }
+            });
             lanes.prop_map(|lanes| v5_payload(&lanes)).boxed()
         }
         BankVersion::V4 => vec(0u16..6 << 11, 0..16)
@@ -169,7 +200,11 @@ pub fn good_events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedSt
         .map(|&board| {
             let lanes = &boards.lanes[6 * board..][..6];
             let connected = std::array::from_fn(|lane| lanes[lane].chan_id != 0);
-            let id = if board % 3 == 0 { 5 << 11 | (board & 1) << 10 | (board / 2 + 1) } else { board };
+            let id = if board % 3 == 0 {
+                5 << 11 | (board & 1) << 10 | (board / 2 + 1)
+            } else {
+                board
+            };
             (id as u16, bank(connected))
         })
         .collect();
@@ -182,7 +217,14 @@ pub fn good_events(boards: &Boards, n_events: std::ops::Range<usize>) -> BoxedSt
         let event: Vec<_> = banks
             .into_iter()
             .map(|(source_id, payload)| {
-                payload.prop_map(move |payload| Bank { kind: 66, version: version.byte(), source_id, payload }).boxed()
+                payload
+                    .prop_map(move |payload| Bank {
+                        kind: 66,
+                        version: version.byte(),
+                        source_id,
+                        payload,
+                    })
+                    .boxed()
             })
             .collect();
         vec(event, n_events.clone())
@@ -203,7 +245,11 @@ fn good_lane() -> impl Strategy<Value = Vec<(u16, u8)>> {
 }
 
 /// Returns a strategy for lanes of up to `longest` + 1 hits with these steps from strip to strip.
-fn steps(step: BoxedStrategy<u16>, adc: BoxedStrategy<u8>, longest: usize) -> impl Strategy<Value = Vec<(u16, u8)>> {
+fn steps(
+    step: BoxedStrategy<u16>,
+    adc: BoxedStrategy<u8>,
+    longest: usize,
+) -> impl Strategy<Value = Vec<(u16, u8)>> {
     (0u16..512, vec((step, adc), 0..=longest)).prop_map(|(mut strip, steps)| {
         let mut lane = Vec::new();
         for (step, adc) in steps {
@@ -238,7 +284,15 @@ pub enum Corruption {
 
 /// Returns a strategy for up to two corruptions.
 pub fn corruptions() -> impl Strategy<Value = Vec<Corruption>> {
-    let value = || prop_oneof![any::<u32>(), 0u32..600, Just(u32::MAX), Just(0), (0u32..9).prop_map(|n| u32::MAX - n)];
+    let value = || {
+        prop_oneof![
+            any::<u32>(),
+            0u32..600,
+            Just(u32::MAX),
+            Just(0),
+            (0u32..9).prop_map(|n| u32::MAX - n)
+        ]
+    };
     let one = prop_oneof![
         3 => (any::<Index>(), 0u8..8).prop_map(|(i, bit)| Corruption::RawBit(i, bit)),
         3 => (any::<Index>(), 0u8..12, value()).prop_map(|(i, word, value)| Corruption::TableWord(i, word, value)),
@@ -272,7 +326,10 @@ pub fn corrupt(batch: &mut EventBatch, corruptions: &[Corruption]) {
             }
             Corruption::TableWord(i, word, value) => {
                 if batch.n_events > 0 {
-                    let at = batch.offsets.get(i.index(batch.n_events)).map_or(0, |&at| at as usize)
+                    let at = batch
+                        .offsets
+                        .get(i.index(batch.n_events))
+                        .map_or(0, |&at| at as usize)
                         + 4 * usize::from(*word);
                     if let Some(bytes) = batch.raw.get_mut(at..at.saturating_add(4)) {
                         bytes.copy_from_slice(&value.to_le_bytes());
@@ -321,10 +378,17 @@ pub fn options() -> impl Strategy<Value = ut_decoding::DecodeOptions> {
     let max = prop_oneof![4 => Just(128u32), 2 => Just(4), 4 => 1u32..10, 2 => 200u32..260, 1 => Just(u32::MAX)];
     let position = select(vec![Position::Adc, Position::Geometric]);
     let flip = select(vec![Flip::From512, Flip::From511]);
-    (prop::bool::weighted(0.8), position, max, any::<bool>(), flip).prop_map(
-        |(clustering, position, max, save, flip)| {
-            let options = super::backends::up_to(max).with_clustering(clustering).with_position(position);
-            options.with_save_above_max(save).with_flip(flip)
-        },
+    (
+        prop::bool::weighted(0.8),
+        position,
+        max,
+        any::<bool>(),
+        flip,
     )
+        .prop_map(|(clustering, position, max, save, flip)| {
+            let options = super::backends::up_to(max)
+                .with_clustering(clustering)
+                .with_position(position);
+            options.with_save_above_max(save).with_flip(flip)
+        })
 }

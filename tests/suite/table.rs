@@ -14,7 +14,10 @@ pub type Table = BTreeMap<String, Vec<Option<String>>>;
 /// have equal texts.
 pub fn read(path: &Path) -> Table {
     let mut table = Table::new();
-    if path.extension().is_some_and(|extension| extension == "parquet") {
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "parquet")
+    {
         let file = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
         for row in file {
             for (name, value) in row.unwrap().get_column_iter() {
@@ -38,8 +41,12 @@ pub fn read(path: &Path) -> Table {
         assert_eq!(fields.len(), names.len(), "{line}");
         for (name, field) in names.iter().zip(fields) {
             // If two shortest decimals are equally near, the writer may take another one than Rust.
-            let float = field.contains('.').then(|| field.parse::<f32>().ok()).flatten();
-            let value = (!field.is_empty()).then(|| float.map_or_else(|| field.to_owned(), |float| float.to_string()));
+            let float = field
+                .contains('.')
+                .then(|| field.parse::<f32>().ok())
+                .flatten();
+            let value = (!field.is_empty())
+                .then(|| float.map_or_else(|| field.to_owned(), |float| float.to_string()));
             table.entry((*name).to_owned()).or_default().push(value);
         }
     }

@@ -1,4 +1,5 @@
-//! The name under which programs look for the shared library: it has the version of the interface. And the commit.
+//! The name under which programs look for the shared library: it has the version of the interface.
+//! And the commit.
 
 #[path = "../../host/bench/commit.rs"]
 mod commit;

@@ -49,7 +49,10 @@ pub struct Error {
 impl Error {
     /// Makes an error.
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into() }
+        Self {
+            kind,
+            text: text.into(),
+        }
     }
 
     pub(crate) fn format(text: impl Into<String>) -> Self {
@@ -76,6 +79,9 @@ impl Error {
     /// Names the subject of the error: the text becomes `subject: text`.
     #[must_use]
     pub fn of(self, subject: impl fmt::Display) -> Self {
-        Self { text: format!("{subject}: {}", self.text), ..self }
+        Self {
+            text: format!("{subject}: {}", self.text),
+            ..self
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Finds good launch parameters, and keeps them.
 //!
-//! A kernel, a program or a replayed recording can be tuned: it needs a [`Space`] of parameters and a [`Device`] that
-//! measures one configuration. [`tuned()`] tunes an operation when a machine first uses it, [`tune()`] is a whole tuning,
-//! [`online`] tunes during real work, [`store`] keeps results.
+//! A kernel, a program or a replayed recording can be tuned: it needs a [`Space`] of parameters and
+//! a [`Device`] that measures one configuration. [`tuned()`] tunes an operation when a machine
+//! first uses it, [`tune()`] is a whole tuning, [`online`] tunes during real work, [`store`] keeps
+//! results.
 
 pub mod chain;
 mod decide;
@@ -112,7 +113,9 @@ impl From<String> for Value {
 pub struct Config(pub Vec<Value>);
 
 /// Kind of a failed measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -156,7 +159,10 @@ pub struct Failure {
 impl Failure {
     /// Returns the failure of a measurement which was given up after `limit`.
     pub(crate) fn timed_out(limit: Duration) -> Self {
-        Self { kind: FailureKind::TimeOut, message: format!("killed after {:.3} s", limit.as_secs_f64()) }
+        Self {
+            kind: FailureKind::TimeOut,
+            message: format!("killed after {:.3} s", limit.as_secs_f64()),
+        }
     }
 }
 
@@ -193,8 +199,8 @@ pub trait Device {
     /// Runs `config` `launches` times. A failure is an outcome, never a panic.
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome;
 
-    /// Returns the time limit of one measurement, if there is one. A configuration that exceeded another limit before
-    /// is measured again.
+    /// Returns the time limit of one measurement, if there is one. A configuration that exceeded
+    /// another limit before is measured again.
     fn time_out(&self) -> Option<Duration> {
         None
     }

@@ -1,7 +1,7 @@
 //! Meaning of the numbers that a device returns.
 //!
-//! The tuner minimises *costs*, positive numbers; the cost of a time is its milliseconds. An [`Objective`] turns a
-//! program's number into a cost, and a cost back into words.
+//! The tuner minimises *costs*, positive numbers; the cost of a time is its milliseconds. An
+//! [`Objective`] turns a program's number into a cost, and a cost back into words.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,8 @@ const MOST_COST: f64 = 1e150;
 /// Shortest time in ms that a clock can tell from none: a nanosecond.
 pub(crate) const RESOLUTION: f64 = 1e-6;
 
-/// Returns true if a number is a cost: positive, and neither too large nor too small to compute with.
+/// Returns true if a number is a cost: positive, and neither too large nor too small to compute
+/// with.
 pub(crate) fn is_cost(number: f64) -> bool {
     (1.0 / MOST_COST..=MOST_COST).contains(&number)
 }
@@ -56,8 +57,8 @@ impl Objective {
     /// Returns the cost of a value.
     ///
     /// # Errors
-    /// If the value is not positive, because decisions rest on ratios, a time is below a nanosecond, the resolution of a
-    /// clock, or value or cost is not within 1e-150 to 1e150.
+    /// If the value is not positive, because decisions rest on ratios, a time is below a
+    /// nanosecond, the resolution of a clock, or value or cost is not within 1e-150 to 1e150.
     pub fn cost(self, value: f64) -> Result<f64, Error> {
         let cost = match self {
             Self::Time | Self::Smaller => value,
@@ -67,13 +68,15 @@ impl Objective {
         if is_cost(value) && is_cost(cost) && (self != Self::Time || value >= RESOLUTION) {
             return Ok(cost);
         }
-        Err(Error::request(if self == Self::Time && value > 0.0 && value < RESOLUTION {
-            format!("{value:e} ms is no time: a clock does not resolve less than a nanosecond")
-        } else if value > 0.0 && value.is_finite() {
-            format!("{value:e} is too large or too small to compare")
-        } else {
-            format!("{value} is not a positive number")
-        }))
+        Err(Error::request(
+            if self == Self::Time && value > 0.0 && value < RESOLUTION {
+                format!("{value:e} ms is no time: a clock does not resolve less than a nanosecond")
+            } else if value > 0.0 && value.is_finite() {
+                format!("{value:e} is too large or too small to compare")
+            } else {
+                format!("{value} is not a positive number")
+            },
+        ))
     }
 
     /// Returns the value of a cost.
@@ -97,7 +100,11 @@ impl Objective {
     /// Describes a cost: its value with four digits and the unit.
     pub fn words(self, cost: f64) -> String {
         let value = self.value(cost);
-        let digits = if value > 0.0 { (3 - value.log10().floor() as i32).clamp(0, 9) as usize } else { 0 };
+        let digits = if value > 0.0 {
+            (3 - value.log10().floor() as i32).clamp(0, 9) as usize
+        } else {
+            0
+        };
         match self {
             Self::Time => format!("{value:.digits$} ms"),
             Self::Rate => format!("{value:.digits$}/s"),
@@ -107,7 +114,11 @@ impl Objective {
 
     /// Converts a relative change of the cost to a relative change of the value.
     pub fn change(self, of_cost: f64) -> f64 {
-        if self.more_is_better() { 1.0 / (1.0 + of_cost) - 1.0 } else { of_cost }
+        if self.more_is_better() {
+            1.0 / (1.0 + of_cost) - 1.0
+        } else {
+            of_cost
+        }
     }
 
     /// Returns the word for the value.
@@ -132,8 +143,12 @@ impl std::str::FromStr for Objective {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let named = Self::ALL.into_iter().find(|objective| objective.name() == text);
-        named.ok_or_else(|| Error::request(format!("{text:?} is none of time, rate, smaller, larger")))
+        let named = Self::ALL
+            .into_iter()
+            .find(|objective| objective.name() == text);
+        named.ok_or_else(|| {
+            Error::request(format!("{text:?} is none of time, rate, smaller, larger"))
+        })
     }
 }
 

@@ -8,7 +8,9 @@ use crate::budget::Budget;
 use crate::compare::{self, compare};
 use crate::session::{Session, TuneError};
 use crate::space::{Named, Space};
-use crate::store::{DeviceIdentity, Found, Locations, Matching, Store, StoreError, Task, TunableIdentity, Workload};
+use crate::store::{
+    DeviceIdentity, Found, Locations, Matching, Store, StoreError, Task, TunableIdentity, Workload,
+};
 use crate::strategy::StrategyKind;
 use crate::verdict::{Side, Verdict};
 use crate::watch::NoWatch;
@@ -80,7 +82,13 @@ pub struct Operation<'a> {
 
 impl<'a> Operation<'a> {
     /// Makes an operation without arguments, with the matching that the environment asks for.
-    pub fn new(program: &'a str, name: &'a str, version: u32, device: &'a DeviceIdentity, space: &'a Space) -> Self {
+    pub fn new(
+        program: &'a str,
+        name: &'a str,
+        version: u32,
+        device: &'a DeviceIdentity,
+        space: &'a Space,
+    ) -> Self {
         Self {
             program,
             name,
@@ -176,11 +184,18 @@ pub fn tuned<E: ToString>(
     mut measure: impl FnMut(&Named) -> Result<Option<f64>, E>,
 ) -> Result<Tuned, TuneError> {
     let space = operation.space;
-    let answer = |config: &Config, source| Ok(Tuned { config: space.named(config), source });
+    let answer = |config: &Config, source| {
+        Ok(Tuned {
+            config: space.named(config),
+            source,
+        })
+    };
     if let Some(given) = &operation.given {
         let (values, parameters) = (given.0.len(), space.parameters().len());
         if values != parameters {
-            let what = format!("the configuration given has {values} values, the space {parameters} parameters");
+            let what = format!(
+                "the configuration given has {values} values, the space {parameters} parameters"
+            );
             return Err(StoreError::Wrong(what).into());
         }
         return answer(given, Source::Given);
@@ -191,29 +206,46 @@ pub fn tuned<E: ToString>(
     let forced = FORCED.get();
     if STUBBED.load(Ordering::Relaxed) && !forced {
         let first = || space.config(0);
-        let test = operation.test.clone().or_else(|| operation.default.clone()).unwrap_or_else(first);
+        let test = operation
+            .test
+            .clone()
+            .or_else(|| operation.default.clone())
+            .unwrap_or_else(first);
         return answer(&test, Source::Test);
     }
     let mut device = from_fn(&operation.device.name, |config, launches| {
         let named = space.named(config);
         let failed = |kind, message| Outcome::Failed(Failure { kind, message });
-        match (0..launches).map(|_| measure(&named)).collect::<Result<Option<Vec<f64>>, E>>() {
+        match (0..launches)
+            .map(|_| measure(&named))
+            .collect::<Result<Option<Vec<f64>>, E>>()
+        {
             Ok(Some(times)) => Outcome::Times(times),
             Ok(None) => failed(FailureKind::Declined, "it was skipped".to_owned()),
             Err(error) => failed(FailureKind::Launch, error.to_string()),
         }
     });
     let tunable = TunableIdentity::new(operation.name, operation.version);
-    let task = Task { device: operation.device, tunable: &tunable, workload: &operation.arguments, space };
+    let task = Task {
+        device: operation.device,
+        tunable: &tunable,
+        workload: &operation.arguments,
+        space,
+    };
     if forced {
-        let cannot =
-            |error: std::io::Error| StoreError::CannotOpen { file: std::env::temp_dir(), what: error.to_string() };
+        let cannot = |error: std::io::Error| StoreError::CannotOpen {
+            file: std::env::temp_dir(),
+            what: error.to_string(),
+        };
         let folder = tempfile::tempdir().map_err(cannot)?;
         let mut store = Store::open(&folder.path().join("tune.sqlite"))?;
         let (config, source) = tune_now(operation, task, Vec::new(), &mut device, &mut store)?;
         return answer(&config, source);
     }
-    let stores = operation.stores.clone().map_or_else(|| Locations::choose(operation.program), Ok)?;
+    let stores = operation
+        .stores
+        .clone()
+        .map_or_else(|| Locations::choose(operation.program), Ok)?;
     if let Some(found) = known(operation, stores.find(&task)?, &mut device) {
         return answer(&found.config.clone(), Source::Found(Box::new(found)));
     }
@@ -225,7 +257,11 @@ pub fn tuned<E: ToString>(
         return answer(&exact.config, Source::Found(Box::new(exact.clone())));
     }
     // Measured first, and used only if they are found again.
-    let seeds = found.into_iter().take(2).map(|found| found.config).collect();
+    let seeds = found
+        .into_iter()
+        .take(2)
+        .map(|found| found.config)
+        .collect();
     let (config, source) = tune_now(operation, task, seeds, &mut device, &mut store)?;
     answer(&config, source)
 }
@@ -238,13 +274,23 @@ fn known(operation: &Operation<'_>, found: Vec<Found>, device: &mut dyn Device) 
         Matching::Nearest => true,
         Matching::NearestChecked => is_no_slower(operation.default.as_ref(), &found.config, device),
     };
-    found.into_iter().take(MOST_CHECKED).find(|found| checked(found, device))
+    found
+        .into_iter()
+        .take(MOST_CHECKED)
+        .find(|found| checked(found, device))
 }
 
 /// Returns true if `config` works here, and is not shown to be slower than the default.
 fn is_no_slower(default: Option<&Config>, config: &Config, device: &mut dyn Device) -> bool {
-    let plan = compare::Plan { rounds: 2, warm_up: 1, ..compare::Plan::default() };
-    let plan = compare::Plan { rules: plan.rules.fixed(10), ..plan };
+    let plan = compare::Plan {
+        rounds: 2,
+        warm_up: 1,
+        ..compare::Plan::default()
+    };
+    let plan = compare::Plan {
+        rules: plan.rules.fixed(10),
+        ..plan
+    };
     let works = |device: &mut dyn Device| matches!(device.measure(config, 1), Outcome::Times(_));
     match default.map(|default| compare(device, default, config, &plan, &mut NoWatch)) {
         Some(Ok(comparison)) => comparison.judgement.verdict != Verdict::Better(Side::A),
@@ -263,7 +309,11 @@ fn tune_now(
 ) -> Result<(Config, Source), TuneError> {
     let kind = StrategyKind::default_for(task.space.len(), operation.budget.most_evaluations());
     let default = operation.default.clone();
-    let mut session = Session { default, seeds, ..Session::new(task, kind, 1, operation.budget.clone()) };
+    let mut session = Session {
+        default,
+        seeds,
+        ..Session::new(task, kind, 1, operation.budget.clone())
+    };
     let tuning = match tune(&session, device, store, &mut |_| true) {
         Err(TuneError::DefaultFailed(_)) => {
             session.default = None;
@@ -272,5 +322,12 @@ fn tune_now(
         other => other,
     }?;
     let evidence = tuning.evidence;
-    Ok((evidence.chosen.config, if tuning.decided { Source::Tuned } else { Source::Undecided(evidence.verdict) }))
+    Ok((
+        evidence.chosen.config,
+        if tuning.decided {
+            Source::Tuned
+        } else {
+            Source::Undecided(evidence.verdict)
+        },
+    ))
 }

@@ -38,23 +38,51 @@ pub struct Published {
 
 /// The merge request's table, each step on top of the one before.
 pub const PUBLISHED: [Published; 9] = [
-    Published { step: "2024-patches", rung: None, events_per_second: 172_169 },
-    Published { step: "+ !1509", rung: None, events_per_second: 188_003 },
-    Published { step: "+ !1444 (clustering)", rung: Some("board-table"), events_per_second: 184_450 },
+    Published {
+        step: "2024-patches",
+        rung: None,
+        events_per_second: 172_169,
+    },
+    Published {
+        step: "+ !1509",
+        rung: None,
+        events_per_second: 188_003,
+    },
+    Published {
+        step: "+ !1444 (clustering)",
+        rung: Some("board-table"),
+        events_per_second: 184_450,
+    },
     Published {
         step: "board table replaced by a map from sourceID to geometry",
         rung: Some("flat-map"),
         events_per_second: 187_189,
     },
-    Published { step: "zero suppression", rung: Some("zero-suppression"), events_per_second: 188_366 },
-    Published { step: "warp atomics", rung: Some("warp-atomics"), events_per_second: 188_801 },
-    Published { step: "binned by size", rung: Some("binned"), events_per_second: 190_724 },
+    Published {
+        step: "zero suppression",
+        rung: Some("zero-suppression"),
+        events_per_second: 188_366,
+    },
+    Published {
+        step: "warp atomics",
+        rung: Some("warp-atomics"),
+        events_per_second: 188_801,
+    },
+    Published {
+        step: "binned by size",
+        rung: Some("binned"),
+        events_per_second: 190_724,
+    },
     Published {
         step: "16-bit clustering registers, no layer loop",
         rung: Some("narrow-sums"),
         events_per_second: 191_284,
     },
-    Published { step: "opportunistic looping", rung: Some("opportunistic"), events_per_second: 195_834 },
+    Published {
+        step: "opportunistic looping",
+        rung: Some("opportunistic"),
+        events_per_second: 195_834,
+    },
 ];
 
 /// Returns the published rate at a rung of ours, and its change to the rung before in %.
@@ -62,12 +90,22 @@ pub fn published(rung: &str) -> Option<(u32, Option<f64>)> {
     let place = PUBLISHED.iter().position(|step| step.rung == Some(rung))?;
     let rate = PUBLISHED[place].events_per_second;
     // Nothing of ours is before the first rung.
-    let before = place.checked_sub(1).map(|before| PUBLISHED[before]).filter(|before| before.rung.is_some());
-    Some((rate, before.map(|before| percent(f64::from(before.events_per_second), f64::from(rate)))))
+    let before = place
+        .checked_sub(1)
+        .map(|before| PUBLISHED[before])
+        .filter(|before| before.rung.is_some());
+    Some((
+        rate,
+        before.map(|before| percent(f64::from(before.events_per_second), f64::from(rate))),
+    ))
 }
 
 fn percent(before: f64, after: f64) -> f64 {
-    if before == 0.0 { if after == 0.0 { 0.0 } else { f64::INFINITY } } else { 100.0 * (after / before - 1.0) }
+    if before == 0.0 {
+        if after == 0.0 { 0.0 } else { f64::INFINITY }
+    } else {
+        100.0 * (after / before - 1.0)
+    }
 }
 
 /// Resources of a rung's kernel on an architecture.
@@ -89,16 +127,18 @@ pub struct KernelResources {
 pub struct CountedWork {
     /// Means over the events, by name, in the order of [`METRICS`].
     pub per_event: Vec<(String, f64)>,
-    /// Changes to the rung before in %, in the same order; empty for the first rung. `None` where there was nothing.
+    /// Changes to the rung before in %, in the same order; empty for the first rung. `None` where
+    /// there was nothing.
     pub change_percent: Vec<(String, Option<f64>)>,
     /// Share of lanes that idled while their warp accessed global memory, 0…1.
     pub idle_share: f64,
     /// Mean number of lanes that took part in a collective.
     pub lanes_per_collective: f64,
-    /// Mean number of lanes that an atomic served: the atomics of the same rung with one for each lane, over its own.
+    /// Mean number of lanes that an atomic served: the atomics of the same rung with one for each
+    /// lane, over its own.
     pub lanes_per_atomic: f64,
-    /// Bytes between global memory and the multiprocessors, without the tables that all events share, over the bytes in
-    /// and out.
+    /// Bytes between global memory and the multiprocessors, without the tables that all events
+    /// share, over the bytes in and out.
     pub traffic: f64,
     /// The same with each sector counted once a launch: see [`Work::distinct_traffic`].
     pub distinct_traffic: f64,
@@ -149,12 +189,18 @@ pub struct Ladder<'a> {
 /// Takes what was found of a rung, or says what is wrong with it.
 fn of_rung<T>(rung: &str, found: Result<Result<T, String>, DecodeError>) -> Result<T, String> {
     let found = found.map_err(|error| format!("rung {rung}: {}", with_causes(&error)))?;
-    found.map_err(|difference| format!("rung {rung} gives other bits than the reference: {difference}"))
+    found.map_err(|difference| {
+        format!("rung {rung} gives other bits than the reference: {difference}")
+    })
 }
 
 impl Ladder<'_> {
     fn layout(&self) -> Layout {
-        self.sample.batches.first().map(|batch| batch.layout).unwrap_or_default()
+        self.sample
+            .batches
+            .first()
+            .map(|batch| batch.layout)
+            .unwrap_or_default()
     }
 
     fn rungs(&self) -> [(&'static str, Switches); RUNGS] {
@@ -171,10 +217,14 @@ impl Ladder<'_> {
         let expected = self.expected()?;
         let mut rungs: Vec<Rung> = Vec::new();
         for (i, (name, switches)) in self.rungs().into_iter().enumerate() {
-            let config = EmulatedConfig::of(&self.launch.with_pipeline(Pipeline::Allen)).with_switches(switches);
+            let config = EmulatedConfig::of(&self.launch.with_pipeline(Pipeline::Allen))
+                .with_switches(switches);
             let work = self.work_of(name, config, &expected)?;
             let plain = if switches.warp_atomics {
-                let switches = Switches { warp_atomics: false, ..switches };
+                let switches = Switches {
+                    warp_atomics: false,
+                    ..switches
+                };
                 self.work_of(name, config.with_switches(switches), &expected)?
             } else {
                 work.clone()
@@ -187,17 +237,30 @@ impl Ladder<'_> {
         Ok(rungs)
     }
 
-    fn work_of(&self, rung: &str, config: EmulatedConfig, expected: &Expected) -> Result<Work, String> {
-        of_rung(rung, Work::count(self.sample, self.tables, self.options, config, expected))
+    fn work_of(
+        &self,
+        rung: &str,
+        config: EmulatedConfig,
+        expected: &Expected,
+    ) -> Result<Work, String> {
+        of_rung(
+            rung,
+            Work::count(self.sample, self.tables, self.options, config, expected),
+        )
     }
 
-    /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, interleaved, for `duration` in
-    /// all; then each kernel by the device's own clock.
+    /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams,
+    /// interleaved, for `duration` in all; then each kernel by the device's own clock.
     ///
     /// # Errors
-    /// If a rung fails or decodes other bits, and for other samples than v5 banks in Allen layout, for which the rungs
-    /// were compiled; with a message.
-    pub fn measure(&self, streams: usize, duration: Duration, tick: impl FnMut(Duration)) -> Result<Vec<Rung>, String> {
+    /// If a rung fails or decodes other bits, and for other samples than v5 banks in Allen layout,
+    /// for which the rungs were compiled; with a message.
+    pub fn measure(
+        &self,
+        streams: usize,
+        duration: Duration,
+        tick: impl FnMut(Duration),
+    ) -> Result<Vec<Rung>, String> {
         if !self.is_compiled() {
             return Err(
                 "the rungs were compiled for v5 banks in Allen layout: take such a sample, or --backend emulated"
@@ -205,10 +268,25 @@ impl Ladder<'_> {
             );
         }
         let rungs = self.rungs();
-        let config = |i| CudaConfig::of(&self.launch).with_pipeline(Pipeline::Allen).with_rung(rung_variant(i));
+        let config = |i| {
+            CudaConfig::of(&self.launch)
+                .with_pipeline(Pipeline::Allen)
+                .with_rung(rung_variant(i))
+        };
         let configs: [CudaConfig; RUNGS] = std::array::from_fn(config);
-        let Self { sample, tables, options, .. } = *self;
-        let gpu = |i: usize| OnGpu { sample, tables, options, config: &configs[i], streams };
+        let Self {
+            sample,
+            tables,
+            options,
+            ..
+        } = *self;
+        let gpu = |i: usize| OnGpu {
+            sample,
+            tables,
+            options,
+            config: &configs[i],
+            streams,
+        };
         let expected = self.expected()?;
         let measuring = |error: DecodeError| format!("measuring: {}", with_causes(&error));
         let mut variants = Vec::new();
@@ -218,12 +296,16 @@ impl Ladder<'_> {
         }
         let rates = measure(&mut variants, duration, tick).map_err(measuring)?;
         let of = |(i, (name, _)): (usize, (&'static str, Switches))| {
-            let change = |before: usize| Change::between(&rates[before], &rates[i], BLOCK, RUNGS - 1).filter(|_| i > 0);
+            let change = |before: usize| {
+                Change::between(&rates[before], &rates[i], BLOCK, RUNGS - 1).filter(|_| i > 0)
+            };
             let measured = MeasuredRate {
                 events_per_second: Spread::of(&rates[i]),
                 change: change(i.saturating_sub(1)),
                 change_to_first: change(0),
-                kernels: gpu(i).kernel_times(kernel_passes(duration)).map_err(measuring)?,
+                kernels: gpu(i)
+                    .kernel_times(kernel_passes(duration))
+                    .map_err(measuring)?,
             };
             Ok(rung(name, self.resources(i), None, Some(measured)))
         };
@@ -241,7 +323,13 @@ impl Ladder<'_> {
             return Vec::new();
         }
         let filled = self.chip.filled(&rung_variant(i), self.launch, self.tables);
-        let of = |Filled { kernel, threads, registers, shared, occupancy }: Filled| KernelResources {
+        let of = |Filled {
+                      kernel,
+                      threads,
+                      registers,
+                      shared,
+                      occupancy,
+                  }: Filled| KernelResources {
             kernel: kernel.name().to_owned(),
             threads,
             registers,
@@ -277,25 +365,39 @@ pub fn rung_variant(i: usize) -> String {
 
 /// Summarises the work of a rung; `plain`: the same with an atomic for each lane.
 fn counted(work: &Work, plain: &Work, before: Option<&CountedWork>) -> CountedWork {
-    let per_event: Vec<(String, f64)> =
-        METRICS.iter().map(|metric| (metric.name.to_owned(), work.per_event(metric))).collect();
+    let per_event: Vec<(String, f64)> = METRICS
+        .iter()
+        .map(|metric| (metric.name.to_owned(), work.per_event(metric)))
+        .collect();
     let change_percent = before.map_or_else(Vec::new, |before| {
         let change = |((name, after), (_, before)): (&(String, f64), &(String, f64))| {
-            (name.clone(), Some(percent(*before, *after)).filter(|change| change.is_finite()))
+            (
+                name.clone(),
+                Some(percent(*before, *after)).filter(|change| change.is_finite()),
+            )
         };
-        per_event.iter().zip(&before.per_event).map(change).collect()
+        per_event
+            .iter()
+            .zip(&before.per_event)
+            .map(change)
+            .collect()
     });
     let atomics = |work: &Work| (work.total.shared_atomics + work.total.global_atomics) as f64;
     let ratio = |over: f64, under: f64| if under == 0.0 { 0.0 } else { over / under };
     let kernel = |(name, stats): &(&str, _)| {
-        let counts = METRICS.iter().map(|metric| (metric.name.to_owned(), work.of_event((metric.of)(stats))));
+        let counts = METRICS
+            .iter()
+            .map(|metric| (metric.name.to_owned(), work.of_event((metric.of)(stats))));
         ((*name).to_owned(), counts.collect())
     };
     CountedWork {
         per_event,
         change_percent,
         idle_share: work.total.idle_share(),
-        lanes_per_collective: ratio(work.total.collective_lanes as f64, work.total.collectives as f64),
+        lanes_per_collective: ratio(
+            work.total.collective_lanes as f64,
+            work.total.collectives as f64,
+        ),
         lanes_per_atomic: ratio(atomics(plain), atomics(work)),
         traffic: work.traffic(),
         distinct_traffic: work.distinct_traffic(),

@@ -35,9 +35,18 @@ pub struct Filled {
 impl Chip {
     /// Takes an architecture and the committed figures of the kernels.
     pub fn of(architecture: Architecture) -> Self {
-        let committed = Resources::committed().map(|resources| resources.kernels).unwrap_or_default();
-        let kernels = committed.into_iter().filter(|of| of.arch == architecture.name).collect();
-        Self { name: architecture.name.to_owned(), architecture, kernels }
+        let committed = Resources::committed()
+            .map(|resources| resources.kernels)
+            .unwrap_or_default();
+        let kernels = committed
+            .into_iter()
+            .filter(|of| of.arch == architecture.name)
+            .collect();
+        Self {
+            name: architecture.name.to_owned(),
+            architecture,
+            kernels,
+        }
     }
 
     /// Takes the newest known architecture that is not newer than the GPU with these facts. Without
@@ -49,22 +58,50 @@ impl Chip {
         let (major, minor) = gpu.capability;
         let known = Architecture::newest_up_to(u32::try_from(10 * major + minor).unwrap_or(0));
         let chip = Self::of(known.unwrap_or(Architecture::ALL[0]));
-        Self { name: format!("{}, as {}", gpu.name, chip.name), ..chip }
+        Self {
+            name: format!("{}, as {}", gpu.name, chip.name),
+            ..chip
+        }
     }
 
     /// Computes the resources that the kernels of a variant fill at these launch parameters, in the
     /// order of launch; none for a variant that was not compiled.
-    pub fn filled(&self, variant: &str, launch: Parameters, tables: &DetectorTables) -> Vec<Filled> {
-        let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
-        let plan = Plan::new(&tables, launch, 1, Multiprocessors { number: 1, each: self.architecture });
+    pub fn filled(
+        &self,
+        variant: &str,
+        launch: Parameters,
+        tables: &DetectorTables,
+    ) -> Vec<Filled> {
+        let Ok(tables) = DeviceTables::new("cuda", tables) else {
+            return Vec::new();
+        };
+        let plan = Plan::new(
+            &tables,
+            launch,
+            1,
+            Multiprocessors {
+                number: 1,
+                each: self.architecture,
+            },
+        );
         let of = |kernel: Kernel| {
             let entry = kernel.entry(variant);
             let usage = self.kernels.iter().find(|of| of.kernel == entry)?;
             let shape = plan.shape(kernel);
             let (threads, registers) = (shape.block.0 * shape.block.1, usage.registers);
             let shared = usage.shared.saturating_add(shape.shared_bytes);
-            let occupancy = self.architecture.occupancy(Launch { threads, registers, shared });
-            Some(Filled { kernel, threads, registers, shared, occupancy })
+            let occupancy = self.architecture.occupancy(Launch {
+                threads,
+                registers,
+                shared,
+            });
+            Some(Filled {
+                kernel,
+                threads,
+                registers,
+                shared,
+                occupancy,
+            })
         };
         Kernel::ALL.into_iter().filter_map(of).collect()
     }
@@ -83,13 +120,20 @@ mod tests {
             for variant in ["v5_allen", "v5_mep", "v5_allen__rung0", "v5_allen__rung6"] {
                 let filled = chip.filled(variant, Parameters::default(), &tables);
                 assert!(filled.len() >= 7, "{variant}");
-                assert!(filled.iter().all(|of| of.occupancy.blocks > 0 && of.registers > 0 && of.threads >= 32));
+                assert!(
+                    filled
+                        .iter()
+                        .all(|of| of.occupancy.blocks > 0 && of.registers > 0 && of.threads >= 32)
+                );
             }
             assert_eq!(chip.filled("v6_allen", Parameters::default(), &tables), []);
         }
         let mut launch = Parameters::default();
         launch.set("count.block_x", 64).unwrap();
         let filled = Chip::of(Architecture::ALL[0]).filled("v5_allen", launch, &tables);
-        assert_eq!((filled[0].kernel, filled[0].threads), (Kernel::CountHits, 64));
+        assert_eq!(
+            (filled[0].kernel, filled[0].threads),
+            (Kernel::CountHits, 64)
+        );
     }
 }

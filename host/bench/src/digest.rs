@@ -2,9 +2,9 @@
 
 use ut_decoders::{BatchReport, Count, UtHits};
 
-/// A running digest of hits and reports, event by event: every bit of every hit, the sizes of the groups, and all
-/// counters that are not zero. The batching does not change it, nor does the machine or a version of this program that
-/// decodes the same.
+/// A running digest of hits and reports, event by event: every bit of every hit, the sizes of the
+/// groups, and all counters that are not zero. The batching does not change it, nor does the
+/// machine or a version of this program that decodes the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -19,7 +19,9 @@ impl Digest {
     /// Adds a word by FNV-1a over 32-bit words, with a rotation, because a multiplication never
     /// moves a bit downwards.
     fn word(&mut self, word: u32) {
-        self.0 = (self.0 ^ u64::from(word)).wrapping_mul(0x100_0000_01B3).rotate_left(17);
+        self.0 = (self.0 ^ u64::from(word))
+            .wrapping_mul(0x100_0000_01B3)
+            .rotate_left(17);
     }
 
     /// Adds the events of a batch.
@@ -82,7 +84,9 @@ mod tests {
             for batch in &Sample::of(std::slice::from_ref(&events), batch, 6).batches {
                 let mut hits = UtHits::with_capacity(6, tables.n_groups(), batch.view().max_hits());
                 let mut report = BatchReport::new();
-                decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
+                decoder
+                    .decode(batch.view(), &mut hits, &mut report)
+                    .unwrap();
                 if spoil {
                     report.events[0].add(Count::BadHeader, 1);
                 }

@@ -36,7 +36,10 @@ impl Seen {
         self.looks += 1;
         widen(&mut self.clock_mhz, state.clock_mhz);
         widen(&mut self.temperature, state.temperature);
-        self.others = [self.others, state.others].into_iter().flatten().reduce(f64::max);
+        self.others = [self.others, state.others]
+            .into_iter()
+            .flatten()
+            .reduce(f64::max);
         for reason in state.throttled {
             if !self.throttled.contains(&reason) {
                 self.throttled.push(reason);
@@ -85,7 +88,10 @@ pub fn watch(backend: Backend, limits: Limits) -> Box<dyn Watch> {
     if backend != Backend::Cuda {
         return Box::new(CpuWatch::new(System, limits));
     }
-    match Facts::of(0).ok().and_then(|facts| GpuWatch::open(&facts.bus, limits).ok()) {
+    match Facts::of(0)
+        .ok()
+        .and_then(|facts| GpuWatch::open(&facts.bus, limits).ok())
+    {
         Some(watch) => Box::new(watch),
         None => Box::new(NoWatch),
     }
@@ -106,7 +112,11 @@ impl Environment {
     /// Watches the machine of `backend`; for a GPU, make it once there is a decoder on it.
     pub fn of(backend: Backend) -> Self {
         let on_gpu = backend == Backend::Cuda;
-        let open = if on_gpu { CudaDevice::new(0, 0).ok() } else { None };
+        let open = if on_gpu {
+            CudaDevice::new(0, 0).ok()
+        } else {
+            None
+        };
         let facts = if on_gpu { Facts::of(0).ok() } else { None };
         let mut link = None;
         let gpu = facts.map(|facts| {
@@ -118,7 +128,14 @@ impl Environment {
             (report, facts)
         });
         let watch = watch(backend, Limits::default());
-        let mut environment = Self { watch, last: None, seen: Seen::default(), gpu, link, _open: open };
+        let mut environment = Self {
+            watch,
+            last: None,
+            seen: Seen::default(),
+            gpu,
+            link,
+            _open: open,
+        };
         environment.look();
         environment
     }
@@ -175,7 +192,9 @@ impl GpuReport {
             multiprocessors: facts.gpu.multiprocessors,
             memory: facts.gpu.memory,
             driver: None,
-            cuda: facts.driver.map(|version| format!("{}.{}", version / 1000, version % 1000 / 10)),
+            cuda: facts
+                .driver
+                .map(|version| format!("{}.{}", version / 1000, version % 1000 / 10)),
             max_clock_mhz: mhz(facts.clock),
             max_memory_clock_mhz: mhz(facts.memory_clock),
             peak_bandwidth: facts.peak_bandwidth(),
@@ -188,7 +207,9 @@ impl GpuReport {
 fn in_words(seen: &Seen, gpu: Option<&GpuReport>) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
     let range = |range: Option<[f64; 2]>, unit: &str| {
-        range.map_or_else(unknown, |[low, high]| format!("{low:.0} to {high:.0} {unit}"))
+        range.map_or_else(unknown, |[low, high]| {
+            format!("{low:.0} to {high:.0} {unit}")
+        })
     };
     let mut lines = Vec::new();
     if let Some(gpu) = gpu {
@@ -205,9 +226,13 @@ fn in_words(seen: &Seen, gpu: Option<&GpuReport>) -> Vec<(&'static str, String)>
                 text(&gpu.cuda)
             ),
         ));
-        let peak = gpu.peak_bandwidth.map_or_else(unknown, |peak| format!("{:.0} GB/s", peak * 1e-9));
+        let peak = gpu
+            .peak_bandwidth
+            .map_or_else(unknown, |peak| format!("{:.0} GB/s", peak * 1e-9));
         let link = gpu.link.map_or_else(unknown, |link| {
-            let peak = link.peak_bandwidth().map_or_else(unknown, |peak| format!("{:.1} GB/s", peak * 1e-9));
+            let peak = link
+                .peak_bandwidth()
+                .map_or_else(unknown, |peak| format!("{:.1} GB/s", peak * 1e-9));
             format!("PCIe {} x{}, {peak} each way", link.generation, link.width)
         });
         lines.push(("its peaks", format!("memory {peak}; link {link}")));
@@ -222,7 +247,11 @@ fn in_words(seen: &Seen, gpu: Option<&GpuReport>) -> Vec<(&'static str, String)>
     };
     lines.push((
         "while measured",
-        format!("clock {}, temperature {}, {throttled}", range(seen.clock_mhz, "MHz"), range(seen.temperature, "C")),
+        format!(
+            "clock {}, temperature {}, {throttled}",
+            range(seen.clock_mhz, "MHz"),
+            range(seen.temperature, "C")
+        ),
     ));
     if let Some(others) = seen.others.filter(|&others| others > 0.05) {
         let text = if gpu.is_some() {
@@ -241,8 +270,13 @@ pub fn driver_version() -> Option<String> {
 }
 
 fn version_in(text: &str) -> Option<String> {
-    let is_version = |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
-    text.lines().next()?.split_whitespace().find(is_version).map(str::to_owned)
+    let is_version =
+        |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    text.lines()
+        .next()?
+        .split_whitespace()
+        .find(is_version)
+        .map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -253,8 +287,16 @@ mod tests {
     fn observations_add_up_to_ranges_and_reasons() {
         let mut seen = Seen::default();
         seen.add(State::default());
-        assert_eq!(seen, Seen { looks: 1, ..Seen::default() });
-        for (clock, temperature, reason) in [(1500.0, 60.0, "power cap"), (1200.0, 70.0, "power cap")] {
+        assert_eq!(
+            seen,
+            Seen {
+                looks: 1,
+                ..Seen::default()
+            }
+        );
+        for (clock, temperature, reason) in
+            [(1500.0, 60.0, "power cap"), (1200.0, 70.0, "power cap")]
+        {
             seen.add(State {
                 clock_mhz: Some(clock),
                 temperature: Some(temperature),
@@ -262,10 +304,19 @@ mod tests {
                 throttled: vec![reason.to_owned()],
             });
         }
-        assert_eq!((seen.clock_mhz, seen.temperature), (Some([1200.0, 1500.0]), Some([60.0, 70.0])));
-        assert_eq!((seen.others, seen.throttled.len(), seen.looks), (Some(0.15), 1, 3));
+        assert_eq!(
+            (seen.clock_mhz, seen.temperature),
+            (Some([1200.0, 1500.0]), Some([60.0, 70.0]))
+        );
+        assert_eq!(
+            (seen.others, seen.throttled.len(), seen.looks),
+            (Some(0.15), 1, 3)
+        );
         let lines = in_words(&seen, None);
-        assert!(lines[0].1.contains("1200 to 1500 MHz") && lines[0].1.contains("THROTTLED: power cap"), "{lines:?}");
+        assert!(
+            lines[0].1.contains("1200 to 1500 MHz") && lines[0].1.contains("THROTTLED: power cap"),
+            "{lines:?}"
+        );
         assert!(lines[1].1.contains("15 %"), "{lines:?}");
     }
 
@@ -280,8 +331,7 @@ mod tests {
 
     #[test]
     fn the_driver_version_is_read_from_the_kernel_module() {
-        let open =
-            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build\nGCC version: 12.2.0";
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build\nGCC version: 12.2.0";
         let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023";
         assert_eq!(version_in(open).as_deref(), Some("560.35.03"));
         assert_eq!(version_in(closed).as_deref(), Some("535.104.05"));

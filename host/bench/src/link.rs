@@ -12,8 +12,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Returns the peak rate in one direction in bytes per second, packet headers included: lanes times transfers per
-    /// second, less the line code. `None` if the generation is unknown.
+    /// Returns the peak rate in one direction in bytes per second, packet headers included: lanes
+    /// times transfers per second, less the line code. `None` if the generation is unknown.
     pub fn peak_bandwidth(self) -> Option<f64> {
         let gigabits = match self.generation {
             1 => 2.5 * 0.8,

@@ -13,8 +13,8 @@ pub struct Machine {
     pub cores: usize,
     /// Version of the program.
     pub version: String,
-    /// Commit of the sources, with `-dirty` if files differ from it; `None` if unknown, as in programs that are not
-    /// optimised.
+    /// Commit of the sources, with `-dirty` if files differ from it; `None` if unknown, as in
+    /// programs that are not optimised.
     pub commit: Option<String>,
     /// True if the compiler optimised the program.
     pub optimised: bool,

@@ -13,7 +13,9 @@ use super::timing::{Contents, Job, Variant};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
 use ut_data::named;
-use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, CudaSequenceDecoder, PinnedBatch, ResidentBatch};
+use ut_decoders::cuda::{
+    CudaConfig, CudaDecoder, CudaDevice, CudaSequenceDecoder, PinnedBatch, ResidentBatch,
+};
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions, Decoder, Pipeline};
 
@@ -23,9 +25,9 @@ use ut_decoders::{DecodeError, DecodeOptions, Decoder, Pipeline};
 pub enum Mode {
     /// Only the kernels: raw banks and hits stay on the device.
     DeviceResident,
-    /// As a stage of a trigger sequence, which always runs [`Pipeline::Ranked`]: raw banks and hits stay on the
-    /// device, but the host waits for the number of hits, and then gives the memory to which they
-    /// are written.
+    /// As a stage of a trigger sequence, which always runs [`Pipeline::Ranked`]: raw banks and hits
+    /// stay on the device, but the host waits for the number of hits, and then gives the memory to
+    /// which they are written.
     Sequence,
     /// Raw banks come from pinned memory of the host, hits stay on the device.
     HitsOnDevice,
@@ -90,9 +92,13 @@ impl Streaming {
             Ok(())
         };
         match &mut self.way {
-            Way::Resident(to, all) => to.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
+            Way::Resident(to, all) => {
+                to.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len))
+            }
             Way::Sequence(to, all) => to.decode_all(batches.map(|i| &all[i])).and_then(add),
-            Way::Leaving(to, all) => to.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
+            Way::Leaving(to, all) => {
+                to.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len))
+            }
             Way::Whole(to, all) => to.decode_all(batches.map(|i| &all[i]), |hits| add(hits.len())),
         }?;
         Ok(found)
@@ -117,8 +123,13 @@ impl Job for Streaming {
         if found == expected {
             return Ok(());
         }
-        let message = format!("{n} passes made {found} hits, where {expected} were expected from the first one");
-        Err(DecodeError::Device { backend: "cuda", message })
+        let message = format!(
+            "{n} passes made {found} hits, where {expected} were expected from the first one"
+        );
+        Err(DecodeError::Device {
+            backend: "cuda",
+            message,
+        })
     }
 }
 
@@ -140,16 +151,28 @@ pub fn kernel_passes(duration: Duration) -> usize {
 
 impl OnGpu<'_> {
     fn decoder(&self) -> Result<CudaDecoder, DecodeError> {
-        CudaDecoder::new(self.tables, self.options, self.config.clone().with_streams(self.streams))
+        CudaDecoder::new(
+            self.tables,
+            self.options,
+            self.config.clone().with_streams(self.streams),
+        )
     }
 
     fn sequence(&self) -> Result<CudaSequenceDecoder, DecodeError> {
-        CudaSequenceDecoder::new(self.tables, self.options, &self.config.clone().with_streams(self.streams))
+        CudaSequenceDecoder::new(
+            self.tables,
+            self.options,
+            &self.config.clone().with_streams(self.streams),
+        )
     }
 
-    /// Prepares the measurement of a mode, not warmed up. A first pass is compared with `expected`; the inner error is
-    /// the difference.
-    pub fn variant(&self, mode: Mode, expected: Option<&Expected>) -> Result<Result<Variant, String>, DecodeError> {
+    /// Prepares the measurement of a mode, not warmed up. A first pass is compared with `expected`;
+    /// the inner error is the difference.
+    pub fn variant(
+        &self,
+        mode: Mode,
+        expected: Option<&Expected>,
+    ) -> Result<Result<Variant, String>, DecodeError> {
         match self.contents(mode, expected)? {
             Ok(contents) => self.streaming(mode, contents).map(Ok),
             Err(difference) => Ok(Err(difference)),
@@ -164,21 +187,39 @@ impl OnGpu<'_> {
     ) -> Result<Result<Vec<Variant>, String>, DecodeError> {
         // One decoder has all modes but the sequence.
         let mut contents = Contents::default();
-        for &mode in modes.iter().filter(|mode| matches!(mode, Mode::Sequence | Mode::EndToEnd)) {
+        for &mode in modes
+            .iter()
+            .filter(|mode| matches!(mode, Mode::Sequence | Mode::EndToEnd))
+        {
             match self.contents(mode, expected)? {
                 Ok(of_pass) => contents = of_pass,
                 Err(difference) => return Ok(Err(difference)),
             }
         }
-        modes.iter().map(|&mode| self.streaming(mode, contents)).collect::<Result<_, _>>().map(Ok)
+        modes
+            .iter()
+            .map(|&mode| self.streaming(mode, contents))
+            .collect::<Result<_, _>>()
+            .map(Ok)
     }
 
     /// Decodes a first pass, and returns its contents.
-    fn contents(&self, mode: Mode, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
+    fn contents(
+        &self,
+        mode: Mode,
+        expected: Option<&Expected>,
+    ) -> Result<Result<Contents, String>, DecodeError> {
         let decoder = || -> Result<Box<dyn Decoder>, DecodeError> {
-            Ok(if mode == Mode::Sequence { Box::new(self.sequence()?) } else { Box::new(self.decoder()?) })
+            Ok(if mode == Mode::Sequence {
+                Box::new(self.sequence()?)
+            } else {
+                Box::new(self.decoder()?)
+            })
         };
-        Ok(Variant::checked(self.sample, self.tables, 1, decoder, expected)?.map(|variant| variant.contents))
+        Ok(
+            Variant::checked(self.sample, self.tables, 1, decoder, expected)?
+                .map(|variant| variant.contents),
+        )
     }
 
     fn streaming(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {
@@ -186,21 +227,34 @@ impl OnGpu<'_> {
         let way = match mode {
             Mode::DeviceResident => {
                 let mut decoder = self.decoder()?;
-                let all = views.map(|batch| decoder.upload(batch)).collect::<Result<_, _>>()?;
+                let all = views
+                    .map(|batch| decoder.upload(batch))
+                    .collect::<Result<_, _>>()?;
                 Way::Resident(decoder, all)
             }
             Mode::Sequence => {
                 let mut decoder = self.sequence()?;
-                let all = views.map(|batch| decoder.upload(batch)).collect::<Result<_, _>>()?;
+                let all = views
+                    .map(|batch| decoder.upload(batch))
+                    .collect::<Result<_, _>>()?;
                 Way::Sequence(decoder, all)
             }
             Mode::HitsOnDevice | Mode::EndToEnd => {
                 let mut decoder = self.decoder()?;
-                let all = views.map(|batch| decoder.pin(batch)).collect::<Result<_, _>>()?;
-                if mode == Mode::EndToEnd { Way::Whole(decoder, all) } else { Way::Leaving(decoder, all) }
+                let all = views
+                    .map(|batch| decoder.pin(batch))
+                    .collect::<Result<_, _>>()?;
+                if mode == Mode::EndToEnd {
+                    Way::Whole(decoder, all)
+                } else {
+                    Way::Leaving(decoder, all)
+                }
             }
         };
-        let job = Streaming { way, hits: contents.hits as usize };
+        let job = Streaming {
+            way,
+            hits: contents.hits as usize,
+        };
         Ok(Variant::of(vec![Box::new(job)], contents))
     }
 
@@ -209,7 +263,11 @@ impl OnGpu<'_> {
     pub fn kernel_times(&self, passes: usize) -> Result<Vec<KernelTime>, DecodeError> {
         let config = self.config.clone().with_streams(1);
         let mut decoder = CudaDecoder::new(self.tables, self.options, config)?;
-        let batches = self.sample.batches.iter().map(|batch| decoder.upload(batch.view()));
+        let batches = self
+            .sample
+            .batches
+            .iter()
+            .map(|batch| decoder.upload(batch.view()));
         let batches = batches.collect::<Result<Vec<_>, _>>()?;
         let pass = |decoder: &mut CudaDecoder| decoder.decode_all_and_leave(&batches, |_| Ok(()));
         pass(&mut decoder)?;
@@ -224,13 +282,19 @@ impl OnGpu<'_> {
                 of[place] += f64::from(ms) * 1e6 / events;
             }
         }
-        let spreads: Vec<(Kernel, Spread)> =
-            times.into_iter().map(|(kernel, times)| (kernel, Spread::of(&times))).collect();
+        let spreads: Vec<(Kernel, Spread)> = times
+            .into_iter()
+            .map(|(kernel, times)| (kernel, Spread::of(&times)))
+            .collect();
         let all: f64 = spreads.iter().map(|(_, spread)| spread.median).sum();
         let time = |(kernel, ns_per_event): (Kernel, Spread)| KernelTime {
             kernel: kernel.name().to_owned(),
             ns_per_event,
-            share: if all > 0.0 { ns_per_event.median / all } else { 0.0 },
+            share: if all > 0.0 {
+                ns_per_event.median / all
+            } else {
+                0.0
+            },
         };
         Ok(spreads.into_iter().map(time).collect())
     }

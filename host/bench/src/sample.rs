@@ -48,7 +48,9 @@ impl Sample {
             return sample;
         }
         let batch = batch.max(1);
-        let all = batches.iter().flat_map(|batch| (0..batch.n_events).map(move |e| (batch.view(), e)));
+        let all = batches
+            .iter()
+            .flat_map(|batch| (0..batch.n_events).map(move |e| (batch.view(), e)));
         let mut different = HashSet::new();
         let mut builder = BatchBuilder::new();
         let mut banks: Vec<Bank<'_>> = Vec::new();
@@ -61,7 +63,10 @@ impl Sample {
             different.insert(hash.finish());
             let meta = view.meta_of(e);
             let agrees = builder.agrees(banks.iter().copied());
-            if builder.n_events() == batch || !agrees || builder.push(meta, banks.iter().copied()).is_err() {
+            if builder.n_events() == batch
+                || !agrees
+                || builder.push(meta, banks.iter().copied()).is_err()
+            {
                 sample.close(&mut builder);
                 // The event fits, since it came from a batch.
                 let _ = builder.push(meta, banks.iter().copied());
@@ -85,10 +90,18 @@ impl Sample {
     }
 
     /// Converts each batch by `change`, for instance to another layout.
-    pub fn transposed<E>(&self, change: impl Fn(BatchView<'_>) -> Result<Vec<EventBatch>, E>) -> Result<Self, E> {
-        let mut sample = Self { distinct_events: self.distinct_events, ..Self::default() };
+    pub fn transposed<E>(
+        &self,
+        change: impl Fn(BatchView<'_>) -> Result<Vec<EventBatch>, E>,
+    ) -> Result<Self, E> {
+        let mut sample = Self {
+            distinct_events: self.distinct_events,
+            ..Self::default()
+        };
         for batch in &self.batches {
-            change(batch.view())?.into_iter().for_each(|batch| sample.add(batch));
+            change(batch.view())?
+                .into_iter()
+                .for_each(|batch| sample.add(batch));
         }
         Ok(sample)
     }
@@ -104,9 +117,17 @@ pub struct Expected {
 
 impl Expected {
     /// Decodes `sample` with the reference.
-    pub fn of(sample: &Sample, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
+    pub fn of(
+        sample: &Sample,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+    ) -> Result<Self, DecodeError> {
         let mut decoder = ReferenceDecoder::new(tables, options);
-        let bytes = sample.batches.iter().map(|batch| 28 * batch.view().max_hits()).sum::<usize>();
+        let bytes = sample
+            .batches
+            .iter()
+            .map(|batch| 28 * batch.view().max_hits())
+            .sum::<usize>();
         if memory::check_address_space("", bytes as u64).is_err() {
             let events = sample.batches.iter().map(|batch| batch.n_events).sum();
             return Err(DecodeError::NoMemory { events, bytes });
@@ -118,40 +139,64 @@ impl Expected {
             decoder.decode(view, &mut hits, &mut report)?;
             Ok((hits, report))
         };
-        let batches = sample.batches.iter().map(decode).collect::<Result<Vec<_>, DecodeError>>()?;
-        let place = |(b, (hits, _)): (usize, &(UtHits, BatchReport))| (0..hits.n_events()).map(move |e| (b, e));
+        let batches = sample
+            .batches
+            .iter()
+            .map(decode)
+            .collect::<Result<Vec<_>, DecodeError>>()?;
+        let place = |(b, (hits, _)): (usize, &(UtHits, BatchReport))| {
+            (0..hits.n_events()).map(move |e| (b, e))
+        };
         let places = batches.iter().enumerate().flat_map(place).collect();
         Ok(Self { batches, places })
     }
 
     /// Compares a decoder's results for a batch with the events `events` of a pass. After the
     /// sample's last event, a pass may begin again. The error describes the first difference.
-    pub fn check(&self, events: Range<usize>, hits: &UtHits, report: &BatchReport) -> Result<(), String> {
+    pub fn check(
+        &self,
+        events: Range<usize>,
+        hits: &UtHits,
+        report: &BatchReport,
+    ) -> Result<(), String> {
         let found = [hits.n_events(), report.events.len()];
         if found != [events.len(); 2] {
             let [hits, report] = found;
-            return Err(format!("of {} events there are the hits of {hits} and the counts of {report}", events.len()));
+            return Err(format!(
+                "of {} events there are the hits of {hits} and the counts of {report}",
+                events.len()
+            ));
         }
         for (i, event) in events.enumerate() {
-            let Some(&(batch, place)) = event.checked_rem(self.places.len()).and_then(|e| self.places.get(e)) else {
+            let Some(&(batch, place)) = event
+                .checked_rem(self.places.len())
+                .and_then(|e| self.places.get(e))
+            else {
                 return Err(format!("event {event} is not one of the sample's"));
             };
             let (expected, expected_report) = &self.batches[batch];
             if report.events[i] != expected_report.events[place] {
                 return Err(format!("event {event}: counts other than the reference's"));
             }
-            same_hits((hits, i), (expected, place)).map_err(|what| format!("event {event}: {what}"))?;
+            same_hits((hits, i), (expected, place))
+                .map_err(|what| format!("event {event}: {what}"))?;
         }
         Ok(())
     }
 }
 
 /// Compares the groups of two events, bit for bit; the error is the difference.
-fn same_hits((hits, event): (&UtHits, usize), (expected, place): (&UtHits, usize)) -> Result<(), &'static str> {
+fn same_hits(
+    (hits, event): (&UtHits, usize),
+    (expected, place): (&UtHits, usize),
+) -> Result<(), &'static str> {
     let n_groups = expected.n_groups();
     let ends = |hits: &'_ UtHits, event: usize| -> Vec<u32> {
         let offsets = &hits.offsets()[event * n_groups..=(event + 1) * n_groups];
-        offsets.iter().map(|end| end.wrapping_sub(offsets[0])).collect()
+        offsets
+            .iter()
+            .map(|end| end.wrapping_sub(offsets[0]))
+            .collect()
     };
     if hits.n_groups() != n_groups || ends(hits, event) != ends(expected, place) {
         return Err("another number of hits than the reference's");
@@ -160,14 +205,29 @@ fn same_hits((hits, event): (&UtHits, usize), (expected, place): (&UtHits, usize
         hits.offsets()[event * n_groups] as usize..hits.offsets()[(event + 1) * n_groups] as usize
     };
     let (at, from) = (range(hits, event), range(expected, place));
-    let floats: [fn(&UtHits) -> &[f32]; 6] =
-        [UtHits::y_begin, UtHits::y_end, UtHits::z_at_y_eq0, UtHits::x_at_y_eq0, UtHits::dx_dy, UtHits::weight];
+    let floats: [fn(&UtHits) -> &[f32]; 6] = [
+        UtHits::y_begin,
+        UtHits::y_end,
+        UtHits::z_at_y_eq0,
+        UtHits::x_at_y_eq0,
+        UtHits::dx_dy,
+        UtHits::weight,
+    ];
     let bits = |floats: &'_ [f32], range: &Range<usize>| -> Vec<u32> {
-        floats[range.clone()].iter().map(|float| float.to_bits()).collect()
+        floats[range.clone()]
+            .iter()
+            .map(|float| float.to_bits())
+            .collect()
     };
     let same = hits.id()[at.clone()] == expected.id()[from.clone()]
-        && floats.iter().all(|array| bits(array(hits), &at) == bits(array(expected), &from));
-    if same { Ok(()) } else { Err("hits other than the reference's") }
+        && floats
+            .iter()
+            .all(|array| bits(array(hits), &at) == bits(array(expected), &from));
+    if same {
+        Ok(())
+    } else {
+        Err("hits other than the reference's")
+    }
 }
 
 /// Makes `n` synthetic v5 events of a profile, for tests.
@@ -184,7 +244,9 @@ pub(super) fn synthetic(profile: ut_data::synth::Profile, n: usize) -> EventBatc
             source_id: u32::from(*source_id),
             payload,
         });
-        builder.push(EventMeta::default(), banks).expect("room for a few events");
+        builder
+            .push(EventMeta::default(), banks)
+            .expect("room for a few events");
     }
     let mut batch = EventBatch::default();
     builder.finish(&mut batch);
@@ -201,7 +263,12 @@ mod tests {
     fn batch_of(n_events: u8) -> EventBatch {
         let mut builder = BatchBuilder::new();
         for e in 0..n_events {
-            let bank = Bank { kind: 66, version: Some(4), source_id: u32::from(e), payload: &[e; 24] };
+            let bank = Bank {
+                kind: 66,
+                version: Some(4),
+                source_id: u32::from(e),
+                payload: &[e; 24],
+            };
             builder.push(EventMeta::default(), [bank]).unwrap();
         }
         let mut batch = EventBatch::default();
@@ -213,13 +280,23 @@ mod tests {
     fn a_small_sample_is_repeated_and_knows_its_distinct_events() {
         let sample = Sample::new(&[batch_of(3), batch_of(5)], 300);
         assert_eq!((sample.events, sample.distinct_events), (1000, 5));
-        assert_eq!(sample.batches.iter().map(|batch| batch.n_events).collect::<Vec<_>>(), [300, 300, 300, 100]);
+        assert_eq!(
+            sample
+                .batches
+                .iter()
+                .map(|batch| batch.n_events)
+                .collect::<Vec<_>>(),
+            [300, 300, 300, 100]
+        );
         let sample = Sample::new(&[batch_of(3)], 2000);
         assert_eq!((sample.events, sample.batches.len()), (2000, 1));
         let none = Sample::new(&[EventBatch::default()], 10);
         assert_eq!((none.events, none.batches.len()), (0, 0));
         let sample = Sample::of(&[batch_of(3), batch_of(5)], 4, 7);
-        assert_eq!((sample.events, sample.distinct_events, sample.batches.len()), (7, 4, 2));
+        assert_eq!(
+            (sample.events, sample.distinct_events, sample.batches.len()),
+            (7, 4, 2)
+        );
     }
 
     #[test]
@@ -230,16 +307,38 @@ mod tests {
         let expected = Expected::of(&sample, &tables, options).unwrap();
         let mut hits = UtHits::with_capacity(3, tables.n_groups(), 10_000);
         let mut report = BatchReport::new();
-        ReferenceDecoder::new(&tables, options).decode(sample.batches[0].view(), &mut hits, &mut report).unwrap();
+        ReferenceDecoder::new(&tables, options)
+            .decode(sample.batches[0].view(), &mut hits, &mut report)
+            .unwrap();
         assert_eq!(expected.check(0..3, &hits, &report), Ok(()));
         let mut other = report.clone();
         other.events[2].add(ut_decoders::Count::Banks, 1);
-        assert_eq!(expected.check(0..3, &hits, &other), Err("event 2: counts other than the reference's".to_owned()));
+        assert_eq!(
+            expected.check(0..3, &hits, &other),
+            Err("event 2: counts other than the reference's".to_owned())
+        );
         let fewer = UtHits::with_capacity(3, tables.n_groups(), 10_000);
-        assert!(expected.check(0..3, &fewer, &report).unwrap_err().contains("of 3 events"));
-        assert!(expected.check(0..2, &hits, &report).unwrap_err().contains("of 2 events"));
-        let none = Expected { batches: Vec::new(), places: Vec::new() };
-        assert!(none.check(0..3, &hits, &report).unwrap_err().contains("not one of the sample's"));
+        assert!(
+            expected
+                .check(0..3, &fewer, &report)
+                .unwrap_err()
+                .contains("of 3 events")
+        );
+        assert!(
+            expected
+                .check(0..2, &hits, &report)
+                .unwrap_err()
+                .contains("of 2 events")
+        );
+        let none = Expected {
+            batches: Vec::new(),
+            places: Vec::new(),
+        };
+        assert!(
+            none.check(0..3, &hits, &report)
+                .unwrap_err()
+                .contains("not one of the sample's")
+        );
     }
 
     #[test]
@@ -255,13 +354,22 @@ mod tests {
             for sample in [&allen, &allen.transposed(ut_data::input::to_mep).unwrap()] {
                 let mut first = 0;
                 for batch in &sample.batches {
-                    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
+                    let mut hits = UtHits::with_capacity(
+                        batch.n_events,
+                        tables.n_groups(),
+                        batch.view().max_hits(),
+                    );
                     let mut report = BatchReport::new();
-                    decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
+                    decoder
+                        .decode(batch.view(), &mut hits, &mut report)
+                        .unwrap();
                     let events = first..first + batch.n_events;
                     assert_eq!(expected.check(events.clone(), &hits, &report), Ok(()));
                     let shifted = events.start + 1..events.end + 1;
-                    assert!(expected.check(shifted, &hits, &report).is_err(), "the events differ");
+                    assert!(
+                        expected.check(shifted, &hits, &report).is_err(),
+                        "the events differ"
+                    );
                     first = events.end;
                 }
                 assert_eq!(first, wanted);

@@ -30,16 +30,40 @@ impl Spread {
     /// Computes the spread of `values`, which must not be NaN, with interpolated quantiles. Without
     /// values, all fields are 0.
     pub fn of(values: &[f64]) -> Self {
-        let at = |p: f64| if values.is_empty() { 0.0 } else { quantile(values, p) };
-        Self { median: at(0.5), q1: at(0.25), q3: at(0.75), min: at(0.0), max: at(1.0) }
+        let at = |p: f64| {
+            if values.is_empty() {
+                0.0
+            } else {
+                quantile(values, p)
+            }
+        };
+        Self {
+            median: at(0.5),
+            q1: at(0.25),
+            q3: at(0.75),
+            min: at(0.0),
+            max: at(1.0),
+        }
     }
 
     /// Multiplies all values by a positive `factor`.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
-        let Self { median, q1, q3, min, max } = self;
+        let Self {
+            median,
+            q1,
+            q3,
+            min,
+            max,
+        } = self;
         let [median, q1, q3, min, max] = [median, q1, q3, min, max].map(|value| value * factor);
-        Self { median, q1, q3, min, max }
+        Self {
+            median,
+            q1,
+            q3,
+            min,
+            max,
+        }
     }
 }
 
@@ -63,14 +87,30 @@ impl Change {
     /// made together, which share the error. Returns `None` if either side has no values, or one
     /// that is not positive.
     pub fn between(before: &[f64], after: &[f64], block: usize, family: usize) -> Option<Self> {
-        let good = |values: &[f64]| !values.is_empty() && values.iter().all(|value| value.is_finite() && *value > 0.0);
+        let good = |values: &[f64]| {
+            !values.is_empty() && values.iter().all(|value| value.is_finite() && *value > 0.0)
+        };
         if !(good(before) && good(after)) {
             return None;
         }
-        let whole = |values: &[f64]| values.chunks_exact(block.max(1)).map(<[f64]>::to_vec).collect::<Vec<_>>();
+        let whole = |values: &[f64]| {
+            values
+                .chunks_exact(block.max(1))
+                .map(<[f64]>::to_vec)
+                .collect::<Vec<_>>()
+        };
         let pairs = whole(before).into_iter().zip(whole(after));
-        let blocks: Vec<Block> = pairs.map(|(a, b)| Block { a, b, ..Block::default() }).collect();
-        let judgement = judge(&blocks, &Rules::default().of_family(family).fixed(blocks.len()));
+        let blocks: Vec<Block> = pairs
+            .map(|(a, b)| Block {
+                a,
+                b,
+                ..Block::default()
+            })
+            .collect();
+        let judgement = judge(
+            &blocks,
+            &Rules::default().of_family(family).fixed(blocks.len()),
+        );
         let ends = [100.0 * judgement.low, 100.0 * judgement.high];
         Some(Self {
             percent: 100.0 * (median(after) / median(before) - 1.0),
@@ -103,23 +143,47 @@ mod tests {
     #[test]
     fn quantiles_are_interpolated_in_sorted_order() {
         let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]);
-        assert_eq!(spread, Spread { median: 2.5, q1: 1.75, q3: 3.25, min: 1.0, max: 4.0 });
+        assert_eq!(
+            spread,
+            Spread {
+                median: 2.5,
+                q1: 1.75,
+                q3: 3.25,
+                min: 1.0,
+                max: 4.0
+            }
+        );
         assert_eq!(spread.times(2.0).q3, 6.5);
     }
 
     #[test]
     fn the_spread_of_one_value_is_that_value_and_of_none_is_0() {
         let one = Spread::of(&[7.0]);
-        assert_eq!((one.min, one.q1, one.median, one.q3, one.max), (7.0, 7.0, 7.0, 7.0, 7.0));
+        assert_eq!(
+            (one.min, one.q1, one.median, one.q3, one.max),
+            (7.0, 7.0, 7.0, 7.0, 7.0)
+        );
         assert_eq!(Spread::of(&[]), Spread::default());
     }
 
     #[test]
     fn the_change_is_the_ratio_of_the_medians() {
         // Only the default was slow in the first round: the mean of the ratios would say otherwise.
-        let change = Change::between(&[40_000.0, 23_777.0, 23_500.0], &[28_657.0, 29_000.0, 28_000.0], 1, 1).unwrap();
-        assert!((change.percent - 100.0 * (28_657.0 / 23_777.0 - 1.0)).abs() < 1e-9, "{change}");
-        assert_eq!((change.interval, change.doubt.as_deref()), (None, Some("cannot tell: too few blocks")));
+        let change = Change::between(
+            &[40_000.0, 23_777.0, 23_500.0],
+            &[28_657.0, 29_000.0, 28_000.0],
+            1,
+            1,
+        )
+        .unwrap();
+        assert!(
+            (change.percent - 100.0 * (28_657.0 / 23_777.0 - 1.0)).abs() < 1e-9,
+            "{change}"
+        );
+        assert_eq!(
+            (change.interval, change.doubt.as_deref()),
+            (None, Some("cannot tell: too few blocks"))
+        );
         assert_eq!(change.to_string(), "+20.5 %");
     }
 
@@ -130,8 +194,14 @@ mod tests {
         let alone = Change::between(&before, &after, 2, 1).unwrap();
         let [low, high] = alone.interval.unwrap();
         assert_eq!((alone.blocks, &alone.doubt), (4, &None));
-        assert!(0.0 < low && low < alone.percent && alone.percent < high, "{alone}");
-        let [wider, _] = Change::between(&before, &after, 2, 100).unwrap().interval.unwrap();
+        assert!(
+            0.0 < low && low < alone.percent && alone.percent < high,
+            "{alone}"
+        );
+        let [wider, _] = Change::between(&before, &after, 2, 100)
+            .unwrap()
+            .interval
+            .unwrap();
         assert!(wider < low);
     }
 
@@ -140,6 +210,9 @@ mod tests {
         assert_eq!(Change::between(&[], &[1.0], 1, 1), None);
         assert_eq!(Change::between(&[0.0], &[1.0], 1, 1), None);
         assert_eq!(Change::between(&[1.0], &[f64::NAN], 1, 1), None);
-        assert_eq!(Change::between(&[1.0], &[3.0], 1, 1).unwrap().to_string(), "+200.0 %");
+        assert_eq!(
+            Change::between(&[1.0], &[3.0], 1, 1).unwrap().to_string(),
+            "+200.0 %"
+        );
     }
 }

@@ -42,8 +42,14 @@ impl Latency {
     fn of(times: &[f64]) -> Self {
         let mut sorted = times.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let p99_us = sorted.get((sorted.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default();
-        Self { us: Spread::of(&sorted), p99_us }
+        let p99_us = sorted
+            .get((sorted.len() * 99).div_ceil(100).saturating_sub(1))
+            .copied()
+            .unwrap_or_default();
+        Self {
+            us: Spread::of(&sorted),
+            p99_us,
+        }
     }
 }
 
@@ -126,26 +132,48 @@ impl Contestant<'_> {
         rates: &[Vec<f64>],
     ) -> Result<Throughput, DecodeError> {
         let latency = |variant: &mut Variant| variant.latencies().map(|times| Latency::of(&times));
-        let latencies = variants.iter_mut().map(latency).collect::<Result<Vec<_>, DecodeError>>()?;
-        let modes = self.modes.iter().zip(rates).zip(&latencies).map(|((mode, rates), latency)| ModeResult {
-            mode: *mode,
-            repetitions: rates.len(),
-            events_per_second: Spread::of(rates),
-            latency: *latency,
-        });
+        let latencies = variants
+            .iter_mut()
+            .map(latency)
+            .collect::<Result<Vec<_>, DecodeError>>()?;
+        let modes = self
+            .modes
+            .iter()
+            .zip(rates)
+            .zip(&latencies)
+            .map(|((mode, rates), latency)| ModeResult {
+                mode: *mode,
+                repetitions: rates.len(),
+                events_per_second: Spread::of(rates),
+                latency: *latency,
+            });
         let sample = self.sample;
         let last = variants.len() - 1;
         let (variant, rates, latency) = (&variants[last], &rates[last], &latencies[last]);
         let rate = Spread::of(rates);
         let events = sample.events.max(1) as f64;
-        let Contents { strips, hits, events_with_trouble, .. } = variant.contents;
-        let [strips, hits, bytes] = [strips as f64 / events, hits as f64 / events, sample.bytes as f64 / events];
+        let Contents {
+            strips,
+            hits,
+            events_with_trouble,
+            ..
+        } = variant.contents;
+        let [strips, hits, bytes] = [
+            strips as f64 / events,
+            hits as f64 / events,
+            sample.bytes as f64 / events,
+        ];
         Ok(Throughput {
             backend: backend.name().to_owned(),
             threads,
             events: sample.events,
             distinct_events: sample.distinct_events,
-            batch: sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default(),
+            batch: sample
+                .batches
+                .iter()
+                .map(|batch| batch.n_events)
+                .max()
+                .unwrap_or_default(),
             repetitions: rates.len(),
             events_per_second: rate,
             events_per_second_per_thread: rate.median / threads as f64,
@@ -157,7 +185,8 @@ impl Contestant<'_> {
             hits_per_event: hits,
             bytes_per_event: bytes,
             bytes_in_per_event: sample.batches.iter().map(bytes_in).sum::<usize>() as f64 / events,
-            bytes_out_per_event: hits * 28.0 + ((tables.n_groups() + Count::ALL.len()) * size_of::<u32>()) as f64,
+            bytes_out_per_event: hits * 28.0
+                + ((tables.n_groups() + Count::ALL.len()) * size_of::<u32>()) as f64,
             modes: modes.collect(),
             kernels: self.kernels,
             digest: variant.contents.digest.to_string(),
@@ -168,7 +197,10 @@ impl Contestant<'_> {
 /// Returns the number of bytes of a batch that are copied to a device.
 fn bytes_in(batch: &EventBatch) -> usize {
     let view = batch.view();
-    let words = view.offsets.len() + view.sizes.len() + view.types.len() + view.versions.map_or(0, <[u32]>::len);
+    let words = view.offsets.len()
+        + view.sizes.len()
+        + view.types.len()
+        + view.versions.map_or(0, <[u32]>::len);
     view.raw.len() + words * size_of::<u32>()
 }
 
@@ -181,25 +213,47 @@ pub fn run(
     measurement: &Measurement,
     tick: impl FnMut(Duration),
 ) -> Result<Vec<Throughput>, DecodeError> {
-    let Measurement { backend, options, decoder: config, threads, duration } = *measurement;
-    let wrong =
-        |difference| DecodeError::Device { backend: backend.name(), message: format!("other bits: {difference}") };
+    let Measurement {
+        backend,
+        options,
+        decoder: config,
+        threads,
+        duration,
+    } = *measurement;
+    let wrong = |difference| DecodeError::Device {
+        backend: backend.name(),
+        message: format!("other bits: {difference}"),
+    };
     let (mut variants, mut contestants) = (Vec::new(), Vec::new());
     for sample in samples {
         if backend == Backend::Cuda {
             let modes = Mode::of(config.pipeline());
             let config = CudaConfig::of(&config);
-            let gpu = OnGpu { sample, tables, options, config: &config, streams: threads };
+            let gpu = OnGpu {
+                sample,
+                tables,
+                options,
+                config: &config,
+                streams: threads,
+            };
             for variant in gpu.modes(modes, Some(expected))?.map_err(wrong)? {
                 variants.push(variant.warmed(repetition(duration))?);
             }
             let kernels = gpu.kernel_times(kernel_passes(duration))?;
-            contestants.push(Contestant { sample, modes, kernels });
+            contestants.push(Contestant {
+                sample,
+                modes,
+                kernels,
+            });
         } else {
             let decoder = || backend.decoder_with(tables, options, &config);
             let variant = Variant::checked(sample, tables, threads, decoder, Some(expected))?;
             variants.push(variant.map_err(wrong)?.warmed(repetition(duration))?);
-            contestants.push(Contestant { sample, modes: &[], kernels: Vec::new() });
+            contestants.push(Contestant {
+                sample,
+                modes: &[],
+                kernels: Vec::new(),
+            });
         }
     }
     let rates = measure(&mut variants, duration, tick)?;
@@ -222,7 +276,10 @@ mod tests {
     fn one_of_a_hundred_latencies_is_above_the_99th_percentile() {
         let times: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         let latency = Latency::of(&times);
-        assert_eq!((latency.us.median, latency.us.max, latency.p99_us), (50.5, 100.0, 99.0));
+        assert_eq!(
+            (latency.us.median, latency.us.max, latency.p99_us),
+            (50.5, 100.0, 99.0)
+        );
         assert_eq!(Latency::of(&[7.0]).p99_us, 7.0);
         assert_eq!(Latency::of(&[]).p99_us, 0.0);
     }

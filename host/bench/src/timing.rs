@@ -31,7 +31,11 @@ pub const BLOCK: usize = 2;
 /// Returns the minimum duration of a repetition in a measurement of `duration`. A measurement of
 /// duration 0 only shows that it works: a repetition is one pass.
 pub fn repetition(duration: Duration) -> Duration {
-    if duration.is_zero() { Duration::ZERO } else { REPETITION }
+    if duration.is_zero() {
+        Duration::ZERO
+    } else {
+        REPETITION
+    }
 }
 
 /// Work that a thread repeats.
@@ -45,7 +49,9 @@ pub trait Job: Send {
     /// Decodes `n` passes.
     fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
         let batches = self.batches();
-        (0..n).flat_map(|_| 0..batches).try_for_each(|i| self.batch(i))
+        (0..n)
+            .flat_map(|_| 0..batches)
+            .try_for_each(|i| self.batch(i))
     }
 }
 
@@ -63,7 +69,8 @@ impl Job for Worker {
     }
 
     fn batch(&mut self, i: usize) -> Result<(), DecodeError> {
-        self.decoder.decode(self.batches[i].view(), &mut self.hits, &mut self.report)
+        self.decoder
+            .decode(self.batches[i].view(), &mut self.hits, &mut self.report)
     }
 }
 
@@ -95,7 +102,12 @@ pub struct Variant {
 impl Variant {
     /// Takes one job per thread, and the `contents` of its pass.
     pub fn of(jobs: Vec<Box<dyn Job>>, contents: Contents) -> Self {
-        Self { jobs, passes: 1, least: REPETITION, contents }
+        Self {
+            jobs,
+            passes: 1,
+            least: REPETITION,
+            contents,
+        }
     }
 
     /// Finds the number of passes for a repetition of duration `least`, which also warms up. With
@@ -107,14 +119,16 @@ impl Variant {
         }
         // The first time, more passes may reach another stream, whose buffers grow. So the second
         // time counts.
-        while self.time(self.passes)?.min(self.time(self.passes)?) < least && self.passes < 1 << 20 {
+        while self.time(self.passes)?.min(self.time(self.passes)?) < least && self.passes < 1 << 20
+        {
             self.passes *= 2;
         }
         Ok(self)
     }
 
-    /// Prepares decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`; not warmed up.
-    /// The first decoder's hits are compared with `expected`; the inner error is the difference.
+    /// Prepares decoders made by `decoder` for `threads` threads (at least 1), which all decode
+    /// `sample`; not warmed up. The first decoder's hits are compared with `expected`; the inner
+    /// error is the difference.
     pub fn checked(
         sample: &Sample,
         tables: &DetectorTables,
@@ -122,15 +136,32 @@ impl Variant {
         decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
         expected: Option<&Expected>,
     ) -> Result<Result<Self, String>, DecodeError> {
-        let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
-        let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
-        let bytes = sample.batches.iter().map(|batch| batch.raw.len()).sum::<usize>();
+        let max_events = sample
+            .batches
+            .iter()
+            .map(|batch| batch.n_events)
+            .max()
+            .unwrap_or_default();
+        let max_hits = sample
+            .batches
+            .iter()
+            .map(|batch| batch.view().max_hits())
+            .max()
+            .unwrap_or_default();
+        let bytes = sample
+            .batches
+            .iter()
+            .map(|batch| batch.raw.len())
+            .sum::<usize>();
         let needed = threads as u64 * (28 * max_hits + bytes) as u64;
         if memory::check("", needed)
             .and_then(|()| memory::check_address_space("", needed + memory::arenas(threads)))
             .is_err()
         {
-            return Err(DecodeError::NoMemory { events: max_events, bytes: needed as usize });
+            return Err(DecodeError::NoMemory {
+                events: max_events,
+                bytes: needed as usize,
+            });
         }
         let worker = || {
             Ok(Worker {
@@ -140,23 +171,37 @@ impl Variant {
                 batches: sample.batches.clone(),
             })
         };
-        let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
+        let mut workers = (0..threads.max(1))
+            .map(|_| worker())
+            .collect::<Result<Vec<Worker>, DecodeError>>()?;
         let mut contents = Contents::default();
         for batch in &sample.batches {
             let first = &mut workers[0];
-            first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
+            first
+                .decoder
+                .decode(batch.view(), &mut first.hits, &mut first.report)?;
             let range = contents.events..contents.events + batch.n_events;
             contents.events = range.end;
-            if let Some(Err(difference)) = expected.map(|expected| expected.check(range, &first.hits, &first.report)) {
+            if let Some(Err(difference)) =
+                expected.map(|expected| expected.check(range, &first.hits, &first.report))
+            {
                 return Ok(Err(difference));
             }
             contents.digest.add(&first.hits, &first.report);
             contents.hits += first.hits.len() as u64;
             contents.strips += first.report.total(Count::Strips);
-            contents.events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
+            contents.events_with_trouble += first
+                .report
+                .events
+                .iter()
+                .filter(|event| event.has_trouble())
+                .count();
         }
         let job = |worker| -> Box<dyn Job> { Box::new(worker) };
-        Ok(Ok(Self::of(workers.into_iter().map(job).collect(), contents)))
+        Ok(Ok(Self::of(
+            workers.into_iter().map(job).collect(),
+            contents,
+        )))
     }
 
     /// Returns the number of threads.
@@ -179,7 +224,9 @@ impl Variant {
     /// hits, while the other jobs wait. There are as many passes as fit into a repetition.
     pub fn latencies(&mut self) -> Result<Vec<f64>, DecodeError> {
         let mut times = Vec::new();
-        let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else { return Ok(times) };
+        let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else {
+            return Ok(times);
+        };
         let start = Instant::now();
         while times.is_empty() || start.elapsed() < self.least {
             for i in 0..job.batches() {
@@ -206,15 +253,29 @@ impl Variant {
         } else {
             std::thread::scope(|scope| {
                 let timed = &timed;
-                let threads: Vec<_> = self.jobs.iter_mut().map(|job| scope.spawn(move || timed(job))).collect();
+                let threads: Vec<_> = self
+                    .jobs
+                    .iter_mut()
+                    .map(|job| scope.spawn(move || timed(job)))
+                    .collect();
                 let join = |thread: std::thread::ScopedJoinHandle<'_, Result<_, DecodeError>>| {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    thread
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                 };
-                threads.into_iter().map(join).collect::<Result<Vec<_>, DecodeError>>()
+                threads
+                    .into_iter()
+                    .map(join)
+                    .collect::<Result<Vec<_>, DecodeError>>()
             })?
         };
-        let (start, end) = (spans.iter().map(|span| span.0).min(), spans.iter().map(|span| span.1).max());
-        Ok(end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start))
+        let (start, end) = (
+            spans.iter().map(|span| span.0).min(),
+            spans.iter().map(|span| span.1).max(),
+        );
+        Ok(end
+            .zip(start)
+            .map_or(Duration::ZERO, |(end, start)| end - start))
     }
 }
 
@@ -233,9 +294,19 @@ pub fn measure(
     let mut rates = vec![Vec::new(); variants.len()];
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let start = Instant::now();
-    let (mut rounds, least) = (0, if duration.is_zero() { BLOCK } else { MIN_ROUNDS });
+    let (mut rounds, least) = (
+        0,
+        if duration.is_zero() {
+            BLOCK
+        } else {
+            MIN_ROUNDS
+        },
+    );
     while rounds < least || start.elapsed() < duration {
-        for i in turns(variants.len(), BLOCK, &mut random).into_iter().flatten() {
+        for i in turns(variants.len(), BLOCK, &mut random)
+            .into_iter()
+            .flatten()
+        {
             rates[i].push(variants[i].repetition()?);
             tick(start.elapsed());
         }

@@ -1,6 +1,6 @@
 //! Decoders in the tuner's stores: the spaces that `tune` searches with a
-//! [`DecodeDevice`](super::decoding::DecodeDevice), the keys of its results, and the look-up for `decode` and
-//! `throughput`.
+//! [`DecodeDevice`](super::decoding::DecodeDevice), the keys of its results, and the look-up for
+//! `decode` and `throughput`.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,10 @@ const CPU_VERSION: u32 = 3;
 /// Version of the kernels' pipelines, beside the kernels' hash.
 const KERNELS_VERSION: u32 = 1;
 
-/// Relaxation with which a result for the CPU decoder is used without validation: runtime and platform. All
-/// configurations give the same bits and none can fail, so that a result of another version on the same machine is good
-/// enough. On a GPU everything must match: another driver makes other code, which may not even launch.
+/// Relaxation with which a result for the CPU decoder is used without validation: runtime and
+/// platform. All configurations give the same bits and none can fail, so that a result of another
+/// version on the same machine is good enough. On a GPU everything must match: another driver makes
+/// other code, which may not even launch.
 const TRUSTED_CPU_STEP: u8 = 2;
 
 /// Number of combinations above which only candidates near the defaults are tried.
@@ -48,7 +49,10 @@ pub struct Subject {
 
 impl From<Backend> for Subject {
     fn from(backend: Backend) -> Self {
-        Self { backend, pipeline: Pipeline::default() }
+        Self {
+            backend,
+            pipeline: Pipeline::default(),
+        }
     }
 }
 
@@ -72,11 +76,12 @@ pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, Paramet
 
 /// Makes the space of a backend on a machine with `cores` hardware threads.
 ///
-/// On the CPU: batches of 32 to 4096 events, and 1 thread to all (0). Layout and instructions are not varied: events lie
-/// as a framework has them, and the widest instructions are chosen.
+/// On the CPU: batches of 32 to 4096 events, and 1 thread to all (0). Layout and instructions are
+/// not varied: events lie as a framework has them, and the widest instructions are chosen.
 ///
-/// For kernels: all parameters of the pipeline, with all candidates, or, if these are too many, the powers of two from
-/// half the default to four times as much; on a GPU also batch and streams. The reference has one configuration.
+/// For kernels: all parameters of the pipeline, with all candidates, or, if these are too many, the
+/// powers of two from half the default to four times as much; on a GPU also batch and streams. The
+/// reference has one configuration.
 pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, Error> {
     let what @ Subject { backend, pipeline } = what.into();
     if backend == Backend::Reference {
@@ -84,24 +89,42 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, Error> {
     }
     let cores = cores.clamp(1, 1024) as i64;
     let looked_at = |parameter: &&Parameter| runs(parameter, pipeline);
-    let combinations: usize =
-        backend.parameters().iter().filter(looked_at).map(|parameter| parameter.candidates.len()).product();
+    let combinations: usize = backend
+        .parameters()
+        .iter()
+        .filter(looked_at)
+        .map(|parameter| parameter.candidates.len())
+        .product();
     let worth = |parameter: &Parameter| {
-        let Parameter { default, candidates, .. } = *parameter;
+        let Parameter {
+            default,
+            candidates,
+            ..
+        } = *parameter;
         let all = combinations <= MOST_COMBINATIONS;
-        let near = |value: u32| value.is_power_of_two() && 2 * value >= default && value <= 4 * default;
-        let candidates = candidates.iter().copied().filter(|&value| all || near(value));
+        let near =
+            |value: u32| value.is_power_of_two() && 2 * value >= default && value <= 4 * default;
+        let candidates = candidates
+            .iter()
+            .copied()
+            .filter(|&value| all || near(value));
         let values: BTreeSet<u32> = candidates.chain([default]).collect();
         values.into_iter().map(i64::from)
     };
     let mut builder = SpaceBuilder::new();
-    for parameter in Varied::all(backend).parameters.into_iter().filter(looked_at) {
+    for parameter in Varied::all(backend)
+        .parameters
+        .into_iter()
+        .filter(looked_at)
+    {
         let name = parameter.name;
         builder = match (name, backend) {
             ("layout", _) => builder.choices(name, ["allen"]),
             ("cpu.simd", _) => builder.choices(name, ["auto"]),
             ("threads", _) => {
-                let fewer = (0..10).map(|power| 1 << power).filter(|&threads| threads < cores);
+                let fewer = (0..10)
+                    .map(|power| 1 << power)
+                    .filter(|&threads| threads < cores);
                 builder.ints(name, std::iter::once(0).chain(fewer))
             }
             ("batch", Backend::Cpu) => builder.powers_of_two(name, 32, 4096),
@@ -119,7 +142,9 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, Error> {
         let block = Varied::named(backend, names, base(what));
         let valid = move |values: &[&Value]| {
             let config = Config(values.iter().map(|&value| value.clone()).collect());
-            block.as_ref().is_ok_and(|block| block.parameters_of(&config).is_ok())
+            block
+                .as_ref()
+                .is_ok_and(|block| block.parameters_of(&config).is_ok())
         };
         builder = builder.constraint_fn("the clustering block can be launched", &names, valid);
     }
@@ -136,7 +161,8 @@ pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
             compute_capability: format!("{major}.{minor}"),
             sm_count: u32::try_from(identity.gpu.multiprocessors).unwrap_or_default(),
             uuid: identity.uuid,
-            driver: crate::environment::driver_version().unwrap_or_else(|| format!("CUDA {}", identity.release)),
+            driver: crate::environment::driver_version()
+                .unwrap_or_else(|| format!("CUDA {}", identity.release)),
             // The tunable's hash stands for the kernels; the driver compiles them.
             runtime: String::new(),
             ..DeviceIdentity::named(identity.gpu.name, "CUDA")
@@ -147,7 +173,10 @@ pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
         compute_capability: format!("{} {simd}", std::env::consts::ARCH),
         sm_count: machine.cores as u32,
         runtime: machine.version,
-        ..DeviceIdentity::named(machine.cpu.unwrap_or_else(|| "CPU".to_owned()), backend.name())
+        ..DeviceIdentity::named(
+            machine.cpu.unwrap_or_else(|| "CPU".to_owned()),
+            backend.name(),
+        )
     })
 }
 
@@ -161,7 +190,11 @@ pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
     };
     if backend == Backend::Cuda {
         let mut hash = Fnv::default();
-        let units = if pipeline == Pipeline::Ranked { Unit::RANKED } else { Unit::PRODUCTION };
+        let units = if pipeline == Pipeline::Ranked {
+            Unit::RANKED
+        } else {
+            Unit::PRODUCTION
+        };
         for unit in units {
             hash.take(unit.text.as_bytes());
         }
@@ -178,8 +211,13 @@ pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Work
         .with("clustering", options.clustering())
 }
 
-/// The same for events of a kind, as `ut-decode workloads` calls it: `pp-low`, or the name of a file.
-pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &str) -> Result<Workload, StoreError> {
+/// The same for events of a kind, as `ut-decode workloads` calls it: `pp-low`, or the name of a
+/// file.
+pub fn workload_of(
+    tables: &DetectorTables,
+    options: &DecodeOptions,
+    events: &str,
+) -> Result<Workload, StoreError> {
     workload(tables, options)?.with("events", events)
 }
 
@@ -193,8 +231,8 @@ pub struct Tuned {
     pub origin: String,
 }
 
-/// Looks up this very workload of a backend in the stores. `None` if nothing was tuned, or the backend cannot run: use
-/// the default.
+/// Looks up this very workload of a backend in the stores. `None` if nothing was tuned, or the
+/// backend cannot run: use the default.
 pub fn look_up(
     locations: &Locations,
     what: impl Into<Subject>,
@@ -202,19 +240,52 @@ pub fn look_up(
 ) -> Result<Option<Tuned>, StoreError> {
     let what = what.into();
     let backend = what.backend;
-    let Ok(device) = device(backend) else { return Ok(None) };
+    let Ok(device) = device(backend) else {
+        return Ok(None);
+    };
     let tunable = tunable(what);
     let bad = |error: Error| StoreError::Wrong(format!("{backend}'s space: {error}"));
     let space = space(what, device.sm_count as usize).map_err(bad)?;
-    let task = Task { device: &device, tunable: &tunable, workload, space: &space };
-    let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
-    let Some(found) = locations.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
-    let Ok(varied) = varied(what, &space) else { return Ok(None) };
-    let Ok(parameters) = varied.parameters_of(&found.config) else { return Ok(None) };
-    let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(tuner::Parameter::name);
+    let task = Task {
+        device: &device,
+        tunable: &tunable,
+        workload,
+        space: &space,
+    };
+    let trusted = if backend.runs_kernels() {
+        0
+    } else {
+        TRUSTED_CPU_STEP
+    };
+    let Some(found) = locations
+        .find(&task)?
+        .into_iter()
+        .find(|found| found.step() <= trusted)
+    else {
+        return Ok(None);
+    };
+    let Ok(varied) = varied(what, &space) else {
+        return Ok(None);
+    };
+    let Ok(parameters) = varied.parameters_of(&found.config) else {
+        return Ok(None);
+    };
+    let chosen = space
+        .parameters()
+        .iter()
+        .filter(|parameter| parameter.values().len() > 1)
+        .map(tuner::Parameter::name);
     let kept = varied.default() == found.config;
-    let values = if kept { "the default, which was kept".to_owned() } else { parameters.text(chosen) };
-    Ok(Some(Tuned { parameters, values, origin: found.in_words() }))
+    let values = if kept {
+        "the default, which was kept".to_owned()
+    } else {
+        parameters.text(chosen)
+    };
+    Ok(Some(Tuned {
+        parameters,
+        values,
+        origin: found.in_words(),
+    }))
 }
 
 #[cfg(test)]
@@ -230,7 +301,13 @@ mod tests {
             let varied = varied(Backend::Cpu, &space).unwrap();
             assert!(space.index_of(&varied.default()).is_some(), "{cores} cores");
             for index in 0..space.len() {
-                assert!(varied.parameters_of(&space.config(index)).unwrap().threads() < cores.max(2) as u32);
+                assert!(
+                    varied
+                        .parameters_of(&space.config(index))
+                        .unwrap()
+                        .threads()
+                        < cores.max(2) as u32
+                );
             }
         }
         for backend in [Backend::Emulated, Backend::Cuda] {
@@ -239,22 +316,48 @@ mod tests {
                 let what = Subject { backend, pipeline };
                 let space = space(what, 1).unwrap();
                 let varied = varied(what, &space).unwrap();
-                assert_eq!(varied.parameters_of(&varied.default()), Ok(base(what)), "{what:?}");
+                assert_eq!(
+                    varied.parameters_of(&varied.default()),
+                    Ok(base(what)),
+                    "{what:?}"
+                );
                 assert!(space.index_of(&varied.default()).is_some(), "{what:?}");
                 tuned.extend(space.names());
                 for index in (0..space.len()).step_by((space.len() / 500).max(1)) {
-                    assert_eq!(varied.parameters_of(&space.config(index)).unwrap().pipeline(), pipeline);
+                    assert_eq!(
+                        varied
+                            .parameters_of(&space.config(index))
+                            .unwrap()
+                            .pipeline(),
+                        pipeline
+                    );
                 }
-                assert!((100..1_000_000).contains(&space.len()), "{what:?}: {}", space.len());
+                assert!(
+                    (100..1_000_000).contains(&space.len()),
+                    "{what:?}: {}",
+                    space.len()
+                );
             }
             assert!(
-                backend.parameters().iter().all(|parameter| tuned.iter().any(|name| name == parameter.name)),
+                backend
+                    .parameters()
+                    .iter()
+                    .all(|parameter| tuned.iter().any(|name| name == parameter.name)),
                 "{tuned:?}"
             );
-            assert_ne!(tunable((backend, Pipeline::Ranked)), tunable((backend, Pipeline::Allen)));
+            assert_ne!(
+                tunable((backend, Pipeline::Ranked)),
+                tunable((backend, Pipeline::Allen))
+            );
         }
         let none = space(Backend::Reference, 1).unwrap();
-        assert_eq!((none.len(), varied(Backend::Reference, &none).unwrap().default()), (1, Config(vec![])));
+        assert_eq!(
+            (
+                none.len(),
+                varied(Backend::Reference, &none).unwrap().default()
+            ),
+            (1, Config(vec![]))
+        );
     }
 
     #[test]
@@ -269,11 +372,21 @@ mod tests {
             let space = space(Backend::Cpu, device.sm_count as usize).unwrap();
             let mut config = varied(Backend::Cpu, &space).unwrap().default();
             config.0[1] = Value::Int(batch);
-            let task = Task { device, tunable: &tunable, workload: &workload, space: &space };
+            let task = Task {
+                device,
+                tunable: &tunable,
+                workload: &workload,
+                space: &space,
+            };
             let mut store = Store::open(&file).unwrap();
             let run = store.begin(&task, &Plan::default()).unwrap();
             let evidence = Evidence {
-                chosen: Contender { config, time_ms: 1.0, interval_ms: None, samples: 1 },
+                chosen: Contender {
+                    config,
+                    time_ms: 1.0,
+                    interval_ms: None,
+                    samples: 1,
+                },
                 default: None,
                 runner_up: None,
                 tried: 1,
@@ -288,15 +401,43 @@ mod tests {
         };
         let found = |options: &DecodeOptions| {
             let locations = Locations { user: file.clone() };
-            look_up(&locations, Backend::Cpu, &workload(&tables, options).unwrap()).unwrap()
+            look_up(
+                &locations,
+                Backend::Cpu,
+                &workload(&tables, options).unwrap(),
+            )
+            .unwrap()
         };
         assert_eq!(found(&options), None);
-        decided(&DeviceIdentity { name: "another CPU".to_owned(), ..here() }, 2048);
-        assert_eq!(found(&options), None, "another machine's result is not used unvalidated");
-        decided(&DeviceIdentity { runtime: "0.0.1".to_owned(), ..here() }, 1024);
-        let Tuned { parameters, values, origin } = found(&options).unwrap();
+        decided(
+            &DeviceIdentity {
+                name: "another CPU".to_owned(),
+                ..here()
+            },
+            2048,
+        );
+        assert_eq!(
+            found(&options),
+            None,
+            "another machine's result is not used unvalidated"
+        );
+        decided(
+            &DeviceIdentity {
+                runtime: "0.0.1".to_owned(),
+                ..here()
+            },
+            1024,
+        );
+        let Tuned {
+            parameters,
+            values,
+            origin,
+        } = found(&options).unwrap();
         assert_eq!(parameters.batch(), 1024);
-        assert!(values.contains("batch=1024") && !values.contains("simd"), "{values}");
+        assert!(
+            values.contains("batch=1024") && !values.contains("simd"),
+            "{values}"
+        );
         assert!(origin.contains("runtime 0.0.1 instead of"), "{origin}");
         decided(&here(), 512);
         assert_eq!(found(&options).unwrap().parameters.batch(), 512);

@@ -5,11 +5,12 @@ use tuner::{Config, Value};
 use ut_decoders::parameters::{Parameter, ParameterError, Parameters, words};
 use ut_decoders::{Backend, Pipeline};
 
-/// Maximum number of configurations for an on-line tuner; beyond it, only the parameters of one kernel vary at a time.
+/// Maximum number of configurations for an on-line tuner; beyond it, only the parameters of one
+/// kernel vary at a time.
 const MOST_CHOICES: usize = 500;
 
-/// Default values: on the CPU one decoder per core, else one decoder, on a GPU with some streams and
-/// batches that fill it.
+/// Default values: on the CPU one decoder per core, else one decoder, on a GPU with some streams
+/// and batches that fill it.
 pub fn base(backend: Backend) -> Parameters {
     let one = Parameters::default().with_threads(usize::from(backend != Backend::Cpu));
     one.with_batches(backend.batch(), one.layout())
@@ -29,7 +30,11 @@ pub struct Varied {
 impl Varied {
     /// Varies all parameters of a backend round [`base`].
     pub fn all(backend: Backend) -> Self {
-        Self { backend, parameters: backend.all_parameters().collect(), others: base(backend) }
+        Self {
+            backend,
+            parameters: backend.all_parameters().collect(),
+            others: base(backend),
+        }
     }
 
     /// Varies the parameters of these names; all others are as in `others`.
@@ -38,8 +43,14 @@ impl Varied {
         names: impl IntoIterator<Item: AsRef<str>>,
         others: Parameters,
     ) -> Result<Self, ParameterError> {
-        let parameters = names.into_iter().map(|name| backend.parameter(name.as_ref()));
-        Ok(Self { backend, parameters: parameters.collect::<Result<_, _>>()?, others })
+        let parameters = names
+            .into_iter()
+            .map(|name| backend.parameter(name.as_ref()));
+        Ok(Self {
+            backend,
+            parameters: parameters.collect::<Result<_, _>>()?,
+            others,
+        })
     }
 
     /// Configuration with the values of `others`.
@@ -47,20 +58,31 @@ impl Varied {
         self.config(&self.others)
     }
 
-    /// Configuration with the values of `parameters`: words for a parameter that has some, else numbers.
+    /// Configuration with the values of `parameters`: words for a parameter that has some, else
+    /// numbers.
     pub fn config(&self, parameters: &Parameters) -> Config {
-        Config(self.parameters.iter().map(|parameter| value(parameter, parameters.get(parameter.name))).collect())
+        Config(
+            self.parameters
+                .iter()
+                .map(|parameter| value(parameter, parameters.get(parameter.name)))
+                .collect(),
+        )
     }
 
     /// All parameters with those of a configuration.
     pub fn parameters_of(&self, config: &Config) -> Result<Parameters, ParameterError> {
         if config.0.len() != self.parameters.len() {
-            return Err(ParameterError::Other(format!("{:?} is of another space", config.0)));
+            return Err(ParameterError::Other(format!(
+                "{:?} is of another space",
+                config.0
+            )));
         }
         let mut all = self.others;
         for (parameter, value) in self.parameters.iter().zip(&config.0) {
             let number = match value {
-                Value::Int(number) => u32::try_from(*number).map_err(|_| parameter.refused(number))?,
+                Value::Int(number) => {
+                    u32::try_from(*number).map_err(|_| parameter.refused(number))?
+                }
                 Value::Text(word) => parameter.parse(word)?,
                 other => return Err(parameter.refused(other)),
             };
@@ -70,36 +92,60 @@ impl Varied {
         Ok(all)
     }
 
-    /// Reads a configuration from text like `batch=512,cpu.simd=scalar`. Parameters that are not named have their
-    /// defaults.
+    /// Reads a configuration from text like `batch=512,cpu.simd=scalar`. Parameters that are not
+    /// named have their defaults.
     pub fn parse(&self, text: &str) -> Result<Config, ParameterError> {
         Ok(self.config(&self.others.with(self.backend, text)?))
     }
 
     /// Writes a configuration as [`parse`](Self::parse) reads it.
     pub fn name(&self, config: &Config) -> String {
-        let named =
-            self.parameters.iter().zip(&config.0).map(|(parameter, value)| format!("{}={value}", parameter.name));
+        let named = self
+            .parameters
+            .iter()
+            .zip(&config.0)
+            .map(|(parameter, value)| format!("{}={value}", parameter.name));
         named.collect::<Vec<_>>().join(",")
     }
 
-    /// Lists configurations worth trying, with `default`: all combinations of the candidates, or, if those are too
-    /// many, all of one kernel's parameters at a time, or else of one parameter. Layout, threads, streams and kernels
-    /// stay, as the caller chooses them; so do the parameters of the other pipeline.
+    /// Lists configurations worth trying, with `default`: all combinations of the candidates, or,
+    /// if those are too many, all of one kernel's parameters at a time, or else of one parameter.
+    /// Layout, threads, streams and kernels stay, as the caller chooses them; so do the parameters
+    /// of the other pipeline.
     pub fn choices(&self, pipeline: Pipeline, default: &Config) -> Vec<Config> {
         let free = |parameter: &Parameter| {
-            runs(parameter, pipeline) && !matches!(parameter.name, "layout" | "threads" | "streams" | "pipeline")
+            runs(parameter, pipeline)
+                && !matches!(
+                    parameter.name,
+                    "layout" | "threads" | "streams" | "pipeline"
+                )
         };
-        let free: Vec<usize> = (0..self.parameters.len()).filter(|&i| free(self.parameters[i])).collect();
-        let number = |of: &[usize]| of.iter().map(|&i| self.parameters[i].candidates.len()).product::<usize>();
-        let place =
-            |i: usize| self.parameters[i].name.split_once('.').map_or(self.parameters[i].name, |(place, _)| place);
+        let free: Vec<usize> = (0..self.parameters.len())
+            .filter(|&i| free(self.parameters[i]))
+            .collect();
+        let number = |of: &[usize]| {
+            of.iter()
+                .map(|&i| self.parameters[i].candidates.len())
+                .product::<usize>()
+        };
+        let place = |i: usize| {
+            self.parameters[i]
+                .name
+                .split_once('.')
+                .map_or(self.parameters[i].name, |(place, _)| place)
+        };
         let blocks: Vec<&[usize]> = if number(&free) <= MOST_CHOICES {
             vec![&free]
         } else {
             let of_place = free.chunk_by(|&a, &b| place(a) == place(b));
             of_place
-                .flat_map(|block| block.chunks(if number(block) <= MOST_CHOICES / 2 { block.len() } else { 1 }))
+                .flat_map(|block| {
+                    block.chunks(if number(block) <= MOST_CHOICES / 2 {
+                        block.len()
+                    } else {
+                        1
+                    })
+                })
                 .collect()
         };
         let mut all = vec![default.clone()];
@@ -118,7 +164,9 @@ impl Varied {
                     .collect();
             }
             for config in found {
-                let can = |all: Parameters| self.backend != Backend::Cpu || all.simd().resolve().is_some();
+                let can = |all: Parameters| {
+                    self.backend != Backend::Cpu || all.simd().resolve().is_some()
+                };
                 if self.parameters_of(&config).is_ok_and(can) && !all.contains(&config) {
                     all.push(config);
                 }
@@ -130,7 +178,10 @@ impl Varied {
 
 fn value(parameter: &Parameter, number: u32) -> Value {
     let word = words(parameter.name).get(number as usize);
-    word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
+    word.map_or_else(
+        || Value::Int(i64::from(number)),
+        |word| Value::Text((*word).to_owned()),
+    )
 }
 
 /// Returns true unless a parameter belongs to another pipeline. The ranked pipeline's begin with
@@ -158,7 +209,10 @@ mod tests {
         let varied = Varied::all(Backend::Cpu);
         let cpu = |text| varied.name(&varied.parse(text).unwrap());
         assert_eq!(cpu(""), "cpu.simd=auto,batch=256,layout=allen,threads=0");
-        assert_eq!(cpu("threads=2,simd=avx2"), "cpu.simd=avx2,batch=256,layout=allen,threads=2");
+        assert_eq!(
+            cpu("threads=2,simd=avx2"),
+            "cpu.simd=avx2,batch=256,layout=allen,threads=2"
+        );
         assert!(varied.parse("batch=0").is_err());
     }
 
@@ -169,7 +223,11 @@ mod tests {
         let good = varied.parse("").unwrap().0;
         assert!(of(good.clone()).is_ok());
         assert!(of(good[1..].to_vec()).is_err());
-        for (place, value) in [(3, Value::Int(-1)), (0, Value::Text("mmx".to_owned())), (1, Value::Float(1.0))] {
+        for (place, value) in [
+            (3, Value::Int(-1)),
+            (0, Value::Text("mmx".to_owned())),
+            (1, Value::Float(1.0)),
+        ] {
             let mut bad = good.clone();
             bad[place] = value;
             assert!(of(bad).is_err(), "{place}");
@@ -189,10 +247,16 @@ mod tests {
             let wanted = varied.parameters_of(&default).unwrap();
             for pipeline in Pipeline::ALL {
                 let all = varied.choices(pipeline, &default);
-                assert!(all[0] == default && (5..=MOST_CHOICES).contains(&all.len()), "{backend}, {pipeline}");
+                assert!(
+                    all[0] == default && (5..=MOST_CHOICES).contains(&all.len()),
+                    "{backend}, {pipeline}"
+                );
                 for config in &all {
                     let found = varied.parameters_of(config).unwrap();
-                    assert_eq!((found.layout(), found.decoders(backend)), (wanted.layout(), wanted.decoders(backend)));
+                    assert_eq!(
+                        (found.layout(), found.decoders(backend)),
+                        (wanted.layout(), wanted.decoders(backend))
+                    );
                 }
             }
         }

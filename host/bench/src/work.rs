@@ -36,7 +36,11 @@ pub const METRICS: [Metric; 13] = [
         about: "loads, stores and atomics on global memory, one a lane",
         of: |s| s.global_loads + s.global_stores + s.global_atomics,
     },
-    Metric { name: "warp_steps", about: "accesses to global memory, one a warp", of: |s| s.warp_steps },
+    Metric {
+        name: "warp_steps",
+        about: "accesses to global memory, one a warp",
+        of: |s| s.warp_steps,
+    },
     Metric {
         name: "idle_lanes",
         about: "lanes that sat idle in those steps of their warp",
@@ -52,11 +56,31 @@ pub const METRICS: [Metric; 13] = [
         about: "turns that warps wait because their lanes meet in a bank of shared memory",
         of: |s| s.bank_conflicts,
     },
-    Metric { name: "shared_atomics", about: "atomics on shared memory, one a lane", of: |s| s.shared_atomics },
-    Metric { name: "global_atomics", about: "atomics on global memory, one a lane", of: |s| s.global_atomics },
-    Metric { name: "collectives", about: "warp collectives, one a mask", of: |s| s.collectives },
-    Metric { name: "barriers", about: "barriers, one a block", of: |s| s.barriers },
-    Metric { name: "blocks", about: "blocks", of: |s| s.blocks },
+    Metric {
+        name: "shared_atomics",
+        about: "atomics on shared memory, one a lane",
+        of: |s| s.shared_atomics,
+    },
+    Metric {
+        name: "global_atomics",
+        about: "atomics on global memory, one a lane",
+        of: |s| s.global_atomics,
+    },
+    Metric {
+        name: "collectives",
+        about: "warp collectives, one a mask",
+        of: |s| s.collectives,
+    },
+    Metric {
+        name: "barriers",
+        about: "barriers, one a block",
+        of: |s| s.barriers,
+    },
+    Metric {
+        name: "blocks",
+        about: "blocks",
+        of: |s| s.blocks,
+    },
     Metric {
         name: "table_sectors",
         about: "sectors of tables that all events share, which a GPU has in its caches",
@@ -106,13 +130,24 @@ impl Work {
             let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());
             let mut report = BatchReport::new();
             decoder.decode(view, &mut hits, &mut report)?;
-            if let Err(difference) = expected.check(work.events..work.events + view.n_events, &hits, &report) {
+            if let Err(difference) =
+                expected.check(work.events..work.events + view.n_events, &hits, &report)
+            {
                 return Ok(Err(difference));
             }
-            decoder.stats().iter().for_each(|(kernel, stats)| work.add(kernel, stats));
+            decoder
+                .stats()
+                .iter()
+                .for_each(|(kernel, stats)| work.add(kernel, stats));
             work.events += view.n_events;
-            let words = [view.offsets, view.sizes, view.types, view.versions.unwrap_or(&[])];
-            work.bytes_in += (view.raw.len() + 4 * words.map(<[u32]>::len).iter().sum::<usize>()) as u64;
+            let words = [
+                view.offsets,
+                view.sizes,
+                view.types,
+                view.versions.unwrap_or(&[]),
+            ];
+            work.bytes_in +=
+                (view.raw.len() + 4 * words.map(<[u32]>::len).iter().sum::<usize>()) as u64;
             let words_out = 7 * hits.len() + hits.offsets().len() + N_COUNTS * view.n_events;
             work.bytes_out += 4 * words_out as u64;
         }
@@ -130,7 +165,11 @@ impl Work {
     /// Returns the traffic between global memory and the multiprocessors, without the tables that
     /// all events share, relative to the bytes in and out.
     pub fn traffic(&self) -> f64 {
-        let moved = SECTOR * self.total.global_sectors.saturating_sub(self.total.table_sectors);
+        let moved = SECTOR
+            * self
+                .total
+                .global_sectors
+                .saturating_sub(self.total.table_sectors);
         moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
@@ -138,7 +177,8 @@ impl Work {
     /// read, and once if it is written. This is the traffic of the device's memory if caches keep
     /// each sector until its last use: a lower bound, since caches are small.
     pub fn distinct_traffic(&self) -> f64 {
-        (SECTOR * self.total.distinct_sectors) as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
+        (SECTOR * self.total.distinct_sectors) as f64
+            / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
     /// Returns the mean count per event.
@@ -158,13 +198,24 @@ mod tests {
 
     #[test]
     fn launches_of_the_same_kernel_add_up_and_means_are_over_events() {
-        let stats = LaunchStats { collectives: 3, global_loads: 5, global_stores: 1, ..LaunchStats::default() };
-        let mut work = Work { events: 2, ..Work::default() };
+        let stats = LaunchStats {
+            collectives: 3,
+            global_loads: 5,
+            global_stores: 1,
+            ..LaunchStats::default()
+        };
+        let mut work = Work {
+            events: 2,
+            ..Work::default()
+        };
         work.add("scan", &stats);
         work.add("sort", &stats);
         work.add("scan", &stats);
         assert_eq!(
-            work.kernels.iter().map(|(name, s)| (*name, s.collectives)).collect::<Vec<_>>(),
+            work.kernels
+                .iter()
+                .map(|(name, s)| (*name, s.collectives))
+                .collect::<Vec<_>>(),
             [("scan", 6), ("sort", 3)]
         );
         assert_eq!(work.per_event(metric("collectives").unwrap()), 4.5);
@@ -173,15 +224,35 @@ mod tests {
 
     #[test]
     fn traffic_is_bytes_moved_per_byte_in_and_out_without_tables() {
-        let total = LaunchStats { global_sectors: 10, table_sectors: 4, distinct_sectors: 3, ..LaunchStats::default() };
-        let work = Work { total, bytes_in: 64, bytes_out: 32, ..Work::default() };
+        let total = LaunchStats {
+            global_sectors: 10,
+            table_sectors: 4,
+            distinct_sectors: 3,
+            ..LaunchStats::default()
+        };
+        let work = Work {
+            total,
+            bytes_in: 64,
+            bytes_out: 32,
+            ..Work::default()
+        };
         assert_eq!((work.traffic(), work.distinct_traffic()), (2.0, 1.0));
-        assert_eq!((Work::default().traffic(), Work::default().distinct_traffic()), (0.0, 0.0));
+        assert_eq!(
+            (
+                Work::default().traffic(),
+                Work::default().distinct_traffic()
+            ),
+            (0.0, 0.0)
+        );
     }
 
     #[test]
     fn idle_lanes_are_lanes_without_a_step() {
-        let stats = LaunchStats { warp_steps: 2, step_lanes: 33, ..LaunchStats::default() };
+        let stats = LaunchStats {
+            warp_steps: 2,
+            step_lanes: 33,
+            ..LaunchStats::default()
+        };
         assert_eq!((metric("idle_lanes").unwrap().of)(&stats), 31);
         assert!(metric("seconds").is_none());
     }

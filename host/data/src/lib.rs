@@ -19,17 +19,21 @@ pub mod pipeline;
 pub mod synth;
 
 #[doc(no_inline)]
-pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
+pub use detector::{
+    BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError,
+};
 #[doc(no_inline)]
 pub use error_kind::ErrorKind;
 pub use hash::hash;
 #[doc(no_inline)]
 pub use hits::{
-    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,
-    Loss, Position, UtHits, UtHitsMut,
+    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport,
+    Flip, Hit, Kind, Loss, Position, UtHits, UtHitsMut,
 };
 #[doc(no_inline)]
-pub use input::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Events, InputError, Layout};
+pub use input::{
+    Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Events, InputError, Layout,
+};
 pub use named::UnknownName;
 #[doc(no_inline)]
 pub use output::CsvWriter;

@@ -37,9 +37,17 @@ pub fn check_address_space(what: impl Into<String>, needed: u64) -> Result<(), T
     compare(what, needed, of_address_space())
 }
 
-fn compare(what: impl Into<String>, needed: u64, available: Option<u64>) -> Result<(), TooMuchMemory> {
+fn compare(
+    what: impl Into<String>,
+    needed: u64,
+    available: Option<u64>,
+) -> Result<(), TooMuchMemory> {
     match available {
-        Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
+        Some(available) if needed > available => Err(TooMuchMemory {
+            what: what.into(),
+            needed,
+            available,
+        }),
         _ => Ok(()),
     }
 }
@@ -56,7 +64,10 @@ pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
     let mut text = String::new();
     from.take(most + 1).read_to_string(&mut text)?;
     if text.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {} MiB", most >> 20)));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("larger than {} MiB", most >> 20),
+        ));
     }
     Ok(text)
 }
@@ -64,7 +75,10 @@ pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
 /// Returns the number of bytes that this process can still take: the smallest of the limits by
 /// machine, control groups and address space. `None` if unknown.
 pub fn available() -> Option<u64> {
-    [of_machine(), of_control_groups(), of_address_space()].into_iter().flatten().min()
+    [of_machine(), of_control_groups(), of_address_space()]
+        .into_iter()
+        .flatten()
+        .min()
 }
 
 fn in_words(bytes: u64) -> String {
@@ -77,7 +91,9 @@ fn in_words(bytes: u64) -> String {
 /// Returns the number of bytes that the kernel can free without swapping.
 fn of_machine() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(1024 * line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?)
 }
 
@@ -88,10 +104,15 @@ fn of_control_groups() -> Option<u64> {
     let mut least = None;
     loop {
         let number = |file: &str| -> Option<u64> {
-            fs::read_to_string(format!("/sys/fs/cgroup/{group}/{file}")).ok()?.trim().parse().ok()
+            fs::read_to_string(format!("/sys/fs/cgroup/{group}/{file}"))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
         };
         if let Some((most, taken)) = number("memory.max").zip(number("memory.current")) {
-            let stat = fs::read_to_string(format!("/sys/fs/cgroup/{group}/memory.stat")).unwrap_or_default();
+            let stat = fs::read_to_string(format!("/sys/fs/cgroup/{group}/memory.stat"))
+                .unwrap_or_default();
             let left = most.saturating_sub(taken.saturating_sub(cached(&stat)));
             least = Some(least.map_or(left, |least: u64| least.min(left)));
         }
@@ -107,7 +128,9 @@ fn of_control_groups() -> Option<u64> {
 /// freed.
 fn cached(stat: &str) -> u64 {
     let of = |name: &str| {
-        let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = stat
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.and_then(|value| value.parse().ok()).unwrap_or(0_u64)
     };
     of("file").saturating_sub(of("shmem"))
@@ -115,7 +138,10 @@ fn cached(stat: &str) -> u64 {
 
 /// Returns what the limit on the address space (`ulimit -v`) leaves.
 fn of_address_space() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: `limit` is a valid place for the two numbers that the call writes.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
     if result != 0 || limit.rlim_cur == libc::RLIM_INFINITY {
@@ -137,7 +163,14 @@ mod tests {
         assert_eq!(cached(stat), 3800);
         assert_eq!(cached("anon 700\nfile 5000\n"), 5000);
         // Counted at different times, or not at all.
-        assert_eq!((cached("file 10\nshmem 12\n"), cached("file x\n"), cached("")), (0, 0, 0));
+        assert_eq!(
+            (
+                cached("file 10\nshmem 12\n"),
+                cached("file x\n"),
+                cached("")
+            ),
+            (0, 0, 0)
+        );
     }
 
     #[cfg(target_os = "linux")]

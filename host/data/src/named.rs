@@ -14,12 +14,20 @@ pub struct UnknownName {
 impl UnknownName {
     #[doc(hidden)]
     pub fn new(what: &'static str, name: &str, names: &'static [&'static str]) -> Self {
-        Self { what, name: name.to_owned(), names }
+        Self {
+            what,
+            name: name.to_owned(),
+            names,
+        }
     }
 }
 
 fn or(names: &[&str]) -> String {
-    names.split_last().map_or_else(String::new, |(last, others)| format!("{} or {last}", others.join(", ")))
+    names
+        .split_last()
+        .map_or_else(String::new, |(last, others)| {
+            format!("{} or {last}", others.join(", "))
+        })
 }
 
 /// Gives an enum, all of whose values are listed, `ALL`, `NAMES`, `name`, `Display`, and `FromStr`

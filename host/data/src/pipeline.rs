@@ -31,7 +31,11 @@ impl Stage {
     #[must_use]
     pub fn share(&self, elapsed: Duration) -> f64 {
         let available = elapsed.as_secs_f64() * self.threads as f64;
-        if available > 0.0 { (self.busy.as_secs_f64() / available).min(1.0) } else { 0.0 }
+        if available > 0.0 {
+            (self.busy.as_secs_f64() / available).min(1.0)
+        } else {
+            0.0
+        }
     }
 
     fn add(&mut self, busy: Duration) {
@@ -117,8 +121,17 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
         // The channel has room for `in_flight` messages.
         let _ = free.send(());
     }
-    let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
-    let turns = Turns { turn: Mutex::default(), news: Condvar::new() };
+    let source = Mutex::new(Source {
+        produce,
+        room,
+        next: 0,
+        ended: false,
+        stage: flow.source,
+    });
+    let turns = Turns {
+        turn: Mutex::default(),
+        news: Condvar::new(),
+    };
     let worked = Mutex::new(flow.work);
     // One thread locks each worker, from its start to its end.
     let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
@@ -152,7 +165,11 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
             };
             thread::Builder::new().spawn_scoped(scope, worker).is_ok()
         };
-        let started = workers.iter().take(most).take_while(|work| starts(work)).count();
+        let started = workers
+            .iter()
+            .take(most)
+            .take_while(|work| starts(work))
+            .count();
         lock(worked).threads = started.max(1);
         // Only the workers keep senders: when they end, the channel closes.
         drop(results);
@@ -235,7 +252,11 @@ struct Turn<T> {
 
 impl<T> Default for Turn<T> {
     fn default() -> Self {
-        Self { fetching: false, idle: 0, items: VecDeque::new() }
+        Self {
+            fetching: false,
+            idle: 0,
+            items: VecDeque::new(),
+        }
     }
 }
 
@@ -299,7 +320,8 @@ mod tests {
             let mut items = 0..100u64;
             let produce = || {
                 let item = items.next()?;
-                let on_the_way = made.fetch_add(1, Ordering::SeqCst) + 1 - eaten.load(Ordering::SeqCst);
+                let on_the_way =
+                    made.fetch_add(1, Ordering::SeqCst) + 1 - eaten.load(Ordering::SeqCst);
                 most.fetch_max(on_the_way, Ordering::SeqCst);
                 Some(item)
             };
@@ -331,19 +353,44 @@ mod tests {
                     found.len() < 40
                 },
             );
-            assert!(found.iter().copied().eq((0..40).map(|item| 2 * item)), "{threads} threads: {found:?}");
-            assert_eq!((flow.work.threads, flow.consumer.items), (threads.max(1), 40));
+            assert!(
+                found.iter().copied().eq((0..40).map(|item| 2 * item)),
+                "{threads} threads: {found:?}"
+            );
+            assert_eq!(
+                (flow.work.threads, flow.consumer.items),
+                (threads.max(1), 40)
+            );
         }
     }
 
     #[test]
     fn a_panic_in_a_worker_or_the_source_ends_the_pipeline() {
         let (mut all, mut few) = (0.., 0..5);
-        let of_all = || ordered(2, || Some(1), vec![|_: i32| panic!("on purpose"); 2], |()| true);
-        let of_the_first =
-            || ordered(2, || all.next(), vec![|item: i32| assert!(item > 0, "on purpose"); 2], |()| true);
-        let of_the_source =
-            || ordered(3, || Some(few.next().expect("on purpose")), vec![|item: i32| item; 3], |_| true);
+        let of_all = || {
+            ordered(
+                2,
+                || Some(1),
+                vec![|_: i32| panic!("on purpose"); 2],
+                |()| true,
+            )
+        };
+        let of_the_first = || {
+            ordered(
+                2,
+                || all.next(),
+                vec![|item: i32| assert!(item > 0, "on purpose"); 2],
+                |()| true,
+            )
+        };
+        let of_the_source = || {
+            ordered(
+                3,
+                || Some(few.next().expect("on purpose")),
+                vec![|item: i32| item; 3],
+                |_| true,
+            )
+        };
         let panics = [
             catch_unwind(AssertUnwindSafe(of_all)).is_err(),
             catch_unwind(AssertUnwindSafe(of_the_first)).is_err(),
@@ -356,7 +403,11 @@ mod tests {
     fn one_thread_fetches_at_a_time_and_a_single_thread_works_on_its_items() {
         let (mut items, fetching) = (0..200, AtomicUsize::new(0));
         let produce = || {
-            assert_eq!(fetching.fetch_add(1, Ordering::SeqCst), 0, "two fetch at once");
+            assert_eq!(
+                fetching.fetch_add(1, Ordering::SeqCst),
+                0,
+                "two fetch at once"
+            );
             std::thread::yield_now();
             fetching.fetch_sub(1, Ordering::SeqCst);
             items.next().map(|_| std::thread::current().id())
@@ -412,8 +463,16 @@ mod tests {
             let mut items = 0..n;
             move || items.next()
         };
-        let flow = ordered(4, items(10), vec![|item: i32| std::thread::sleep(slow * item.signum() as u32)], |()| true);
-        assert_eq!(flow.stages().map(|stage| (stage.threads, stage.items)), [(1, 10); 3]);
+        let flow = ordered(
+            4,
+            items(10),
+            vec![|item: i32| std::thread::sleep(slow * item.signum() as u32)],
+            |()| true,
+        );
+        assert_eq!(
+            flow.stages().map(|stage| (stage.threads, stage.items)),
+            [(1, 10); 3]
+        );
         assert!(flow.work.busy >= 9 * slow && flow.work.busy <= flow.elapsed);
         assert!(flow.work.share(flow.elapsed) > flow.source.share(flow.elapsed));
         let flow = ordered(4, items(10), vec![|item| item; 2], |_| {
@@ -422,6 +481,9 @@ mod tests {
         });
         assert!(flow.consumer.share(flow.elapsed) > flow.work.share(flow.elapsed));
         let nothing = ordered(4, items(0), vec![|item| item], |_| true);
-        assert_eq!((nothing.work.items, nothing.work.share(Duration::ZERO)), (0, 0.0));
+        assert_eq!(
+            (nothing.work.items, nothing.work.share(Duration::ZERO)),
+            (0, 0.0)
+        );
     }
 }

@@ -65,13 +65,19 @@ impl Backend {
     pub fn batch(self) -> usize {
         match self {
             #[cfg(feature = "cuda")]
-            Self::Cuda => (4 * events_at_once(0).unwrap_or(0) as usize).clamp(LARGE_BATCH_SIZE, 1 << 20),
+            Self::Cuda => {
+                (4 * events_at_once(0).unwrap_or(0) as usize).clamp(LARGE_BATCH_SIZE, 1 << 20)
+            }
             _ => LARGE_BATCH_SIZE,
         }
     }
 
     /// Makes a decoder of this backend with the default parameters.
-    pub fn decoder(self, tables: &DetectorTables, options: DecodeOptions) -> Result<Box<dyn Decoder>, DecodeError> {
+    pub fn decoder(
+        self,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+    ) -> Result<Box<dyn Decoder>, DecodeError> {
         self.decoder_with(tables, options, &Parameters::default())
     }
 
@@ -88,21 +94,33 @@ impl Backend {
             #[cfg(not(feature = "emulated"))]
             Self::Emulated => return Err(left_out("emulated")),
             #[cfg(feature = "emulated")]
-            Self::Emulated => Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::of(parameters))?),
+            Self::Emulated => Box::new(EmulatedDecoder::new(
+                tables,
+                options,
+                EmulatedConfig::of(parameters),
+            )?),
             #[cfg(not(feature = "cuda"))]
             Self::Cuda => return Err(left_out("cuda")),
             #[cfg(feature = "cuda")]
-            Self::Cuda => Box::new(CudaDecoder::new(tables, options, CudaConfig::of(parameters))?),
+            Self::Cuda => Box::new(CudaDecoder::new(
+                tables,
+                options,
+                CudaConfig::of(parameters),
+            )?),
         })
     }
 }
 
 #[cfg(not(all(feature = "cuda", feature = "emulated")))]
 fn left_out(backend: &'static str) -> DecodeError {
-    DecodeError::Device { backend, message: format!("this program was built without the feature `{backend}`") }
+    DecodeError::Device {
+        backend,
+        message: format!("this program was built without the feature `{backend}`"),
+    }
 }
 
-/// Returns the number of threads, each with a decoder on `backend`, if `asked` were asked for; 0: one per core.
+/// Returns the number of threads, each with a decoder on `backend`, if `asked` were asked for; 0:
+/// one per core.
 pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchMemory> {
     let n = match (backend, asked) {
         (Backend::Emulated, _) => 1,

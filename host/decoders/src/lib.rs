@@ -68,6 +68,7 @@ pub use pipeline::Pipeline;
 pub use reader::HitReader;
 #[doc(no_inline)]
 pub use ut_data::hits::{
-    BatchReport, CapacityError, Cause, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit,
-    Kind, Loss, LostPart, N_LOSS, Position, UtHits, UtHitsMut, check_selected,
+    BatchReport, CapacityError, Cause, Cluster, Count, DecodeError, DecodeOptions, Decoder,
+    EventReport, Flip, Hit, Kind, Loss, LostPart, N_LOSS, Position, UtHits, UtHitsMut,
+    check_selected,
 };

@@ -1,13 +1,16 @@
-//! Number of warps that a multiprocessor holds at once, from a kernel's resources: arithmetic, without a device.
+//! Number of warps that a multiprocessor holds at once, from a kernel's resources: arithmetic,
+//! without a device.
 //!
-//! A block occupies a block slot, its warps' slots, registers and shared memory of one multiprocessor until it ends;
-//! whichever runs out first decides. (Hardware barriers could, too, for kernels with several; ours have one.) Rules and
-//! limits are from the CUDA programming guide (technical specifications per compute capability) and NVIDIA's
-//! `cuda_occupancy.h`:
-//! - registers are given to warps, in units of 256, from four partitions of 16384; a launch that would need more than
-//!   65536 for a block, its warps rounded up to four, is refused;
-//! - shared memory is given to blocks in units of 128 bytes, with 1 KiB reserved by the system for each block;
-//! - the split between shared memory and L1 cache is taken to be the one with the most shared memory.
+//! A block occupies a block slot, its warps' slots, registers and shared memory of one
+//! multiprocessor until it ends; whichever runs out first decides. (Hardware barriers could, too,
+//! for kernels with several; ours have one.) Rules and limits are from the CUDA programming guide
+//! (technical specifications per compute capability) and NVIDIA's `cuda_occupancy.h`:
+//! - registers are given to warps, in units of 256, from four partitions of 16384; a launch that
+//!   would need more than 65536 for a block, its warps rounded up to four, is refused;
+//! - shared memory is given to blocks in units of 128 bytes, with 1 KiB reserved by the system for
+//!   each block;
+//! - the split between shared memory and L1 cache is taken to be the one with the most shared
+//!   memory.
 
 const WARP: u32 = 32;
 const MAX_THREADS: u32 = 1024;
@@ -43,12 +46,42 @@ pub struct Architecture {
 impl Architecture {
     /// Architectures that the kernels are checked for.
     pub const ALL: [Self; 6] = [
-        Self { name: "sm_75", warps: 32, blocks: 16, shared: 64 << 10 },
-        Self { name: "sm_80", warps: 64, blocks: 32, shared: 164 << 10 },
-        Self { name: "sm_86", warps: 48, blocks: 16, shared: 100 << 10 },
-        Self { name: "sm_89", warps: 48, blocks: 24, shared: 100 << 10 },
-        Self { name: "sm_90", warps: 64, blocks: 32, shared: 228 << 10 },
-        Self { name: "sm_100", warps: 64, blocks: 32, shared: 228 << 10 },
+        Self {
+            name: "sm_75",
+            warps: 32,
+            blocks: 16,
+            shared: 64 << 10,
+        },
+        Self {
+            name: "sm_80",
+            warps: 64,
+            blocks: 32,
+            shared: 164 << 10,
+        },
+        Self {
+            name: "sm_86",
+            warps: 48,
+            blocks: 16,
+            shared: 100 << 10,
+        },
+        Self {
+            name: "sm_89",
+            warps: 48,
+            blocks: 24,
+            shared: 100 << 10,
+        },
+        Self {
+            name: "sm_90",
+            warps: 64,
+            blocks: 32,
+            shared: 228 << 10,
+        },
+        Self {
+            name: "sm_100",
+            warps: 64,
+            blocks: 32,
+            shared: 228 << 10,
+        },
     ];
 
     /// Finds the architecture of this name.
@@ -58,43 +91,75 @@ impl Architecture {
 
     /// Finds the newest architecture that is not newer than `capability`: 10 · major + minor.
     pub fn newest_up_to(capability: u32) -> Option<Self> {
-        let number = |arch: &Self| arch.name.strip_prefix("sm_").and_then(|n| n.parse::<u32>().ok());
-        Self::ALL.into_iter().rfind(|arch| number(arch).is_some_and(|n| n <= capability))
+        let number = |arch: &Self| {
+            arch.name
+                .strip_prefix("sm_")
+                .and_then(|n| n.parse::<u32>().ok())
+        };
+        Self::ALL
+            .into_iter()
+            .rfind(|arch| number(arch).is_some_and(|n| n <= capability))
     }
 
     /// Computes the blocks and warps of `launch` that a multiprocessor holds.
     pub fn occupancy(&self, launch: Launch) -> Occupancy {
-        let Launch { threads, registers, .. } = launch;
+        let Launch {
+            threads, registers, ..
+        } = launch;
         let warps_per_block = threads.div_ceil(WARP);
         if threads == 0 || threads > MAX_THREADS {
-            return Occupancy { blocks: 0, warps: 0, share: 0.0, limit: Limit::Threads };
+            return Occupancy {
+                blocks: 0,
+                warps: 0,
+                share: 0.0,
+                limit: Limit::Threads,
+            };
         }
         let by_registers = if registers > MAX_REGISTERS_PER_THREAD {
             0
         } else {
             let per_warp = (registers.max(1) * WARP).next_multiple_of(REGISTER_UNIT);
             let fits = per_warp * warps_per_block.next_multiple_of(PARTITIONS) <= REGISTERS;
-            if fits { REGISTERS / PARTITIONS / per_warp * PARTITIONS / warps_per_block } else { 0 }
+            if fits {
+                REGISTERS / PARTITIONS / per_warp * PARTITIONS / warps_per_block
+            } else {
+                0
+            }
         };
         let shared_per_block = launch.shared_per_block();
         let limits = [
             (self.warps / warps_per_block, Limit::Warps),
             (self.blocks, Limit::Blocks),
             (by_registers, Limit::Registers),
-            (shared_per_block.map_or(0, |bytes| self.shared / bytes), Limit::Shared),
+            (
+                shared_per_block.map_or(0, |bytes| self.shared / bytes),
+                Limit::Shared,
+            ),
         ];
         // Of equal limits the first counts: filled warp slots are the aim.
-        let (blocks, limit) = limits.into_iter().min_by_key(|&(blocks, _)| blocks).unwrap_or((0, Limit::Warps));
+        let (blocks, limit) = limits
+            .into_iter()
+            .min_by_key(|&(blocks, _)| blocks)
+            .unwrap_or((0, Limit::Warps));
         let warps = blocks * warps_per_block;
-        Occupancy { blocks, warps, share: warps as f32 / self.warps as f32, limit }
+        Occupancy {
+            blocks,
+            warps,
+            share: warps as f32 / self.warps as f32,
+            limit,
+        }
     }
 
-    /// Computes the share of shared memory, in percent, that the resident blocks of `launch` need; the rest can be L1
-    /// cache.
+    /// Computes the share of shared memory, in percent, that the resident blocks of `launch` need;
+    /// the rest can be L1 cache.
     pub fn carve_out(&self, launch: Launch) -> u32 {
         let blocks = self.occupancy(launch).blocks;
-        let bytes = launch.shared_per_block().map_or(0, |bytes| u64::from(bytes) * u64::from(blocks));
-        (bytes * 100).div_ceil(u64::from(self.shared.max(1))).min(100) as u32
+        let bytes = launch
+            .shared_per_block()
+            .map_or(0, |bytes| u64::from(bytes) * u64::from(blocks));
+        (bytes * 100)
+            .div_ceil(u64::from(self.shared.max(1)))
+            .min(100) as u32
     }
 }
 
@@ -112,7 +177,11 @@ impl Multiprocessors {
     /// `threads` threads as a multiprocessor has warp and block slots for.
     pub const fn grid(self, each: u32, threads: u32) -> u32 {
         let by_warps = self.each.warps / threads.div_ceil(WARP);
-        let slots = if by_warps < self.each.blocks { by_warps } else { self.each.blocks };
+        let slots = if by_warps < self.each.blocks {
+            by_warps
+        } else {
+            self.each.blocks
+        };
         let each = if each == 0 { slots } else { each };
         let grid = self.number.saturating_mul(each);
         if grid == 0 { 1 } else { grid }
@@ -132,7 +201,9 @@ pub struct Launch {
 
 impl Launch {
     const fn shared_per_block(self) -> Option<u32> {
-        self.shared.saturating_add(SHARED_RESERVED).checked_next_multiple_of(SHARED_UNIT)
+        self.shared
+            .saturating_add(SHARED_RESERVED)
+            .checked_next_multiple_of(SHARED_UNIT)
     }
 }
 
@@ -183,8 +254,8 @@ mod tests {
 
     #[test]
     fn agrees_with_the_vendors_calculator() {
-        // Blocks a multiprocessor, from `cuda_occupancy.h` of CUDA 13 with the whole carve-out for shared memory:
-        // (threads, registers, shared), then sm_80, sm_86, sm_89, sm_90.
+        // Blocks a multiprocessor, from `cuda_occupancy.h` of CUDA 13 with the whole carve-out for
+        // shared memory: (threads, registers, shared), then sm_80, sm_86, sm_89, sm_90.
         let known = [
             ((32, 32, 0), [32, 16, 24, 32]),
             ((64, 32, 0), [32, 16, 24, 32]),
@@ -216,27 +287,57 @@ mod tests {
             ((32, 129, 256), [12, 12, 12, 12]),
         ];
         for ((threads, registers, shared), expected) in known {
-            let launch = Launch { threads, registers, shared };
-            let blocks = ["sm_80", "sm_86", "sm_89", "sm_90"]
-                .map(|name| Architecture::named(name).expect("it is known").occupancy(launch).blocks);
+            let launch = Launch {
+                threads,
+                registers,
+                shared,
+            };
+            let blocks = ["sm_80", "sm_86", "sm_89", "sm_90"].map(|name| {
+                Architecture::named(name)
+                    .expect("it is known")
+                    .occupancy(launch)
+                    .blocks
+            });
             assert_eq!(blocks, expected, "{launch:?}");
         }
     }
 
     #[test]
     fn a_grid_is_a_multiple_of_the_multiprocessors_and_by_default_fills_their_slots() {
-        let device = |name, number| Multiprocessors { number, each: Architecture::named(name).unwrap() };
+        let device = |name, number| Multiprocessors {
+            number,
+            each: Architecture::named(name).unwrap(),
+        };
         let h200 = device("sm_90", 132);
-        assert_eq!((h200.grid(0, 256), h200.grid(0, 32), h200.grid(3, 256)), (132 * 8, 132 * 32, 132 * 3));
+        assert_eq!(
+            (h200.grid(0, 256), h200.grid(0, 32), h200.grid(3, 256)),
+            (132 * 8, 132 * 32, 132 * 3)
+        );
         let a5000 = device("sm_86", 64);
-        assert_eq!((a5000.grid(0, 256), a5000.grid(0, 64), a5000.grid(64, 64)), (64 * 6, 64 * 16, 64 * 64));
-        assert_eq!((device("sm_75", 0).grid(1, 32), device("sm_75", u32::MAX).grid(2, 32)), (1, u32::MAX));
+        assert_eq!(
+            (a5000.grid(0, 256), a5000.grid(0, 64), a5000.grid(64, 64)),
+            (64 * 6, 64 * 16, 64 * 64)
+        );
+        assert_eq!(
+            (
+                device("sm_75", 0).grid(1, 32),
+                device("sm_75", u32::MAX).grid(2, 32)
+            ),
+            (1, u32::MAX)
+        );
     }
 
     #[test]
     fn says_what_runs_out_first() {
         let arch = Architecture::named("sm_86").unwrap();
-        let of = |threads, registers, shared| arch.occupancy(Launch { threads, registers, shared }).limit;
+        let of = |threads, registers, shared| {
+            arch.occupancy(Launch {
+                threads,
+                registers,
+                shared,
+            })
+            .limit
+        };
         assert_eq!(of(0, 32, 0), Limit::Threads);
         assert_eq!(of(1025, 32, 0), Limit::Threads);
         assert_eq!(of(128, 32, 0), Limit::Warps);
@@ -248,13 +349,26 @@ mod tests {
     #[test]
     fn the_carve_out_is_what_the_resident_blocks_need_and_no_more() {
         let needed = |arch, threads, registers, shared| {
-            Architecture::named(arch).unwrap().carve_out(Launch { threads, registers, shared })
+            Architecture::named(arch).unwrap().carve_out(Launch {
+                threads,
+                registers,
+                shared,
+            })
         };
         // Four blocks of 28 KiB and one reserved: 116 of 228, of 164.
-        assert_eq!((needed("sm_90", 256, 64, 28 << 10), needed("sm_80", 256, 64, 28 << 10)), (51, 71));
+        assert_eq!(
+            (
+                needed("sm_90", 256, 64, 28 << 10),
+                needed("sm_80", 256, 64, 28 << 10)
+            ),
+            (51, 71)
+        );
         assert_eq!(needed("sm_90", 256, 48, 28 << 10), 64);
         // As many as shared memory has room for: nearly all of it.
         assert_eq!(needed("sm_86", 256, 64, 28 << 10), 87);
-        assert_eq!((needed("sm_90", 256, 32, 0), needed("sm_90", 1024, 65, 0)), (4, 0));
+        assert_eq!(
+            (needed("sm_90", 256, 32, 0), needed("sm_90", 1024, 65, 0)),
+            (4, 0)
+        );
     }
 }

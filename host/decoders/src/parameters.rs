@@ -1,6 +1,7 @@
-//! Parameters that change how fast hits are decoded and never which hits, by name: `place.name`, such as `cpu.simd` or
-//! `cluster.block_x`; those without a place say how a decoder is fed. All can be set from outside
-//! (`--set cluster.block_x=64`) and found by the tuner; nothing about a launch is hard-wired elsewhere.
+//! Parameters that change how fast hits are decoded and never which hits, by name: `place.name`,
+//! such as `cpu.simd` or `cluster.block_x`; those without a place say how a decoder is fed. All can
+//! be set from outside (`--set cluster.block_x=64`) and found by the tuner; nothing about a launch
+//! is hard-wired elsewhere.
 
 use simt::WARP_SIZE;
 use ut_kernels::ranked::sort_groups::MAX_WARPS;
@@ -29,7 +30,8 @@ pub struct Parameter {
     pub candidates: &'static [u32],
 }
 
-/// Maximum number of threads in a block of `sort_groups`: its shared memory has room for so many warps.
+/// Maximum number of threads in a block of `sort_groups`: its shared memory has room for so many
+/// warps.
 const MAX_SORT_THREADS: u32 = MAX_WARPS * WARP_SIZE;
 
 const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
@@ -107,7 +109,9 @@ pub fn words(name: &str) -> &'static [&'static str] {
 
 /// Writes a value as [`Parameter::parse`] reads it.
 pub fn value_text(name: &str, value: u32) -> String {
-    words(name).get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
+    words(name)
+        .get(value as usize)
+        .map_or_else(|| value.to_string(), |word| (*word).to_owned())
 }
 
 impl Parameter {
@@ -121,14 +125,25 @@ impl Parameter {
         let word = words(self.name).iter().position(|word| *word == text);
         let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
         if self.name == "pipeline" && text == Pipeline::REPLACED {
-            return Err(ParameterError::Other(format!("pipeline = {text}: {} has replaced it", Pipeline::Ranked)));
+            return Err(ParameterError::Other(format!(
+                "pipeline = {text}: {} has replaced it",
+                Pipeline::Ranked
+            )));
         }
-        number.filter(|&value| self.is_valid(value)).ok_or_else(|| self.refused(&text))
+        number
+            .filter(|&value| self.is_valid(value))
+            .ok_or_else(|| self.refused(&text))
     }
 
     /// Makes the error that the parameter cannot have this value.
     pub fn refused(&self, value: &dyn std::fmt::Display) -> ParameterError {
-        let Self { name, min, max, step, .. } = *self;
+        let Self {
+            name,
+            min,
+            max,
+            step,
+            ..
+        } = *self;
         let words = words(name);
         let valid = match step {
             _ if !words.is_empty() => format!("one of {}", words.join(", ")),
@@ -145,7 +160,11 @@ impl Parameter {
 #[non_exhaustive]
 pub enum ParameterError {
     #[error("{of} has no parameter called {name:?}; {}", in_words(known))]
-    Unknown { of: &'static str, name: String, known: Vec<&'static str> },
+    Unknown {
+        of: &'static str,
+        name: String,
+        known: Vec<&'static str>,
+    },
     #[error("{0}")]
     Other(String),
 }
@@ -158,7 +177,11 @@ impl ParameterError {
 }
 
 fn in_words(known: &[&str]) -> String {
-    if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) }
+    if known.is_empty() {
+        "it has none".to_owned()
+    } else {
+        format!("it has {}", known.join(", "))
+    }
 }
 
 /// Launch parameters of the kernels, in the order in which they run.
@@ -185,30 +208,61 @@ impl Backend {
             Self::Emulated => None,
         };
         let kernels = self.runs_kernels().then_some(Place::pipeline_word);
-        let feeding = [Some(Place::batch), Some(Place::layout_word), decoders, kernels];
-        self.parameters().iter().chain(feeding.into_iter().flatten().map(|place| &ALL[place as usize]))
+        let feeding = [
+            Some(Place::batch),
+            Some(Place::layout_word),
+            decoders,
+            kernels,
+        ];
+        self.parameters().iter().chain(
+            feeding
+                .into_iter()
+                .flatten()
+                .map(|place| &ALL[place as usize]),
+        )
     }
 
-    /// Finds one of [`all_parameters`](Self::all_parameters). The part before the dot may be left out if it is clear:
-    /// `simd` is `cpu.simd`.
+    /// Finds one of [`all_parameters`](Self::all_parameters). The part before the dot may be left
+    /// out if it is clear: `simd` is `cpu.simd`.
     pub fn parameter(self, name: &str) -> Result<&'static Parameter, ParameterError> {
-        find(self.name(), &self.all_parameters().collect::<Vec<_>>(), name)
+        find(
+            self.name(),
+            &self.all_parameters().collect::<Vec<_>>(),
+            name,
+        )
     }
 }
 
-fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'static Parameter, ParameterError> {
-    if name.split_once('.').is_some_and(|(place, _)| place == Pipeline::REPLACED) {
+fn find(
+    of: &'static str,
+    all: &[&'static Parameter],
+    name: &str,
+) -> Result<&'static Parameter, ParameterError> {
+    if name
+        .split_once('.')
+        .is_some_and(|(place, _)| place == Pipeline::REPLACED)
+    {
         let successor = Pipeline::Ranked;
-        let message =
-            format!("{name}: the pipeline fused is replaced by {successor}, whose parameters begin with {successor}.");
+        let message = format!(
+            "{name}: the pipeline fused is replaced by {successor}, whose parameters begin with {successor}."
+        );
         return Err(ParameterError::Other(message));
     }
-    let rest = |parameter: &&&Parameter| parameter.name.split_once('.').is_some_and(|(_, rest)| rest == name);
+    let rest = |parameter: &&&Parameter| {
+        parameter
+            .name
+            .split_once('.')
+            .is_some_and(|(_, rest)| rest == name)
+    };
     let mut short = all.iter().filter(rest);
     let exact = all.iter().find(|parameter| parameter.name == name);
     let found = exact.or_else(|| short.next().filter(|_| short.next().is_none()));
     let known = || all.iter().map(|parameter| parameter.name).collect();
-    found.copied().ok_or_else(|| ParameterError::Unknown { of, name: name.to_owned(), known: known() })
+    found.copied().ok_or_else(|| ParameterError::Unknown {
+        of,
+        name: name.to_owned(),
+        known: known(),
+    })
 }
 
 /// Division of a multiprocessor's memory into shared memory and L1 cache while `cluster` or
@@ -246,7 +300,9 @@ pub struct Parameters {
 impl Default for Parameters {
     /// Returns the defaults: one decoder; on a GPU three streams.
     fn default() -> Self {
-        Self { values: std::array::from_fn(|place| ALL[place].default) }
+        Self {
+            values: std::array::from_fn(|place| ALL[place].default),
+        }
     }
 }
 
@@ -277,7 +333,11 @@ impl Parameters {
 
     /// Layout of a batch.
     pub const fn layout(&self) -> Layout {
-        if self.layout_word() == 0 { Layout::Allen } else { Layout::Mep }
+        if self.layout_word() == 0 {
+            Layout::Allen
+        } else {
+            Layout::Mep
+        }
     }
 
     /// Number of decoders, each on a thread of its own; on a GPU, of streams of one decoder.
@@ -304,7 +364,8 @@ impl Parameters {
     /// Sets the events of a batch and its layout.
     #[must_use]
     pub const fn with_batches(self, events: usize, layout: Layout) -> Self {
-        self.put(Place::batch, events as u32).put(Place::layout_word, matches!(layout, Layout::Mep) as u32)
+        self.put(Place::batch, events as u32)
+            .put(Place::layout_word, matches!(layout, Layout::Mep) as u32)
     }
 
     /// Sets the number of decoders, 0 for one a core.
@@ -319,7 +380,8 @@ impl Parameters {
         self.with_threads(n).put(Place::streams, n as u32)
     }
 
-    /// Takes launches and registers from `tuned`; threads, vector instructions, kernels and batches stay.
+    /// Takes launches and registers from `tuned`; threads, vector instructions, kernels and batches
+    /// stay.
     #[must_use]
     pub fn tuned(mut self, tuned: &Self) -> Self {
         let of_kernels = Place::count_block_x as usize..Place::batch as usize;
@@ -329,7 +391,10 @@ impl Parameters {
 
     /// Value of a parameter by its whole name; 0 if it does not exist.
     pub fn get(&self, name: &str) -> u32 {
-        ALL.iter().zip(self.values).find(|(parameter, _)| parameter.name == name).map_or(0, |(_, value)| value)
+        ALL.iter()
+            .zip(self.values)
+            .find(|(parameter, _)| parameter.name == name)
+            .map_or(0, |(_, value)| value)
     }
 
     /// Sets a parameter. [`validate`](Self::validate) checks those that depend on each other.
@@ -337,7 +402,11 @@ impl Parameters {
         if !parameter.is_valid(value) {
             return Err(parameter.refused(&value));
         }
-        for (_, place) in ALL.iter().zip(&mut self.values).filter(|(other, _)| other.name == parameter.name) {
+        for (_, place) in ALL
+            .iter()
+            .zip(&mut self.values)
+            .filter(|(other, _)| other.name == parameter.name)
+        {
             *place = value;
         }
         Ok(())
@@ -345,24 +414,42 @@ impl Parameters {
 
     /// Sets a launch parameter of the kernels.
     pub fn set(&mut self, name: &str, value: u32) -> Result<(), ParameterError> {
-        self.put_value(find("the set of kernels", &launch_parameters().iter().collect::<Vec<_>>(), name)?, value)
+        self.put_value(
+            find(
+                "the set of kernels",
+                &launch_parameters().iter().collect::<Vec<_>>(),
+                name,
+            )?,
+            value,
+        )
     }
 
     /// Sets a parameter of a backend's decoders from `name=value`.
     pub fn set_from(&mut self, backend: Backend, assignment: &str) -> Result<(), ParameterError> {
         let (name, value) = split(assignment)?;
-        let parameter = find(backend.name(), &backend.parameters().iter().collect::<Vec<_>>(), name)?;
+        let parameter = find(
+            backend.name(),
+            &backend.parameters().iter().collect::<Vec<_>>(),
+            name,
+        )?;
         self.put_value(parameter, parameter.parse(value)?)
     }
 
     /// Sets parameters that a measurement may vary from a text like `batch=512,cpu.simd=scalar`.
     pub fn with(mut self, backend: Backend, text: &str) -> Result<Self, ParameterError> {
         let mut given: Vec<&str> = Vec::new();
-        for assignment in text.split(',').map(str::trim).filter(|assignment| !assignment.is_empty()) {
+        for assignment in text
+            .split(',')
+            .map(str::trim)
+            .filter(|assignment| !assignment.is_empty())
+        {
             let (name, value) = split(assignment)?;
             let parameter = backend.parameter(name)?;
             if given.contains(&parameter.name) {
-                return Err(ParameterError::Other(format!("{} is given twice", parameter.name)));
+                return Err(ParameterError::Other(format!(
+                    "{} is given twice",
+                    parameter.name
+                )));
             }
             given.push(parameter.name);
             self.put_value(parameter, parameter.parse(value)?)?;
@@ -385,7 +472,9 @@ impl Parameters {
             Ok(())
         } else {
             let names = "cluster.block_x, cluster.block_y";
-            let message = format!("a block of {x} x {y} threads ({names}) must be a multiple of 32 and at most 1024");
+            let message = format!(
+                "a block of {x} x {y} threads ({names}) must be a multiple of 32 and at most 1024"
+            );
             Err(ParameterError::Other(message))
         }
     }
@@ -411,7 +500,12 @@ mod tests {
         for backend in Backend::ALL {
             for parameter in backend.all_parameters() {
                 let read = |parameters: &Parameters| parameters.get(parameter.name);
-                assert_eq!(read(&Parameters::default()), parameter.default, "{}", parameter.name);
+                assert_eq!(
+                    read(&Parameters::default()),
+                    parameter.default,
+                    "{}",
+                    parameter.name
+                );
                 assert!(parameter.is_valid(parameter.default), "{parameter:?}");
                 for &value in parameter.candidates {
                     let mut set = Parameters::default();
@@ -419,7 +513,11 @@ mod tests {
                     assert_eq!(read(&set), value, "{}", parameter.name);
                     let text = set.text([parameter.name]);
                     if set.validate().is_ok() {
-                        assert_eq!(Parameters::default().with(backend, &text), Ok(set), "{text}");
+                        assert_eq!(
+                            Parameters::default().with(backend, &text),
+                            Ok(set),
+                            "{text}"
+                        );
                     }
                 }
             }
@@ -431,61 +529,167 @@ mod tests {
     fn texts_are_read_and_written_and_a_place_may_be_left_out_where_it_is_clear() {
         let read = |text| Parameters::default().with(Backend::Cpu, text).unwrap();
         let all = ["cpu.simd", "batch", "layout", "threads"];
-        assert!(Backend::Cpu.all_parameters().map(|parameter| parameter.name).eq(all));
+        assert!(
+            Backend::Cpu
+                .all_parameters()
+                .map(|parameter| parameter.name)
+                .eq(all)
+        );
         let text = "cpu.simd=auto,batch=256,layout=allen,threads=1";
-        assert_eq!((read("").text(all), read(text)), (text.to_owned(), Parameters::default()));
-        assert_eq!(read(" batch=1 , layout = mep"), Parameters::default().with_batches(1, Layout::Mep));
+        assert_eq!(
+            (read("").text(all), read(text)),
+            (text.to_owned(), Parameters::default())
+        );
+        assert_eq!(
+            read(" batch=1 , layout = mep"),
+            Parameters::default().with_batches(1, Layout::Mep)
+        );
         assert_eq!(read("simd=scalar"), read("cpu.simd=scalar"));
         let decoders = |text| read(text).decoders(Backend::Cpu);
         assert_eq!((decoders("threads=3"), decoders("threads=0")), (3, cores()));
-        let streams = Parameters::default().with(Backend::Cuda, "streams=2,cluster.block_x=64,run=64").unwrap();
-        assert_eq!((streams.decoders(Backend::Cuda), streams.cluster_block(), streams.sort_run()), (2, (64, 4), 64));
+        let streams = Parameters::default()
+            .with(Backend::Cuda, "streams=2,cluster.block_x=64,run=64")
+            .unwrap();
+        assert_eq!(
+            (
+                streams.decoders(Backend::Cuda),
+                streams.cluster_block(),
+                streams.sort_run()
+            ),
+            (2, (64, 4), 64)
+        );
         for pipeline in Pipeline::ALL {
-            let named = Parameters::default().with(Backend::Emulated, &format!("pipeline={pipeline}")).unwrap();
-            assert_eq!((named.pipeline(), named), (pipeline, Parameters::default().with_pipeline(pipeline)));
+            let named = Parameters::default()
+                .with(Backend::Emulated, &format!("pipeline={pipeline}"))
+                .unwrap();
+            assert_eq!(
+                (named.pipeline(), named),
+                (pipeline, Parameters::default().with_pipeline(pipeline))
+            );
         }
     }
 
     #[test]
     fn nonsense_is_refused_and_what_there_is_is_named() {
         for (backend, text, said) in [
-            (Backend::Cpu, "batch", "\"batch\" is not of the form name=value"),
-            (Backend::Cpu, "bach=1", "cpu has no parameter called \"bach\"; it has cpu.simd, batch"),
+            (
+                Backend::Cpu,
+                "batch",
+                "\"batch\" is not of the form name=value",
+            ),
+            (
+                Backend::Cpu,
+                "bach=1",
+                "cpu has no parameter called \"bach\"; it has cpu.simd, batch",
+            ),
             (Backend::Cpu, "streams=1", "cpu has no parameter"),
             (Backend::Cpu, "pipeline=ranked", "cpu has no parameter"),
-            (Backend::Cuda, "pipeline=x", "pipeline = x: must be one of ranked, allen"),
-            (Backend::Cuda, "pipeline=fused", "pipeline = fused: ranked has replaced it"),
-            (Backend::Emulated, "fused.strips=3264", "fused.strips: the pipeline fused is replaced by ranked"),
+            (
+                Backend::Cuda,
+                "pipeline=x",
+                "pipeline = x: must be one of ranked, allen",
+            ),
+            (
+                Backend::Cuda,
+                "pipeline=fused",
+                "pipeline = fused: ranked has replaced it",
+            ),
+            (
+                Backend::Emulated,
+                "fused.strips=3264",
+                "fused.strips: the pipeline fused is replaced by ranked",
+            ),
             (Backend::Emulated, "threads=1", "emulated has no parameter"),
             (Backend::Cpu, "batch=1,batch=2", "batch is given twice"),
-            (Backend::Cpu, "simd=scalar,cpu.simd=scalar", "cpu.simd is given twice"),
-            (Backend::Cpu, "batch=0", "batch = 0: must be from 1 to 1048576"),
-            (Backend::Cpu, "batch=x", "batch = x: must be from 1 to 1048576"),
-            (Backend::Cpu, "threads=-1", "threads = -1: must be from 0 to 1024"),
-            (Backend::Cpu, "simd=mmx", "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512"),
-            (Backend::Cpu, "layout=x", "layout = x: must be one of allen, mep"),
-            (Backend::Cuda, "block_x=64", "cuda has no parameter called \"block_x\"; it has count.block_x"),
-            (Backend::Emulated, "count.block_x=33", "count.block_x = 33: must be a multiple of 32 from 32 to 1024"),
-            (Backend::Cuda, "cluster.block_x=33", "a block of 33 x 4 threads"),
-            (Backend::Cuda, "cluster.block_x=1024", "a block of 1024 x 4 threads"),
+            (
+                Backend::Cpu,
+                "simd=scalar,cpu.simd=scalar",
+                "cpu.simd is given twice",
+            ),
+            (
+                Backend::Cpu,
+                "batch=0",
+                "batch = 0: must be from 1 to 1048576",
+            ),
+            (
+                Backend::Cpu,
+                "batch=x",
+                "batch = x: must be from 1 to 1048576",
+            ),
+            (
+                Backend::Cpu,
+                "threads=-1",
+                "threads = -1: must be from 0 to 1024",
+            ),
+            (
+                Backend::Cpu,
+                "simd=mmx",
+                "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512",
+            ),
+            (
+                Backend::Cpu,
+                "layout=x",
+                "layout = x: must be one of allen, mep",
+            ),
+            (
+                Backend::Cuda,
+                "block_x=64",
+                "cuda has no parameter called \"block_x\"; it has count.block_x",
+            ),
+            (
+                Backend::Emulated,
+                "count.block_x=33",
+                "count.block_x = 33: must be a multiple of 32 from 32 to 1024",
+            ),
+            (
+                Backend::Cuda,
+                "cluster.block_x=33",
+                "a block of 33 x 4 threads",
+            ),
+            (
+                Backend::Cuda,
+                "cluster.block_x=1024",
+                "a block of 1024 x 4 threads",
+            ),
         ] {
-            let error = Parameters::default().with(backend, text).unwrap_err().to_string();
+            let error = Parameters::default()
+                .with(backend, text)
+                .unwrap_err()
+                .to_string();
             assert!(error.starts_with(said), "{text}: {error}");
         }
         let mut decoder = Parameters::default();
-        let batch = decoder.set_from(Backend::Reference, "batch=1").unwrap_err().to_string();
-        assert_eq!(batch, "reference has no parameter called \"batch\"; it has none", "not of the decoder itself");
+        let batch = decoder
+            .set_from(Backend::Reference, "batch=1")
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            batch, "reference has no parameter called \"batch\"; it has none",
+            "not of the decoder itself"
+        );
         assert_eq!(decoder, Parameters::default());
     }
 
     #[test]
     fn tuned_values_leave_threads_instructions_kernels_and_batches_as_they_are() {
-        let by_hand = Parameters::default().with(Backend::Cpu, "batch=3,simd=scalar,threads=5").unwrap();
-        let tuned =
-            Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,registers=48,pipeline=allen").unwrap();
+        let by_hand = Parameters::default()
+            .with(Backend::Cpu, "batch=3,simd=scalar,threads=5")
+            .unwrap();
+        let tuned = Parameters::default()
+            .with(
+                Backend::Cuda,
+                "streams=1,sort.run=64,registers=48,pipeline=allen",
+            )
+            .unwrap();
         let both = by_hand.tuned(&tuned.with(Backend::Cpu, "batch=7,threads=9").unwrap());
         assert_eq!((both.sort_run(), both.registers()), (64, 48));
-        assert_eq!((both.threads(), both.simd(), both.batch()), (5, Simd::Scalar, 3));
-        assert_eq!((both.pipeline(), both.decoders(Backend::Cuda)), (Pipeline::Ranked, 3));
+        assert_eq!(
+            (both.threads(), both.simd(), both.batch()),
+            (5, Simd::Scalar, 3)
+        );
+        assert_eq!(
+            (both.pipeline(), both.decoders(Backend::Cuda)),
+            (Pipeline::Ranked, 3)
+        );
     }
 }

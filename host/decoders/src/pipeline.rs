@@ -10,7 +10,8 @@ use ut_data::named;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Pipeline {
-    /// Five kernels: clusters as records, in the order of the hits; then, once their number is known, the hits.
+    /// Five kernels: clusters as records, in the order of the hits; then, once their number is
+    /// known, the hits.
     #[default]
     Ranked,
     /// Seven kernels in nine launches, as Allen has them.

@@ -1,4 +1,5 @@
-//! Launches, sizes of the work buffers, and tables on a device, for every backend that runs the device kernels.
+//! Launches, sizes of the work buffers, and tables on a device, for every backend that runs the
+//! device kernels.
 
 pub use simt::Shape;
 use simt::{WARP_SIZE, blocks_of_warps};
@@ -87,8 +88,8 @@ impl DeviceTables {
         }
     }
 
-    /// Checks that 32 bits can count the bytes, words and counters of a batch, whose longest array has `most_words`
-    /// words.
+    /// Checks that 32 bits can count the bytes, words and counters of a batch, whose longest array
+    /// has `most_words` words.
     pub fn check_size(
         &self,
         backend: &'static str,
@@ -101,7 +102,10 @@ impl DeviceTables {
         if u32::try_from(raw_bytes).is_err() || most_words > (u32::MAX / 4) as usize {
             return failure("a batch must be smaller than 4 GiB".to_owned());
         }
-        if n_events.checked_mul(slots).is_none_or(|counters| counters > u32::MAX as usize / 2) {
+        if n_events
+            .checked_mul(slots)
+            .is_none_or(|counters| counters > u32::MAX as usize / 2)
+        {
             return failure(format!("{n_events} events are too many for one batch"));
         }
         Ok(())
@@ -113,13 +117,17 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
     let flag = |on, flag| if on { flag } else { 0 };
     ClusterOptions {
         flags: flag(options.clustering(), ClusterOptions::CLUSTERING)
-            | flag(options.position() == Position::Geometric, ClusterOptions::GEOMETRIC)
+            | flag(
+                options.position() == Position::Geometric,
+                ClusterOptions::GEOMETRIC,
+            )
             | flag(options.save_above_max(), ClusterOptions::SAVE_ABOVE_MAX),
         max_size: options.max_cluster_size().get(),
     }
 }
 
-/// Refuses a list with an event that the batch does not have, and any list that [`check_list`] refuses.
+/// Refuses a list with an event that the batch does not have, and any list that [`check_list`]
+/// refuses.
 pub fn check_selected(
     backend: &'static str,
     ranks: Option<&RankTables>,
@@ -134,18 +142,27 @@ pub fn check_selected(
 /// Refuses lists of events for Allen's kernels, which have no tables by rank and decode whole
 /// batches.
 pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
-    let message = "a list of selected events needs the pipeline ranked: Allen's kernels decode whole batches";
-    if ranks.is_some() { Ok(()) } else { Err(DecodeError::NoList { backend, message }) }
+    let message =
+        "a list of selected events needs the pipeline ranked: Allen's kernels decode whole batches";
+    if ranks.is_some() {
+        Ok(())
+    } else {
+        Err(DecodeError::NoList { backend, message })
+    }
 }
 
-/// [`Batch::version`](ut_kernels::bank::layout::Batch::version) for a version of each bank, one of all, or by default
-/// that of the tables.
+/// [`Batch::version`](ut_kernels::bank::layout::Batch::version) for a version of each bank, one of
+/// all, or by default that of the tables.
 pub fn version_word(of_each: bool, of_all: Option<u8>, tables: BankVersion) -> u32 {
-    if of_each { Batch::VERSION_OF_EACH } else { u32::from(of_all.unwrap_or(tables.byte())) }
+    if of_each {
+        Batch::VERSION_OF_EACH
+    } else {
+        u32::from(of_all.unwrap_or(tables.byte()))
+    }
 }
 
-/// [`Batch::first_event`](ut_kernels::bank::layout::Batch::first_event), limited to 32 bits: no array has as many
-/// events, so that events beyond its end stay beyond.
+/// [`Batch::first_event`](ut_kernels::bank::layout::Batch::first_event), limited to 32 bits: no
+/// array has as many events, so that events beyond its end stay beyond.
 pub fn first_event_word(first_event: usize, n_events: usize) -> u32 {
     first_event.min((u32::MAX as usize).saturating_sub(n_events)) as u32
 }
@@ -160,14 +177,25 @@ pub fn add_meta(meta: EventMeta, counts: &mut EventReport) {
 
 /// Makes the error that a batch's hits, whose groups end at `offsets`, exceed `capacity`.
 pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> DecodeError {
-    let ends = || offsets.iter().step_by(n_groups.max(1)).skip(1).map(|&end| end as usize);
+    let ends = || {
+        offsets
+            .iter()
+            .step_by(n_groups.max(1))
+            .skip(1)
+            .map(|&end| end as usize)
+    };
     let event = ends().position(|end| end > capacity).unwrap_or(0);
-    DecodeError::TooManyHits { event, hits: ends().nth(event).unwrap_or(0), capacity }
+    DecodeError::TooManyHits {
+        event,
+        hits: ends().nth(event).unwrap_or(0),
+        capacity,
+    }
 }
 
-/// Returns the largest number of hits, and of records with the places between them, of events whose banks have so many
-/// bytes: a v5 bank has at most two hits of each of six lanes in 32 bytes of payload, a v4 bank a hit in two bytes.
-/// Overlapping fragments or events, which no reader makes, can have more: then buffers grow.
+/// Returns the largest number of hits, and of records with the places between them, of events whose
+/// banks have so many bytes: a v5 bank has at most two hits of each of six lanes in 32 bytes of
+/// payload, a v4 bank a hit in two bytes. Overlapping fragments or events, which no reader makes,
+/// can have more: then buffers grow.
 pub const fn most_records(version: BankVersion, bytes: usize, n_events: usize) -> usize {
     let hits = match version {
         BankVersion::V4 => bytes / 2,
@@ -181,9 +209,18 @@ pub(super) const UNUSUAL_THREADS: u32 = 256;
 
 /// Returns the number of events that a device clusters at once.
 pub fn events_at_once(device: Multiprocessors) -> u32 {
-    let registers = MAX_REGISTERS.iter().find(|(entry, _)| *entry == "cluster__").map_or(0, |&(_, most)| most);
-    let launch = Launch { threads: ranked::THREADS, registers, shared: ranked::cluster::cluster_shared_bytes() };
-    device.number.saturating_mul(device.each.occupancy(launch).blocks)
+    let registers = MAX_REGISTERS
+        .iter()
+        .find(|(entry, _)| *entry == "cluster__")
+        .map_or(0, |&(_, most)| most);
+    let launch = Launch {
+        threads: ranked::THREADS,
+        registers,
+        shared: ranked::cluster::cluster_shared_bytes(),
+    };
+    device
+        .number
+        .saturating_mul(device.each.occupancy(launch).blocks)
 }
 
 /// Launches and buffer sizes of a batch.
@@ -203,8 +240,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans a batch of `n_events`, which [`DeviceTables::check_size`] let pass, for a device with these multiprocessors.
-    pub fn new(tables: &DeviceTables, params: Parameters, n_events: usize, device: Multiprocessors) -> Self {
+    /// Plans a batch of `n_events`, which [`DeviceTables::check_size`] let pass, for a device with
+    /// these multiprocessors.
+    pub fn new(
+        tables: &DeviceTables,
+        params: Parameters,
+        n_events: usize,
+        device: Multiprocessors,
+    ) -> Self {
         let (version, n_boards, n_groups) = (tables.version, tables.n_boards(), tables.n_groups);
         Self {
             events: n_events as u32,
@@ -228,7 +271,9 @@ impl Plan {
         let params = self.params;
         let (grid, block) = match kernel {
             Kernel::CountHits => (self.events, (params.count_block_x(), 1)),
-            Kernel::PrefixSumTiles | Kernel::PrefixSumOffsets => (self.tiles(), (params.scan_block_x(), 1)),
+            Kernel::PrefixSumTiles | Kernel::PrefixSumOffsets => {
+                (self.tiles(), (params.scan_block_x(), 1))
+            }
             Kernel::ClusterAndPredecode => (self.events, params.cluster_block()),
             Kernel::CompressAndMakeKeys => {
                 let x = params.compress_block_x();
@@ -244,7 +289,9 @@ impl Plan {
             Kernel::GatherBanks => (gather_blocks(self.events), (GATHER_THREADS, 1)),
             Kernel::Cluster => (self.events, (ranked::THREADS, 1)),
             Kernel::ClusterUnusual => self.sharing(params.unusual_grid(), UNUSUAL_THREADS),
-            Kernel::SortGroups => self.sharing(params.sort_groups_grid(), params.sort_groups_block_x()),
+            Kernel::SortGroups => {
+                self.sharing(params.sort_groups_grid(), params.sort_groups_block_x())
+            }
             Kernel::MakeHits => self.sharing(params.make_hits_grid(), ranked::THREADS),
             Kernel::Scan => (self.event_tiles(), (params.scan_block_x(), 1)),
         };
@@ -255,7 +302,14 @@ impl Plan {
     /// multiprocessor.
     const fn sharing(&self, each: u32, threads: u32) -> (u32, (u32, u32)) {
         let grid = self.device.grid(each, threads);
-        (if self.events < grid { self.events } else { grid }, (threads, 1))
+        (
+            if self.events < grid {
+                self.events
+            } else {
+                grid
+            },
+            (threads, 1),
+        )
     }
 
     /// Shapes of the launches of Allen's pipeline.
@@ -288,7 +342,11 @@ impl Plan {
     }
 
     const fn shape_of(&self, kernel: Kernel, grid: u32, block: (u32, u32)) -> Shape {
-        Shape { grid, block, shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups) }
+        Shape {
+            grid,
+            block,
+            shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups),
+        }
     }
 }
 
@@ -298,7 +356,11 @@ mod tests {
     use ut_data::detector::Grouping;
 
     fn tables() -> DeviceTables {
-        DeviceTables::new("emulated", &ut_data::synth::tables(BankVersion::V5, Grouping::default())).unwrap()
+        DeviceTables::new(
+            "emulated",
+            &ut_data::synth::tables(BankVersion::V5, Grouping::default()),
+        )
+        .unwrap()
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
-use ut_kernels::ranked::lane_tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED};
+use ut_kernels::ranked::lane_tables::{
+    CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED,
+};
 use ut_kernels::ranked::pipeline::AllTables;
 
 use super::cpu::lanes::LaneOrder;
@@ -23,8 +25,13 @@ pub struct RankTables {
 }
 
 impl RankTables {
-    /// Makes the tables for `backend`. Of the options only the flip matters, and only for the order of two lanes.
-    pub fn new(backend: &'static str, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
+    /// Makes the tables for `backend`. Of the options only the flip matters, and only for the order
+    /// of two lanes.
+    pub fn new(
+        backend: &'static str,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+    ) -> Result<Self, DecodeError> {
         let order = LaneOrder::new(tables, options);
         let n = order.n_connected;
         if n > MAX_RANKS as usize || tables.slots().len() > usize::from(u16::MAX) {
@@ -34,7 +41,8 @@ impl RankTables {
         // By rank: slot, and true if it is reversed.
         let mut lanes = vec![(0, false); n];
         for slot in 0..tables.slots().len() {
-            let rank = usize::from(order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD]);
+            let rank =
+                usize::from(order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD]);
             if rank < n {
                 lanes[rank] = (slot, order.sources[rank].direction != 0);
             }
@@ -45,7 +53,9 @@ impl RankTables {
         }
         let slots: Vec<usize> = lanes.iter().map(|&(slot, _)| slot).collect();
         let sector = |slot: usize| &tables.sectors()[usize::from(tables.slots()[slot].sector)];
-        let column = |value: fn(&SectorConstants) -> f32| slots.iter().map(|&slot| value(sector(slot))).collect();
+        let column = |value: fn(&SectorConstants) -> f32| {
+            slots.iter().map(|&slot| value(sector(slot))).collect()
+        };
 
         let mut numbers = HashMap::new();
         let mut constants = Vec::new();
@@ -65,9 +75,15 @@ impl RankTables {
             BankVersion::V5 => tables.slots()[slot].chan_id & !0x1FF,
         };
         let strips_per_hybrid = tables.boards().strips_per_hybrid.clone();
-        let first_channel = |slot: usize| (slot % LANES_PER_BOARD) as u32 * strips_per_hybrid[slot / LANES_PER_BOARD];
+        let first_channel = |slot: usize| {
+            (slot % LANES_PER_BOARD) as u32 * strips_per_hybrid[slot / LANES_PER_BOARD]
+        };
         let lanes = LaneColumns {
-            first_ranks: order.first_ranks.iter().map(|&rank| u32::from(rank)).collect(),
+            first_ranks: order
+                .first_ranks
+                .iter()
+                .map(|&rank| u32::from(rank))
+                .collect(),
             chan_ids: slots.iter().map(|&slot| chan_id(slot)).collect(),
             first_channels: slots.iter().map(|&slot| first_channel(slot)).collect(),
             p0_x: column(|sector| sector.p0_x),
@@ -83,7 +99,12 @@ impl RankTables {
             is_reversed: is_reversed(lanes.ranks[slot]),
             is_second_half: tables.slots()[slot].chan_id & 0x100 != 0,
         });
-        let ranked = RankedRecords::new(&of_rank.collect::<Vec<_>>(), &lanes, version, options.flip().origin());
+        let ranked = RankedRecords::new(
+            &of_rank.collect::<Vec<_>>(),
+            &lanes,
+            version,
+            options.flip().origin(),
+        );
         Ok(Self { lanes, ranked })
     }
 
@@ -93,15 +114,29 @@ impl RankTables {
     }
 
     pub(crate) fn placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> AllTables<'v> {
-        AllTables { lanes: self.lanes.placed(by), ranks: self.ranked.placed(by) }
+        AllTables {
+            lanes: self.lanes.placed(by),
+            ranks: self.ranked.placed(by),
+        }
     }
 }
 
 /// Constants that many sectors share.
 fn class(sector: &SectorConstants, reversed: bool) -> [u32; CLASS_WORDS as usize] {
-    let floats =
-        [sector.dp0di_x, sector.dp0di_y, sector.dp0di_z, sector.dy, sector.dx_dy, sector.weight].map(f32::to_bits);
-    let flags = if sector.flipped == 0 { 0 } else { CLASS_FLIPPED } | if reversed { CLASS_REVERSED } else { 0 };
+    let floats = [
+        sector.dp0di_x,
+        sector.dp0di_y,
+        sector.dp0di_z,
+        sector.dy,
+        sector.dx_dy,
+        sector.weight,
+    ]
+    .map(f32::to_bits);
+    let flags = if sector.flipped == 0 {
+        0
+    } else {
+        CLASS_FLIPPED
+    } | if reversed { CLASS_REVERSED } else { 0 };
     let [x, y, z, dy, dx_dy, weight] = floats;
     [x, y, z, dy, dx_dy, weight, sector.first_strip, flags]
 }

@@ -1,12 +1,13 @@
-//! The tables of the ranked pipeline: the [lanes](super::lane_columns) in the records that its kernels read, the strips
-//! beyond which neighbouring lanes may overlap, and the ranks of each warp.
+//! The tables of the ranked pipeline: the [lanes](super::lane_columns) in the records that its
+//! kernels read, the strips beyond which neighbouring lanes may overlap, and the ranks of each
+//! warp.
 
 use ut_kernels::hit::ordered;
 use ut_kernels::ranked::PARTS;
 use ut_kernels::ranked::lane_tables::{CLASS_FLIPPED, CLASS_WORDS, REVERSED};
 use ut_kernels::ranked::tables::{
-    BoardRecord, Bounds, ClassRecord, LaneRecord, MAX_BOARDS, MAX_GROUPS, MAX_RANKS, MAX_RANKS_OF_THREAD,
-    MAX_RANKS_OF_WARP, RankedTables, Share,
+    BoardRecord, Bounds, ClassRecord, LaneRecord, MAX_BOARDS, MAX_GROUPS, MAX_RANKS,
+    MAX_RANKS_OF_THREAD, MAX_RANKS_OF_WARP, RankedTables, Share,
 };
 
 use super::lane_columns::LaneColumns;
@@ -45,9 +46,14 @@ pub struct RankedLane {
 }
 
 impl RankedRecords {
-    /// Makes the records of `lanes`, whose ranks are those of `columns`. Tables that do not fit `cluster` give none of its
-    /// own, and leave every event to `cluster_unusual`.
-    pub fn new(lanes: &[RankedLane], columns: &LaneColumns, version: BankVersion, flip_origin: f32) -> Self {
+    /// Makes the records of `lanes`, whose ranks are those of `columns`. Tables that do not fit
+    /// `cluster` give none of its own, and leave every event to `cluster_unusual`.
+    pub fn new(
+        lanes: &[RankedLane],
+        columns: &LaneColumns,
+        version: BankVersion,
+        flip_origin: f32,
+    ) -> Self {
         let classes = columns.constants.chunks_exact(CLASS_WORDS as usize);
         let records = lanes.iter().enumerate().map(|(rank, _)| LaneRecord {
             chan_id: columns.chan_ids[rank],
@@ -65,9 +71,15 @@ impl RankedRecords {
         let fits = of_all.n_groups <= MAX_GROUPS
             && lanes.len() <= MAX_RANKS as usize
             && columns.strips_per_hybrid.len() <= MAX_BOARDS as usize
-            && columns.strips_per_hybrid.iter().all(|&strips| u16::try_from(strips).is_ok());
+            && columns
+                .strips_per_hybrid
+                .iter()
+                .all(|&strips| u16::try_from(strips).is_ok());
         if let Some((shares, ranges)) = share_out(&columns.first_ranks).filter(|_| fits) {
-            let boards = columns.strips_per_hybrid.iter().zip(columns.ranks.chunks_exact(LANES_PER_BOARD));
+            let boards = columns
+                .strips_per_hybrid
+                .iter()
+                .zip(columns.ranks.chunks_exact(LANES_PER_BOARD));
             of_all.boards = boards
                 .map(|(&strips, ranks)| BoardRecord {
                     ranks: std::array::from_fn(|lane| ranks[lane]),
@@ -96,9 +108,17 @@ impl RankedRecords {
     }
 
     /// Finds the strips of each rank beyond which its hits may lie among those of other lanes.
-    fn bounds(&self, lanes: &[RankedLane], first_ranks: &[u32], version: BankVersion, flip_origin: f32) -> Vec<u32> {
+    fn bounds(
+        &self,
+        lanes: &[RankedLane],
+        first_ranks: &[u32],
+        version: BankVersion,
+        flip_origin: f32,
+    ) -> Vec<u32> {
         let halves = halves(lanes, &self.lanes, version);
-        let x: Vec<Vec<u32>> = (0..lanes.len()).map(|rank| self.x_of(lanes, rank, version, flip_origin)).collect();
+        let x: Vec<Vec<u32>> = (0..lanes.len())
+            .map(|rank| self.x_of(lanes, rank, version, flip_origin))
+            .collect();
         let per_strip = x.first().map_or(1, |x| x.len() / STRIPS as usize);
         // Lowest and highest x of the strips that each lane should have.
         let ranges = x.iter().zip(&halves).map(|(x, half)| {
@@ -108,15 +128,24 @@ impl RankedRecords {
                 1 => &x[..middle],
                 _ => &x[middle..],
             };
-            (x.iter().min().copied().unwrap_or(0), x.iter().max().copied().unwrap_or(0))
+            (
+                x.iter().min().copied().unwrap_or(0),
+                x.iter().max().copied().unwrap_or(0),
+            )
         });
         let ranges: Vec<(u32, u32)> = ranges.collect();
         let mut bounds = Vec::with_capacity(lanes.len());
         for (group, ranks) in first_ranks.windows(2).enumerate() {
             let (first, end) = (ranks[0] as usize, ranks[1] as usize);
             for rank in first..end {
-                let highest_before = ranges[first..rank].iter().map(|&(_, highest)| highest).max();
-                let lowest_after = ranges[rank + 1..end].iter().map(|&(lowest, _)| lowest).min();
+                let highest_before = ranges[first..rank]
+                    .iter()
+                    .map(|&(_, highest)| highest)
+                    .max();
+                let lowest_after = ranges[rank + 1..end]
+                    .iter()
+                    .map(|&(lowest, _)| lowest)
+                    .min();
                 let x = &x[rank];
                 let (mut low, mut high) = (0, STRIPS as usize);
                 if let Some(highest) = highest_before {
@@ -135,23 +164,42 @@ impl RankedRecords {
                     (low, high) = (STRIPS as usize, 0);
                 }
                 let lane = (lanes[rank].slot % LANES_PER_BOARD) as u32;
-                bounds.push(Bounds::new(low as u32, high as u32, halves[rank], lane, group as u32).0);
+                bounds
+                    .push(Bounds::new(low as u32, high as u32, halves[rank], lane, group as u32).0);
             }
         }
         bounds
     }
 
-    /// Orders x of a lane's places in the order in which it should rise: strips in v5, quarters of strips in v4.
-    fn x_of(&self, lanes: &[RankedLane], rank: usize, version: BankVersion, flip_origin: f32) -> Vec<u32> {
-        let (lane, class) = (&self.lanes[rank], &self.classes[usize::from(self.class_of[rank])]);
+    /// Orders x of a lane's places in the order in which it should rise: strips in v5, quarters of
+    /// strips in v4.
+    fn x_of(
+        &self,
+        lanes: &[RankedLane],
+        rank: usize,
+        version: BankVersion,
+        flip_origin: f32,
+    ) -> Vec<u32> {
+        let (lane, class) = (
+            &self.lanes[rank],
+            &self.classes[usize::from(self.class_of[rank])],
+        );
         let x = |n: f32| ordered(lane.p0_x + n * class.dp0di_x);
-        let mut x: Vec<u32> = match version {
-            BankVersion::V4 => (0..4 * STRIPS)
-                .map(|place| x(0.25 * (place % 4) as f32 + (place / 4 + 1) as f32 - class.first_strip as f32))
-                .collect(),
-            BankVersion::V5 if class.flipped == 0 => (0..STRIPS).map(|strip| x(strip as f32)).collect(),
-            BankVersion::V5 => (0..STRIPS).map(|strip| x(flip_origin - strip as f32)).collect(),
-        };
+        let mut x: Vec<u32> =
+            match version {
+                BankVersion::V4 => (0..4 * STRIPS)
+                    .map(|place| {
+                        x(0.25 * (place % 4) as f32 + (place / 4 + 1) as f32
+                            - class.first_strip as f32)
+                    })
+                    .collect(),
+                BankVersion::V5 if class.flipped == 0 => {
+                    (0..STRIPS).map(|strip| x(strip as f32)).collect()
+                }
+                BankVersion::V5 => (0..STRIPS)
+                    .map(|strip| x(flip_origin - strip as f32))
+                    .collect(),
+            };
         if lanes[rank].is_reversed {
             x.reverse();
         }
@@ -179,16 +227,25 @@ fn class_record(class: &[u32], version: BankVersion) -> ClassRecord {
 
 /// Finds [which half](Bounds::half) of its sector each lane reads.
 fn halves(lanes: &[RankedLane], records: &[LaneRecord], version: BankVersion) -> Vec<u32> {
-    let second = lanes.iter().zip(records).filter(|(lane, _)| lane.is_second_half && version == BankVersion::V5);
-    let divided: std::collections::HashSet<u32> = second.map(|(_, record)| record.chan_id).collect();
+    let second = lanes
+        .iter()
+        .zip(records)
+        .filter(|(lane, _)| lane.is_second_half && version == BankVersion::V5);
+    let divided: std::collections::HashSet<u32> =
+        second.map(|(_, record)| record.chan_id).collect();
     let half = |(lane, record): (&RankedLane, &LaneRecord)| {
-        if divided.contains(&record.chan_id) { 1 + u32::from(lane.is_second_half != lane.is_reversed) } else { 0 }
+        if divided.contains(&record.chan_id) {
+            1 + u32::from(lane.is_second_half != lane.is_reversed)
+        } else {
+            0
+        }
     };
     lanes.iter().zip(records).map(half).collect()
 }
 
-/// Shares the ranks out among the threads of a block, whole groups to each warp, so that the warp with most ranks has as few
-/// as possible; also returns the first rank of each warp, and the number of ranks. `None` if there are too many.
+/// Shares the ranks out among the threads of a block, whole groups to each warp, so that the warp
+/// with most ranks has as few as possible; also returns the first rank of each warp, and the number
+/// of ranks. `None` if there are too many.
 fn share_out(first_ranks: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
     // The ends of the warps' groups if no warp has more than `most` ranks.
     let ends = |most: u32| {
@@ -248,12 +305,18 @@ mod tests {
     use ut_data::detector::Grouping;
 
     fn all() -> impl Iterator<Item = (BankVersion, RankTables)> {
-        [BankVersion::V4, BankVersion::V5].into_iter().flat_map(|version| {
-            [Grouping::YRows, Grouping::UniqueX].map(|grouping| {
-                let tables = ut_data::synth::tables(version, grouping);
-                (version, RankTables::new("emulated", &tables, DecodeOptions::default()).expect("they fit"))
+        [BankVersion::V4, BankVersion::V5]
+            .into_iter()
+            .flat_map(|version| {
+                [Grouping::YRows, Grouping::UniqueX].map(|grouping| {
+                    let tables = ut_data::synth::tables(version, grouping);
+                    (
+                        version,
+                        RankTables::new("emulated", &tables, DecodeOptions::default())
+                            .expect("they fit"),
+                    )
+                })
             })
-        })
     }
 
     #[test]
@@ -262,19 +325,40 @@ mod tests {
             assert!(ranked.fits);
             assert_eq!(ranked.shares.len(), PARTS as usize * WARP);
             let shares: Vec<Share> = ranked.shares.iter().map(|&share| Share(share)).collect();
-            let ranks: Vec<u32> = shares.iter().flat_map(|share| share.first()..share.first() + share.n()).collect();
+            let ranks: Vec<u32> = shares
+                .iter()
+                .flat_map(|share| share.first()..share.first() + share.n())
+                .collect();
             assert!(ranks.into_iter().eq(0..ranked.lanes.len() as u32));
-            let begun = shares.iter().filter_map(|share| Some((share.group()?, share.first())));
-            let first_ranks = lanes.first_ranks.iter().enumerate().map(|(group, &rank)| (group as u32, rank));
+            let begun = shares
+                .iter()
+                .filter_map(|share| Some((share.group()?, share.first())));
+            let first_ranks = lanes
+                .first_ranks
+                .iter()
+                .enumerate()
+                .map(|(group, &rank)| (group as u32, rank));
             assert!(begun.eq(first_ranks.take(ranked.n_groups as usize)));
             for (warp, shares) in shares.chunks_exact(WARP).enumerate() {
                 let (first, end) = (ranked.ranges[warp], ranked.ranges[warp + 1]);
                 assert!(lanes.first_ranks.contains(&first) && end - first <= MAX_RANKS_OF_WARP);
-                assert!(shares.iter().all(|share| first <= share.first() && share.first() + share.n() <= end));
+                assert!(
+                    shares
+                        .iter()
+                        .all(|share| first <= share.first() && share.first() + share.n() <= end)
+                );
             }
             // Equal shares: no warp has half as much again as the mean.
-            let most = ranked.ranges.windows(2).map(|range| range[1] - range[0]).max().unwrap();
-            assert!(2 * most < 3 * ranked.lanes.len() as u32 / PARTS + 2, "{most}");
+            let most = ranked
+                .ranges
+                .windows(2)
+                .map(|range| range[1] - range[0])
+                .max()
+                .unwrap();
+            assert!(
+                2 * most < 3 * ranked.lanes.len() as u32 / PARTS + 2,
+                "{most}"
+            );
         }
     }
 
@@ -294,33 +378,61 @@ mod tests {
     #[test]
     fn strips_within_the_bounds_lie_on_the_right_side_of_all_other_lanes() {
         for (version, RankTables { lanes, ranked, .. }) in all() {
-            let turned = |rank: usize| ranked.lanes.get(rank).map(|_| is_reversed_of(&lanes, rank)).unwrap();
+            let turned = |rank: usize| {
+                ranked
+                    .lanes
+                    .get(rank)
+                    .map(|_| is_reversed_of(&lanes, rank))
+                    .unwrap()
+            };
             let x = |rank: usize| -> Vec<u32> {
-                let lane = RankedLane { slot: 0, is_reversed: turned(rank), is_second_half: false };
+                let lane = RankedLane {
+                    slot: 0,
+                    is_reversed: turned(rank),
+                    is_second_half: false,
+                };
                 let mut lanes = vec![lane; rank + 1];
                 lanes[rank] = lane;
-                ranked.x_of(&lanes, rank, version, DecodeOptions::default().flip().origin())
+                ranked.x_of(
+                    &lanes,
+                    rank,
+                    version,
+                    DecodeOptions::default().flip().origin(),
+                )
             };
             for group in [0, 7, ranked.n_groups as usize - 1] {
-                let ranks = lanes.first_ranks[group] as usize..lanes.first_ranks[group + 1] as usize;
+                let ranks =
+                    lanes.first_ranks[group] as usize..lanes.first_ranks[group + 1] as usize;
                 let all: Vec<(usize, Vec<u32>)> = ranks.map(|rank| (rank, x(rank))).collect();
-                let is_there = |rank: usize, strip: usize| !Bounds(ranked.bounds[rank]).is_misplaced(strip as u32);
+                let is_there = |rank: usize, strip: usize| {
+                    !Bounds(ranked.bounds[rank]).is_misplaced(strip as u32)
+                };
                 for (a, x_a) in &all {
                     let per_strip = x_a.len() / STRIPS as usize;
                     for (b, x_b) in all.iter().filter(|(b, _)| a < b) {
-                        let strips = |rank: usize, x: &[u32], is: fn(Bounds, u32) -> bool| -> Vec<u32> {
-                            let strips = 0..STRIPS as usize;
-                            let inside = strips.filter(|&strip| {
-                                is_there(rank, strip) && !is(Bounds(ranked.bounds[rank]), strip as u32)
-                            });
-                            inside.flat_map(|strip| x[per_strip * strip..][..per_strip].to_vec()).collect()
-                        };
+                        let strips =
+                            |rank: usize, x: &[u32], is: fn(Bounds, u32) -> bool| -> Vec<u32> {
+                                let strips = 0..STRIPS as usize;
+                                let inside = strips.filter(|&strip| {
+                                    is_there(rank, strip)
+                                        && !is(Bounds(ranked.bounds[rank]), strip as u32)
+                                });
+                                inside
+                                    .flat_map(|strip| x[per_strip * strip..][..per_strip].to_vec())
+                                    .collect()
+                            };
                         // All strips of one lane, and those of the other that are within its bound.
                         let none = |_: Bounds, _: u32| false;
                         let below = strips(*a, x_a, |bounds, strip| strip >= bounds.high());
-                        assert!(below.iter().max() < strips(*b, x_b, none).iter().min() || below.is_empty());
+                        assert!(
+                            below.iter().max() < strips(*b, x_b, none).iter().min()
+                                || below.is_empty()
+                        );
                         let above = strips(*b, x_b, |bounds, strip| strip < bounds.low());
-                        assert!(strips(*a, x_a, none).iter().max() < above.iter().min() || above.is_empty());
+                        assert!(
+                            strips(*a, x_a, none).iter().max() < above.iter().min()
+                                || above.is_empty()
+                        );
                     }
                 }
             }
@@ -328,6 +440,9 @@ mod tests {
     }
 
     fn is_reversed_of(lanes: &LaneColumns, rank: usize) -> bool {
-        lanes.ranks.iter().any(|&of_slot| usize::from(of_slot & !REVERSED) == rank && is_reversed(of_slot))
+        lanes
+            .ranks
+            .iter()
+            .any(|&of_slot| usize::from(of_slot & !REVERSED) == rank && is_reversed(of_slot))
     }
 }

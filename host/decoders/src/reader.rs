@@ -7,7 +7,8 @@ use ut_data::error::WorkError;
 use ut_data::input::{Events, InputPart, Origin};
 use ut_data::job::BATCH_SIZE;
 
-/// Reads files as hits, batch by batch, with the buffers that this takes: all in the thread that calls.
+/// Reads files as hits, batch by batch, with the buffers that this takes: all in the thread that
+/// calls.
 ///
 /// ```no_run
 /// use ut_data::{DecodeOptions, DetectorTables, Grouping};
@@ -32,8 +33,8 @@ pub struct HitReader<'t, D = CpuDecoder> {
 }
 
 impl<'t> HitReader<'t> {
-    /// Reads `files`, MDF, MEP packets or Allen-layout dumps, compressed or not, one after the other, on the CPU. Each is
-    /// opened when its turn comes.
+    /// Reads `files`, MDF, MEP packets or Allen-layout dumps, compressed or not, one after the
+    /// other, on the CPU. Each is opened when its turn comes.
     pub fn new(
         files: impl IntoIterator<Item: Into<InputPart>>,
         tables: &'t DetectorTables,
@@ -75,21 +76,37 @@ impl<'t, D: Decoder> HitReader<'t, D> {
         self
     }
 
-    /// Returns the hits and the report of the next batch, which the batch after that replaces; `None` after the last.
+    /// Returns the hits and the report of the next batch, which the batch after that replaces;
+    /// `None` after the last.
     ///
     /// # Errors
-    /// If a file cannot be read further, after the events before; if events do not belong to the tables, because of the
-    /// versions of their banks or because one of both is synthetic; if there is no memory; if a device fails.
-    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its buffers")]
+    /// If a file cannot be read further, after the events before; if events do not belong to the
+    /// tables, because of the versions of their banks or because one of both is synthetic; if there
+    /// is no memory; if a device fails.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator cannot lend its buffers"
+    )]
     pub fn next(&mut self) -> Result<Option<(&UtHits, &BatchReport)>, WorkError> {
-        let Self { events, tables, decoder, hits, report, origins, .. } = self;
+        let Self {
+            events,
+            tables,
+            decoder,
+            hits,
+            report,
+            origins,
+            ..
+        } = self;
         origins.clear();
         let Some((batch, of_events, max_hits)) = events.next_batch(self.batch)? else {
             events.seen().check(tables)?;
             return Ok(None);
         };
         origins.extend_from_slice(of_events);
-        hits.try_reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits))?;
+        hits.try_reserve(
+            batch.n_events,
+            tables.hits_at_most(batch.n_events, max_hits),
+        )?;
         decoder.decode(batch, hits, report)?;
         events.seen().check_makers(tables)?;
         Ok(Some((hits, report)))

@@ -37,18 +37,31 @@ impl EventTable {
                 Writer::Csv(file)
             }
             HitFormat::Parquet => {
-                let groups = ParquetWriter::of_events(file).map_err(|source| output_error(path, source))?;
+                let groups =
+                    ParquetWriter::of_events(file).map_err(|source| output_error(path, source))?;
                 Writer::Parquet(Box::new(groups))
             }
         };
-        let names = inputs.iter().map(|input| input.display().to_string()).collect();
-        Ok(Self { path: path.to_path_buf(), names, waiting: Vec::new(), writer })
+        let names = inputs
+            .iter()
+            .map(|input| input.display().to_string())
+            .collect();
+        Ok(Self {
+            path: path.to_path_buf(),
+            names,
+            waiting: Vec::new(),
+            writer,
+        })
     }
 
     /// Adds rows, in the order of the inputs.
     pub fn append(&mut self, rows: &[EventRow]) -> Result<(), OutputError> {
         self.waiting.extend_from_slice(rows);
-        if self.waiting.len() < ROWS { Ok(()) } else { self.write() }
+        if self.waiting.len() < ROWS {
+            Ok(())
+        } else {
+            self.write()
+        }
     }
 
     fn write(&mut self) -> Result<(), OutputError> {
@@ -59,11 +72,12 @@ impl EventTable {
                 for row in &rows {
                     push_row(&mut text, row, &self.names);
                 }
-                file.write_all(text.as_bytes()).map_err(|source| file.cannot(source))
+                file.write_all(text.as_bytes())
+                    .map_err(|source| file.cannot(source))
             }
-            Writer::Parquet(groups) => {
-                groups.append_events(&rows, &self.names).map_err(|source| output_error(&self.path, source))
-            }
+            Writer::Parquet(groups) => groups
+                .append_events(&rows, &self.names)
+                .map_err(|source| output_error(&self.path, source)),
         }
     }
 
@@ -72,21 +86,28 @@ impl EventTable {
         self.write()?;
         let file = match self.writer {
             Writer::Csv(file) => file,
-            Writer::Parquet(groups) => groups.finish(provenance).map_err(|source| output_error(&self.path, source))?,
+            Writer::Parquet(groups) => groups
+                .finish(provenance)
+                .map_err(|source| output_error(&self.path, source))?,
         };
         file.finish()
     }
 }
 
 fn push_row(text: &mut String, row: &EventRow, names: &[String]) {
-    *text += &names.get(row.origin.file as usize).map(|name| quoted(name)).unwrap_or_default();
+    *text += &names
+        .get(row.origin.file as usize)
+        .map(|name| quoted(name))
+        .unwrap_or_default();
     for column in EventColumn::all() {
         text.push(',');
         let _ = match (column.value(row), column.kind) {
             (None, _) => Ok(()),
             (Some(value), EventColumnType::Integer(_)) => write!(text, "{value}"),
             (Some(value), EventColumnType::Time) => write!(text, "{}", utc(value)),
-            (Some(value), EventColumnType::Text(texts)) => write!(text, "{}", texts[value as usize]),
+            (Some(value), EventColumnType::Text(texts)) => {
+                write!(text, "{}", texts[value as usize])
+            }
         };
     }
     text.push('\n');

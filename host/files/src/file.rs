@@ -1,9 +1,11 @@
-//! A file of hits that appears under its name only when it is complete; what stood there stays if writing fails.
+//! A file of hits that appears under its name only when it is complete; what stood there stays if
+//! writing fails.
 //!
-//! Hits go to a [`NewFile`], so a file at the path itself was always written to its end. When the *input* breaks off,
-//! what came before is kept: the file is finished with [`Provenance::incomplete`] set, which a Parquet file carries in
-//! its metadata; a CSV file has no place for it, so there the message and the exit code say it. When *writing* fails
-//! (a full disk), nothing appears at the path.
+//! Hits go to a [`NewFile`], so a file at the path itself was always written to its end. When the
+//! *input* breaks off, what came before is kept: the file is finished with
+//! [`Provenance::incomplete`] set, which a Parquet file carries in its metadata; a CSV file has no
+//! place for it, so there the message and the exit code say it. When *writing* fails (a full disk),
+//! nothing appears at the path.
 //!
 //! Encoding takes longer than writing, and is done by an [`Encoder`], one a thread.
 
@@ -56,7 +58,8 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// Returns the kind: [`ErrorKind::Request`] without a format to write, else [`ErrorKind::File`].
+    /// Returns the kind: [`ErrorKind::Request`] without a format to write, else
+    /// [`ErrorKind::File`].
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Format(_) | Self::NotBuilt => ErrorKind::Request,
@@ -83,7 +86,10 @@ pub enum HitFormat {
 impl HitFormat {
     /// Returns the format that the extension of a path says, or [`OutputError::Format`].
     pub fn of(path: &Path) -> Result<Self, OutputError> {
-        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        let extension = path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .map(str::to_ascii_lowercase);
         match extension.as_deref() {
             Some("csv") => Ok(Self::Csv),
             Some("parquet") if cfg!(feature = "parquet") => Ok(Self::Parquet),
@@ -151,8 +157,8 @@ pub struct Encoder {
 }
 
 impl HitStyle {
-    /// Files of the hits of `inputs`, with `columns` beside those that the format always has; `path` is what messages
-    /// call the output while nothing is written to a file.
+    /// Files of the hits of `inputs`, with `columns` beside those that the format always has;
+    /// `path` is what messages call the output while nothing is written to a file.
     pub fn new(
         path: impl Into<PathBuf>,
         format: HitFormat,
@@ -160,14 +166,24 @@ impl HitStyle {
         columns: Columns,
     ) -> Result<Self, OutputError> {
         let path = path.into();
-        let form = Form::new(&columns.detector, Vec::new()).map_err(|source| parquet_error(&path, source))?;
-        let mut names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
+        let form = Form::new(&columns.detector, Vec::new())
+            .map_err(|source| parquet_error(&path, source))?;
+        let mut names: Vec<String> = inputs
+            .iter()
+            .map(|input| input.display().to_string())
+            .collect();
         if format == HitFormat::Csv {
             for name in &mut names {
                 *name = quoted(name);
             }
         }
-        Ok(Self { path, format, form, names, columns })
+        Ok(Self {
+            path,
+            format,
+            form,
+            names,
+            columns,
+        })
     }
 
     /// Takes out columns of Parquet: `run`, and those from `lhcb_id` to `weight`.
@@ -184,11 +200,13 @@ impl HitStyle {
         let writer = match self.format {
             HitFormat::Csv => {
                 let header = CsvRows::header(&self.columns);
-                file.write_all(header.as_bytes()).map_err(|source| io_error(&path, source))?;
+                file.write_all(header.as_bytes())
+                    .map_err(|source| io_error(&path, source))?;
                 Writer::Csv(file)
             }
             HitFormat::Parquet => {
-                let writer = ParquetWriter::of_hits(file, &self.form).map_err(|source| parquet_error(&path, source))?;
+                let writer = ParquetWriter::of_hits(file, &self.form)
+                    .map_err(|source| parquet_error(&path, source))?;
                 Writer::Parquet(Box::new(writer))
             }
         };
@@ -197,7 +215,10 @@ impl HitStyle {
 
     /// An encoder for these files.
     pub fn encoder(&self) -> Encoder {
-        Encoder { style: self.clone(), rows: CsvRows::default() }
+        Encoder {
+            style: self.clone(),
+            rows: CsvRows::default(),
+        }
     }
 }
 
@@ -210,12 +231,12 @@ impl HitFile {
     /// Writes the hits of a batch, as an [`Encoder`] of its style made them.
     pub fn append(&mut self, encoded: Encoded) -> Result<(), OutputError> {
         match (&mut self.writer, encoded) {
-            (Writer::Csv(file), Encoded::Text(text)) => {
-                file.write_all(&text).map_err(|source| io_error(&self.path, source))
-            }
-            (Writer::Parquet(writer), Encoded::RowGroup(Some(group))) => {
-                writer.append(*group).map_err(|source| parquet_error(&self.path, source))
-            }
+            (Writer::Csv(file), Encoded::Text(text)) => file
+                .write_all(&text)
+                .map_err(|source| io_error(&self.path, source)),
+            (Writer::Parquet(writer), Encoded::RowGroup(Some(group))) => writer
+                .append(*group)
+                .map_err(|source| parquet_error(&self.path, source)),
             _ => Ok(()),
         }
     }
@@ -224,7 +245,9 @@ impl HitFile {
     pub fn finish(self, provenance: &Provenance) -> Result<(), OutputError> {
         let file = match self.writer {
             Writer::Csv(file) => file,
-            Writer::Parquet(writer) => writer.finish(provenance).map_err(|source| parquet_error(&self.path, source))?,
+            Writer::Parquet(writer) => writer
+                .finish(provenance)
+                .map_err(|source| parquet_error(&self.path, source))?,
         };
         file.finish()
     }
@@ -233,19 +256,39 @@ impl HitFile {
 impl Encoder {
     /// Encodes the hits of a batch whose events come from `rows`.
     pub fn encode(&mut self, rows: &Rows<'_>) -> Result<Encoded, OutputError> {
-        let HitStyle { path, format, form, names, .. } = &self.style;
+        let HitStyle {
+            path,
+            format,
+            form,
+            names,
+            ..
+        } = &self.style;
         match format {
             HitFormat::Csv => Ok(Encoded::Text(self.text(rows))),
             HitFormat::Parquet => {
-                let rows = Rows { files: names, ..*rows };
-                let group = RowGroup::encode(form, &rows).map_err(|source| parquet_error(path, source))?;
+                let rows = Rows {
+                    files: names,
+                    ..*rows
+                };
+                let group =
+                    RowGroup::encode(form, &rows).map_err(|source| parquet_error(path, source))?;
                 Ok(Encoded::RowGroup(group.map(Box::new)))
             }
         }
     }
 
     fn text(&mut self, rows: &Rows<'_>) -> Vec<u8> {
-        let HitStyle { names, columns: Columns { run, event_number, file, detector }, .. } = &self.style;
+        let HitStyle {
+            names,
+            columns:
+                Columns {
+                    run,
+                    event_number,
+                    file,
+                    detector,
+                },
+            ..
+        } = &self.style;
         // A mean row has 70 bytes.
         let mut text = Vec::with_capacity((80 + 4 * detector.len()) * rows.hits.len());
         let of_events: Vec<String> = (0..rows.origins.len())
@@ -255,23 +298,41 @@ impl Encoder {
                 if *file {
                     fields = fields + "," + &names[rows.origins[e].file as usize];
                 }
-                for (_, value) in [(run, meta.run.map(u64::from)), (event_number, meta.event)].iter().filter(|f| *f.0) {
+                for (_, value) in [(run, meta.run.map(u64::from)), (event_number, meta.event)]
+                    .iter()
+                    .filter(|f| *f.0)
+                {
                     fields.push(',');
                     fields.extend(value.map(|value| value.to_string()));
                 }
                 fields
             })
             .collect();
-        let columns: Vec<_> = detector.iter().map(|column| column.values(rows.tables, rows.hits)).collect();
-        self.rows.append(rows.hits, |e| (rows.origins[e].event, &of_events[e]), &columns, &mut text);
+        let columns: Vec<_> = detector
+            .iter()
+            .map(|column| column.values(rows.tables, rows.hits))
+            .collect();
+        self.rows.append(
+            rows.hits,
+            |e| (rows.origins[e].event, &of_events[e]),
+            &columns,
+            &mut text,
+        );
         text
     }
 }
 
 fn called(path: &Path) -> String {
-    if path.as_os_str() == "-" { "to standard output".to_owned() } else { path.display().to_string() }
+    if path.as_os_str() == "-" {
+        "to standard output".to_owned()
+    } else {
+        path.display().to_string()
+    }
 }
 
 fn io_error(path: &Path, source: io::Error) -> OutputError {
-    OutputError::Io { file: path.to_path_buf(), source }
+    OutputError::Io {
+        file: path.to_path_buf(),
+        source,
+    }
 }

@@ -11,5 +11,6 @@ pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Prov
 pub use new_file::{NewFile, names_stdout, place_of, remove_abandoned, remove_unfinished};
 #[doc(no_inline)]
 pub use ut_data::output::{
-    ColumnType, Columns, CsvRows, CsvWriter, DetectorColumn, EventColumn, EventColumnType, EventRow, NULL, Rows, quoted,
+    ColumnType, Columns, CsvRows, CsvWriter, DetectorColumn, EventColumn, EventColumnType,
+    EventRow, NULL, Rows, quoted,
 };

@@ -1,10 +1,10 @@
 //! A file that appears under its name only when it is complete.
 //!
-//! Bytes go to a temporary file in the target's folder, created exclusively under a unique name; only
-//! [`NewFile::finish`] renames it to the target. A symbolic link at the path is followed to its target.
-//! Anything that is not a regular file, such as a FIFO, is written to directly. So is an open file that the
-//! path names by its number, as `/dev/stdout` and `/dev/fd/3` do: a shell that says `>> file` wants its file
-//! to grow, not to be replaced. `-` is standard output.
+//! Bytes go to a temporary file in the target's folder, created exclusively under a unique name;
+//! only [`NewFile::finish`] renames it to the target. A symbolic link at the path is followed to
+//! its target. Anything that is not a regular file, such as a FIFO, is written to directly. So is
+//! an open file that the path names by its number, as `/dev/stdout` and `/dev/fd/3` do: a shell
+//! that says `>> file` wants its file to grow, not to be replaced. `-` is standard output.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
@@ -28,7 +28,8 @@ const MAX_LINKS: usize = 40;
 /// Temporary files of this process, for [`remove_unfinished`].
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes the temporary file of every [`NewFile`] that is not finished: for a program that a signal is about to end.
+/// Removes the temporary file of every [`NewFile`] that is not finished: for a program that a
+/// signal is about to end.
 pub fn remove_unfinished() {
     if let Ok(mut paths) = UNFINISHED.lock() {
         for path in paths.drain(..) {
@@ -38,11 +39,14 @@ pub fn remove_unfinished() {
     }
 }
 
-/// Removes the temporary files without a lock, which processes have left behind in `folder`, if they can be opened.
+/// Removes the temporary files without a lock, which processes have left behind in `folder`, if
+/// they can be opened.
 pub fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let is_temporary = name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX));
+        let is_temporary = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX));
         if !is_temporary || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
@@ -68,16 +72,22 @@ impl NewFile {
     /// Begins a file.
     ///
     /// # Errors
-    /// When the path is a folder, or a file that may not be written to, or its folder takes no new file.
+    /// When the path is a folder, or a file that may not be written to, or its folder takes no new
+    /// file.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
         let path = path.into();
         match begin(&path) {
-            Ok((file, temporary)) => Ok(Self { path, output: BufWriter::with_capacity(BUFFER, file), temporary }),
+            Ok((file, temporary)) => Ok(Self {
+                path,
+                output: BufWriter::with_capacity(BUFFER, file),
+                temporary,
+            }),
             Err(source) => Err(OutputError::Io { file: path, source }),
         }
     }
 
-    /// Checks that [`Self::create`] would work, and leaves nothing behind. FIFOs and devices pass unopened.
+    /// Checks that [`Self::create`] would work, and leaves nothing behind. FIFOs and devices pass
+    /// unopened.
     pub fn check(path: &Path) -> Result<(), OutputError> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             return Ok(());
@@ -87,12 +97,20 @@ impl NewFile {
 
     /// Checks that a folder takes new files, whatever their names, and leaves nothing behind.
     pub fn check_folder(folder: &Path) -> Result<(), OutputError> {
-        temporary_in(folder).map(drop).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })
+        temporary_in(folder)
+            .map(drop)
+            .map_err(|source| OutputError::Io {
+                file: folder.to_path_buf(),
+                source,
+            })
     }
 
     /// Returns the error that this file cannot be written because of `source`.
     pub fn cannot(&self, source: io::Error) -> OutputError {
-        OutputError::Io { file: self.path.clone(), source }
+        OutputError::Io {
+            file: self.path.clone(),
+            source,
+        }
     }
 
     /// Writes the buffer out and gives the file its name; if that fails, nothing is left behind.
@@ -109,8 +127,8 @@ impl NewFile {
     }
 }
 
-/// Closes a copy of the descriptor, for the error that this may give: on network file systems a full disk often shows only
-/// when a file is closed, and the standard library ignores it.
+/// Closes a copy of the descriptor, for the error that this may give: on network file systems a
+/// full disk often shows only when a file is closed, and the standard library ignores it.
 fn close_copy(file: &File) -> io::Result<()> {
     let descriptor = file.try_clone()?.into_raw_fd();
     // SAFETY:
@@ -146,14 +164,17 @@ fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
     if let Some(number) = numbered(path) {
         // SAFETY:
         // - `number` is not negative, so it is not the one value that a `BorrowedFd` cannot hold;
-        // - the file is used for no more than a copy, which fails if nothing is open under that number.
+        // - the file is used for no more than a copy, which fails if nothing is open under that
+        //   number.
         let open = unsafe { BorrowedFd::borrow_raw(number) };
         // The copy keeps the position and the mode, such as append.
         return Ok((open.try_clone_to_owned()?.into(), None));
     }
     let there = match fs::metadata(path) {
         Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(there) if !there.is_file() => return Ok((OpenOptions::new().write(true).open(path)?, None)),
+        Ok(there) if !there.is_file() => {
+            return Ok((OpenOptions::new().write(true).open(path)?, None));
+        }
         Ok(there) => {
             // A rename would replace a file that is protected from writing, too.
             OpenOptions::new().append(true).open(path)?;
@@ -189,10 +210,16 @@ fn numbered(path: &Path) -> Option<RawFd> {
     }
     let mut path = path.to_path_buf();
     for _ in 0..MAX_LINKS {
-        let number = path.file_name().and_then(|name| name.to_str()?.parse().ok()).filter(|&number: &i32| number >= 0);
+        let number = path
+            .file_name()
+            .and_then(|name| name.to_str()?.parse().ok())
+            .filter(|&number: &i32| number >= 0);
         if let Some(number) = number {
             let folder = folder_of(&path).canonicalize().ok()?;
-            if OPEN_FILES.iter().any(|own| Path::new(own).canonicalize().is_ok_and(|own| own == folder)) {
+            if OPEN_FILES
+                .iter()
+                .any(|own| Path::new(own).canonicalize().is_ok_and(|own| own == folder))
+            {
                 return Some(number);
             }
         }
@@ -202,8 +229,9 @@ fn numbered(path: &Path) -> Option<RawFd> {
     None
 }
 
-/// Creates a file in `folder`, with the mode that the umask leaves, and locks it for as long as it is open: a process that
-/// ends, in whatever way and on whatever machine, gives its locks back, and then [`remove_abandoned`] may remove the file.
+/// Creates a file in `folder`, with the mode that the umask leaves, and locks it for as long as it
+/// is open: a process that ends, in whatever way and on whatever machine, gives its locks back, and
+/// then [`remove_abandoned`] may remove the file.
 fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     let mut refused = None;
     let create = |path: &Path| {
@@ -215,7 +243,10 @@ fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
         }
         Ok(file)
     };
-    let file = Builder::new().prefix(PREFIX).suffix(SUFFIX).make_in(folder, create);
+    let file = Builder::new()
+        .prefix(PREFIX)
+        .suffix(SUFFIX)
+        .make_in(folder, create);
     // `tempfile` adds the temporary name, which the user has never heard of.
     file.map_err(|error| refused.map_or(error, io::Error::from_raw_os_error))
 }
@@ -224,20 +255,30 @@ fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
 fn target_of(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_path_buf();
     for _ in 0..MAX_LINKS {
-        let Ok(link) = fs::read_link(&target) else { return Ok(target) };
+        let Ok(link) = fs::read_link(&target) else {
+            return Ok(target);
+        };
         target = folder_of(&target).join(link);
     }
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Returns the place of a file written to `path`, with links followed; `None` if the folder is not there.
+/// Returns the place of a file written to `path`, with links followed; `None` if the folder is not
+/// there.
 pub fn place_of(path: &Path) -> Option<PathBuf> {
     let target = target_of(path).ok()?;
-    Some(folder_of(&target).canonicalize().ok()?.join(target.file_name()?))
+    Some(
+        folder_of(&target)
+            .canonicalize()
+            .ok()?
+            .join(target.file_name()?),
+    )
 }
 
 fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Strikes a temporary file from the list of those to remove.
@@ -255,7 +296,9 @@ mod tests {
     use super::{NewFile, remove_abandoned};
 
     fn names(folder: &std::path::Path) -> Vec<String> {
-        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<_> = names.collect();
         names.sort();
         names
@@ -269,14 +312,20 @@ mod tests {
         let mut dropped = NewFile::create(&path).unwrap();
         dropped.write_all(b"half").unwrap();
         drop(dropped);
-        assert_eq!((fs::read_to_string(&path).unwrap(), names(folder.path())), ("old".into(), vec!["hits".into()]));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap(), names(folder.path())),
+            ("old".into(), vec!["hits".into()])
+        );
         let [mut first, mut second] = [(); 2].map(|()| NewFile::create(&path).unwrap());
         first.write_all(b"first").unwrap();
         second.write_all(b"second").unwrap();
         first.finish().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         second.finish().unwrap();
-        assert_eq!((fs::read_to_string(&path).unwrap(), names(folder.path())), ("second".into(), vec!["hits".into()]));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap(), names(folder.path())),
+            ("second".into(), vec!["hits".into()])
+        );
     }
 
     #[test]
@@ -294,7 +343,10 @@ mod tests {
         let all = names(folder);
         remove_abandoned(folder);
         let left = names(folder);
-        assert!(left.iter().all(|name| name != ".ut-decode-dead.part") && left.len() == all.len() - 1, "{left:?}");
+        assert!(
+            left.iter().all(|name| name != ".ut-decode-dead.part") && left.len() == all.len() - 1,
+            "{left:?}"
+        );
         assert!(before.iter().all(|name| left.contains(name)), "{left:?}");
         growing.finish().unwrap();
         assert_eq!(fs::read(folder.join("hits")).unwrap(), b"hits");
@@ -316,14 +368,18 @@ mod tests {
             assert_eq!(fs::read_to_string(&target).unwrap(), content);
             fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
         }
-        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(
+            fs::metadata(&target).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
         symlink("circle", folder.path().join("circle")).unwrap();
         assert!(NewFile::create(folder.path().join("circle")).is_err());
     }
 
     #[test]
     fn what_is_no_regular_file_is_not_opened_for_a_trial() {
-        // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot be opened at all.
+        // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot
+        // be opened at all.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

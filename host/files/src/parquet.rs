@@ -1,6 +1,7 @@
 //! Hits as Parquet: one row per hit, in output order, and one row group per batch.
 //!
-//! A row group is encoded apart from its file, by [`RowGroup::encode`], so that several threads can do it.
+//! A row group is encoded apart from its file, by [`RowGroup::encode`], so that several threads can
+//! do it.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::writer::{ColumnCloseResult, get_column_writer, get_typed_column_writer};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, FloatType, Int32Type, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, FloatType, Int32Type, Int64Type,
+};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
@@ -21,8 +24,8 @@ use ut_data::output::{EventColumn, EventColumnType, EventRow};
 
 use super::{ColumnType, DetectorColumn, NULL, OutputError, Provenance, Rows};
 
-/// The columns of the CSV output with where the event comes from; null where the input does not tell it. `event` is the
-/// event's place in its file. Detector columns follow.
+/// The columns of the CSV output with where the event comes from; null where the input does not
+/// tell it. `event` is the event's place in its file. Detector columns follow.
 const SCHEMA: &str = "message hits {
     required int64 event (INTEGER(64,false));
     optional int32 run (INTEGER(32,false));
@@ -40,10 +43,19 @@ const SCHEMA: &str = "message hits {
 /// Columns of integers whose neighbours are close.
 const DELTA: [&str; 4] = ["event", "run", "event_number", "group"];
 
-/// Columns with many values whose bytes are alike at the same place; for others a dictionary is smallest. In generated
-/// pp-nominal events a hit takes, by byte, by difference and in a dictionary: `lhcb_id` 2.1, 2.7 and 4.2 bytes,
-/// `charge` 0.7, 1.1 and 0.9.
-const SPLIT: [&str; 8] = ["lhcb_id", "x_at_y_eq0", "y_begin", "y_end", "board", "charge", "n_strips", "sector_id"];
+/// Columns with many values whose bytes are alike at the same place; for others a dictionary is
+/// smallest. In generated pp-nominal events a hit takes, by byte, by difference and in a
+/// dictionary: `lhcb_id` 2.1, 2.7 and 4.2 bytes, `charge` 0.7, 1.1 and 0.9.
+const SPLIT: [&str; 8] = [
+    "lhcb_id",
+    "x_at_y_eq0",
+    "y_begin",
+    "y_end",
+    "board",
+    "charge",
+    "n_strips",
+    "sector_id",
+];
 
 /// The schema and how columns are written: shared by a file and those who encode its row groups.
 #[derive(Clone)]
@@ -57,12 +69,23 @@ pub struct Form {
 }
 
 impl Form {
-    /// Returns the layout of hit files with the `detector` columns last and without the columns in `left_out`.
+    /// Returns the layout of hit files with the `detector` columns last and without the columns in
+    /// `left_out`.
     pub fn new(detector: &[DetectorColumn], left_out: Vec<String>) -> Result<Self> {
-        let name = |line: &str| line.split_whitespace().nth(2).map(|name| name.trim_end_matches(';').to_owned());
-        let plain = SCHEMA.lines().filter(|line| name(line).is_none_or(|name| !left_out.contains(&name)));
+        let name = |line: &str| {
+            line.split_whitespace()
+                .nth(2)
+                .map(|name| name.trim_end_matches(';').to_owned())
+        };
+        let plain = SCHEMA
+            .lines()
+            .filter(|line| name(line).is_none_or(|name| !left_out.contains(&name)));
         let fields = detector.iter().map(|column| {
-            let presence = if column.may_be_null() { "optional" } else { "required" };
+            let presence = if column.may_be_null() {
+                "optional"
+            } else {
+                "required"
+            };
             let kind = match column.kind() {
                 ColumnType::U8 => ("int32", " (INTEGER(8,false))"),
                 ColumnType::U16 => ("int32", " (INTEGER(16,false))"),
@@ -70,7 +93,11 @@ impl Form {
             };
             format!("    {presence} {} {}{};", kind.0, column.name(), kind.1)
         });
-        let lines: Vec<String> = plain.map(str::to_owned).chain(fields).chain(["}".to_owned()]).collect();
+        let lines: Vec<String> = plain
+            .map(str::to_owned)
+            .chain(fields)
+            .chain(["}".to_owned()])
+            .collect();
         let schema = Arc::new(parse_message_type(&lines.join("\n"))?);
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -79,13 +106,24 @@ impl Form {
             .set_offset_index_disabled(true)
             .set_created_by(concat!("ut-decoding version ", env!("CARGO_PKG_VERSION")).to_owned());
         let delta = DELTA.map(|column| (column, Encoding::DELTA_BINARY_PACKED));
-        for (column, encoding) in SPLIT.map(|column| (column, Encoding::BYTE_STREAM_SPLIT)).into_iter().chain(delta) {
+        for (column, encoding) in SPLIT
+            .map(|column| (column, Encoding::BYTE_STREAM_SPLIT))
+            .into_iter()
+            .chain(delta)
+        {
             let path = ColumnPath::from(column);
-            properties =
-                properties.set_column_dictionary_enabled(path.clone(), false).set_column_encoding(path, encoding);
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, encoding);
         }
         let columns = Arc::new(SchemaDescriptor::new(Arc::clone(&schema)));
-        Ok(Self { left_out, schema, columns, properties: Arc::new(properties.build()), detector: detector.to_vec() })
+        Ok(Self {
+            left_out,
+            schema,
+            columns,
+            properties: Arc::new(properties.build()),
+            detector: detector.to_vec(),
+        })
     }
 }
 
@@ -100,14 +138,21 @@ impl RowGroup {
         if hits.is_empty() {
             return Ok(None);
         }
-        let mut columns = Columns { form, rows, done: Vec::new() };
+        let mut columns = Columns {
+            form,
+            rows,
+            done: Vec::new(),
+        };
         columns.of_event::<Int64Type>(|e| Some(rows.origins[e].event as i64), false)?;
         let has = |name: &str| !form.left_out.iter().any(|other| other == name);
         if has("run") {
             columns.of_event::<Int32Type>(|e| Some(rows.meta.get(e)?.run? as i32), true)?;
         }
         columns.of_event::<Int64Type>(|e| Some(rows.meta.get(e)?.event? as i64), true)?;
-        let sizes = hits.offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize);
+        let sizes = hits
+            .offsets()
+            .windows(2)
+            .map(|ends| (ends[1] - ends[0]) as usize);
         let mut groups = Vec::with_capacity(hits.len());
         for (i, n) in sizes.enumerate() {
             groups.resize(groups.len() + n, (i % hits.n_groups()) as i32);
@@ -116,17 +161,40 @@ impl RowGroup {
         if has("lhcb_id") {
             columns.next::<Int32Type>(bytemuck::cast_slice(hits.id()), None)?;
         }
-        let floats = [hits.x_at_y_eq0(), hits.z_at_y_eq0(), hits.y_begin(), hits.y_end(), hits.dx_dy(), hits.weight()];
-        let names = ["x_at_y_eq0", "z_at_y_eq0", "y_begin", "y_end", "dx_dy", "weight"];
+        let floats = [
+            hits.x_at_y_eq0(),
+            hits.z_at_y_eq0(),
+            hits.y_begin(),
+            hits.y_end(),
+            hits.dx_dy(),
+            hits.weight(),
+        ];
+        let names = [
+            "x_at_y_eq0",
+            "z_at_y_eq0",
+            "y_begin",
+            "y_end",
+            "dx_dy",
+            "weight",
+        ];
         for (array, _) in floats.into_iter().zip(names).filter(|(_, name)| has(name)) {
             columns.next::<FloatType>(array, None)?;
         }
-        let names: Vec<ByteArray> = rows.files.iter().map(|name| ByteArray::from(name.as_str())).collect();
-        columns.of_event::<ByteArrayType>(|e| names.get(rows.origins[e].file as usize).cloned(), false)?;
+        let names: Vec<ByteArray> = rows
+            .files
+            .iter()
+            .map(|name| ByteArray::from(name.as_str()))
+            .collect();
+        columns.of_event::<ByteArrayType>(
+            |e| names.get(rows.origins[e].file as usize).cloned(),
+            false,
+        )?;
         for column in &form.detector {
             columns.of_detector(*column)?;
         }
-        Ok(Some(Self { columns: columns.done }))
+        Ok(Some(Self {
+            columns: columns.done,
+        }))
     }
 }
 
@@ -142,8 +210,11 @@ impl Columns<'_> {
         let mut bytes = TrackedWrite::new(Vec::new());
         let pages = Box::new(SerializedPageWriter::new(&mut bytes));
         let column = self.form.columns.column(self.done.len());
-        let mut writer =
-            get_typed_column_writer::<T>(get_column_writer(column, Arc::clone(&self.form.properties), pages));
+        let mut writer = get_typed_column_writer::<T>(get_column_writer(
+            column,
+            Arc::clone(&self.form.properties),
+            pages,
+        ));
         writer.write_batch(values, present, None)?;
         let close = writer.close()?;
         self.done.push((Bytes::from(bytes.into_inner()?), close));
@@ -152,8 +223,12 @@ impl Columns<'_> {
 
     fn of_detector(&mut self, column: DetectorColumn) -> Result<()> {
         let values = column.values(self.rows.tables, self.rows.hits);
-        let present: Option<Vec<i16>> =
-            column.may_be_null().then(|| values.iter().map(|&value| i16::from(value != NULL)).collect());
+        let present: Option<Vec<i16>> = column.may_be_null().then(|| {
+            values
+                .iter()
+                .map(|&value| i16::from(value != NULL))
+                .collect()
+        });
         let values = values.into_iter().filter(|&value| value != NULL);
         if column.kind() == ColumnType::Bool {
             let values: Vec<bool> = values.map(|value| value != 0).collect();
@@ -164,7 +239,11 @@ impl Columns<'_> {
     }
 
     /// Writes a column that has the same value in every hit of an event.
-    fn of_event<T: DataType>(&mut self, value: impl Fn(usize) -> Option<T::T>, optional: bool) -> Result<()> {
+    fn of_event<T: DataType>(
+        &mut self,
+        value: impl Fn(usize) -> Option<T::T>,
+        optional: bool,
+    ) -> Result<()> {
         let hits = self.rows.hits;
         let (mut values, mut present) = (Vec::with_capacity(hits.len()), Vec::new());
         let groups = hits.n_groups();
@@ -190,12 +269,18 @@ pub struct ParquetWriter<W: Write + Send> {
 impl<W: Write + Send> ParquetWriter<W> {
     pub fn of_hits(output: W, form: &Form) -> Result<Self> {
         let (schema, properties) = (Arc::clone(&form.schema), Arc::clone(&form.properties));
-        Ok(Self { file: SerializedFileWriter::new(output, schema, properties)? })
+        Ok(Self {
+            file: SerializedFileWriter::new(output, schema, properties)?,
+        })
     }
 
     pub fn of_events(output: W) -> Result<Self> {
         let fields = EventColumn::all().map(|column| {
-            let presence = if column.may_be_null { "optional" } else { "required" };
+            let presence = if column.may_be_null {
+                "optional"
+            } else {
+                "required"
+            };
             let kind = match column.kind {
                 EventColumnType::Integer(64) => ("int64", "INTEGER(64,false)".to_owned()),
                 EventColumnType::Integer(bits) => ("int32", format!("INTEGER({bits},false)")),
@@ -205,12 +290,21 @@ impl<W: Write + Send> ParquetWriter<W> {
             format!("{presence} {} {} ({});", kind.0, column.name, kind.1)
         });
         let fields: Vec<String> = fields.collect();
-        let schema = format!("message events {{ required binary file (STRING); {} }}", fields.join(" "));
+        let schema = format!(
+            "message events {{ required binary file (STRING); {} }}",
+            fields.join(" ")
+        );
         let schema = parse_message_type(&schema)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
             .set_created_by(concat!("ut-decoding version ", env!("CARGO_PKG_VERSION")).to_owned());
-        Ok(Self { file: SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build()))? })
+        Ok(Self {
+            file: SerializedFileWriter::new(
+                output,
+                Arc::new(schema),
+                Arc::new(properties.build()),
+            )?,
+        })
     }
 
     pub fn append(&mut self, encoded: RowGroup) -> Result<()> {
@@ -228,30 +322,47 @@ impl<W: Write + Send> ParquetWriter<W> {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        let files: Vec<ByteArray> = names.iter().map(|name| ByteArray::from(name.as_str())).collect();
-        let files: Vec<ByteArray> =
-            rows.iter().filter_map(|row| files.get(row.origin.file as usize).cloned()).collect();
+        let files: Vec<ByteArray> = names
+            .iter()
+            .map(|name| ByteArray::from(name.as_str()))
+            .collect();
+        let files: Vec<ByteArray> = rows
+            .iter()
+            .filter_map(|row| files.get(row.origin.file as usize).cloned())
+            .collect();
         let mut columns = EventColumn::all();
         let mut first = true;
         while let Some(mut writer) = group.next_column()? {
             if std::mem::take(&mut first) {
-                writer.typed::<ByteArrayType>().write_batch(&files, None, None)?;
+                writer
+                    .typed::<ByteArrayType>()
+                    .write_batch(&files, None, None)?;
             } else if let Some(column) = columns.next() {
-                let present: Vec<i16> = rows.iter().map(|row| i16::from(column.value(row).is_some())).collect();
+                let present: Vec<i16> = rows
+                    .iter()
+                    .map(|row| i16::from(column.value(row).is_some()))
+                    .collect();
                 let present = column.may_be_null.then_some(&present[..]);
                 let values = rows.iter().filter_map(|row| column.value(row));
                 match column.kind {
                     EventColumnType::Integer(64) | EventColumnType::Time => {
                         let values: Vec<i64> = values.map(|value| value as i64).collect();
-                        writer.typed::<Int64Type>().write_batch(&values, present, None)?;
+                        writer
+                            .typed::<Int64Type>()
+                            .write_batch(&values, present, None)?;
                     }
                     EventColumnType::Integer(_) => {
                         let values: Vec<i32> = values.map(|value| value as i32).collect();
-                        writer.typed::<Int32Type>().write_batch(&values, present, None)?;
+                        writer
+                            .typed::<Int32Type>()
+                            .write_batch(&values, present, None)?;
                     }
                     EventColumnType::Text(texts) => {
-                        let values: Vec<ByteArray> = values.map(|value| texts[value as usize].into()).collect();
-                        writer.typed::<ByteArrayType>().write_batch(&values, present, None)?;
+                        let values: Vec<ByteArray> =
+                            values.map(|value| texts[value as usize].into()).collect();
+                        writer
+                            .typed::<ByteArrayType>()
+                            .write_batch(&values, present, None)?;
                     }
                 }
             }
@@ -261,12 +372,26 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(())
     }
 
-    /// Writes the metadata, under keys that begin with `ut-decode.`, closes the file and hands the output back.
+    /// Writes the metadata, under keys that begin with `ut-decode.`, closes the file and hands the
+    /// output back.
     pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
-        let complete = [("complete".to_owned(), provenance.incomplete.is_none().to_string())];
-        let incomplete = provenance.incomplete.iter().map(|why| ("incomplete".to_owned(), why.clone()));
-        for (key, value) in provenance.entries.iter().cloned().chain(complete).chain(incomplete) {
-            self.file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
+        let complete = [(
+            "complete".to_owned(),
+            provenance.incomplete.is_none().to_string(),
+        )];
+        let incomplete = provenance
+            .incomplete
+            .iter()
+            .map(|why| ("incomplete".to_owned(), why.clone()));
+        for (key, value) in provenance
+            .entries
+            .iter()
+            .cloned()
+            .chain(complete)
+            .chain(incomplete)
+        {
+            self.file
+                .append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
         }
         self.file.into_inner()
     }
@@ -275,10 +400,18 @@ impl<W: Write + Send> ParquetWriter<W> {
 /// Says which file the library refused to write.
 pub fn output_error(path: &Path, source: ParquetError) -> OutputError {
     let file = path.to_path_buf();
-    let ParquetError::External(source) = source else { return OutputError::Parquet { file, source: source.into() } };
+    let ParquetError::External(source) = source else {
+        return OutputError::Parquet {
+            file,
+            source: source.into(),
+        };
+    };
     // The system's errors are told in its own words.
     match source.downcast() {
-        Ok(source) => OutputError::Io { file, source: *source },
+        Ok(source) => OutputError::Io {
+            file,
+            source: *source,
+        },
         Err(source) => OutputError::Parquet { file, source },
     }
 }

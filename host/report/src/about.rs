@@ -22,11 +22,14 @@ pub fn hash(bytes: &[u8]) -> String {
 }
 
 impl Detector {
-    /// Returns the facts that tell a detector from others, with their names. File names prove nothing, so tables have
-    /// their hashes too.
+    /// Returns the facts that tell a detector from others, with their names. File names prove
+    /// nothing, so tables have their hashes too.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let name = |path: &Option<PathBuf>| {
-            path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
+            path.as_deref().map_or_else(
+                || "embedded synthetic detector".to_owned(),
+                |path| path.display().to_string(),
+            )
         };
         let (boards, geometry) = (self.tables.boards(), self.tables.geometry());
         vec![
@@ -42,13 +45,23 @@ impl Detector {
 }
 
 /// Returns the options, tables and mask on which hits depend, with their names.
-pub fn facts(options: DecodeOptions, detector: &Detector, mask: Option<(&Path, &Mask)>) -> Vec<(&'static str, String)> {
+pub fn facts(
+    options: DecodeOptions,
+    detector: &Detector,
+    mask: Option<(&Path, &Mask)>,
+) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("clustering", options.clustering().to_string()),
         ("position", options.position().name().to_owned()),
         ("max_cluster_size", options.max_cluster_size().to_string()),
         ("save_above_max", options.save_above_max().to_string()),
-        ("flip", options.flip().name_for(detector.tables.boards().version).to_owned()),
+        (
+            "flip",
+            options
+                .flip()
+                .name_for(detector.tables.boards().version)
+                .to_owned(),
+        ),
     ];
     facts.extend(detector.facts());
     if let Some((file, mask)) = mask {
@@ -58,10 +71,11 @@ pub fn facts(options: DecodeOptions, detector: &Detector, mask: Option<(&Path, &
     facts
 }
 
-/// Draws a run, alone or beside a reference of the same detector and options, as a page, JSON and text.
+/// Draws a run, alone or beside a reference of the same detector and options, as a page, JSON and
+/// text.
 ///
-/// The hits of the sums lack those on `mask`, which is named with its file. `made_by` is the program and its version,
-/// as the page says them.
+/// The hits of the sums lack those on `mask`, which is named with its file. `made_by` is the
+/// program and its version, as the page says them.
 ///
 /// # Errors
 /// If run and reference have other tables or options.
@@ -72,15 +86,25 @@ pub fn draw(
     made_by: &str,
 ) -> Result<Drawn, SumsError> {
     let provenance = facts(run.options, &run.detector, mask);
-    let of_page = provenance.iter().cloned().chain([("made by", made_by.to_owned())]);
+    let of_page = provenance
+        .iter()
+        .cloned()
+        .chain([("made by", made_by.to_owned())]);
     let is_synthetic = once(run).chain(reference).any(Sums::is_synthetic);
     let about = About {
-        facts: of_page.map(|(name, fact)| (name.to_owned(), fact)).collect(),
-        warnings: is_synthetic.then(|| SYNTHETIC.to_owned()).into_iter().collect(),
+        facts: of_page
+            .map(|(name, fact)| (name.to_owned(), fact))
+            .collect(),
+        warnings: is_synthetic
+            .then(|| SYNTHETIC.to_owned())
+            .into_iter()
+            .collect(),
         mask: mask.map(|(_, mask)| mask.clone()),
     };
     let mut drawn = page::draw(run, reference, &about)?;
-    let provenance = provenance.into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    let provenance = provenance
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.into()));
     drawn.json["provenance"] = provenance.collect::<Map<_, _>>().into();
     Ok(drawn)
 }

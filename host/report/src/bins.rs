@@ -1,7 +1,9 @@
-//! Bins over numbers whose range is not known beforehand: they double their width when there are too many of them.
+//! Bins over numbers whose range is not known beforehand: they double their width when there are
+//! too many of them.
 //!
-//! A bin of width 2^s holds the keys that agree in all but their last s bits. The width is the smallest for which the
-//! bins are no more than [`MOST`]: it depends on the keys alone, so that merging is associative and commutative.
+//! A bin of width 2^s holds the keys that agree in all but their last s bits. The width is the
+//! smallest for which the bins are no more than [`MOST`]: it depends on the keys alone, so that
+//! merging is associative and commutative.
 
 use std::ops::AddAssign;
 
@@ -32,7 +34,11 @@ impl<T: Default + for<'a> AddAssign<&'a T>> Bins<T> {
             return;
         }
         let keys = |number: u64| number << other.shift;
-        self.cover(other.shift, keys(other.first), keys(other.first + (other.row.len() as u64 - 1)));
+        self.cover(
+            other.shift,
+            keys(other.first),
+            keys(other.first + (other.row.len() as u64 - 1)),
+        );
         for (i, bin) in other.row.iter().enumerate() {
             let place = (keys(other.first + i as u64) >> self.shift) - self.first;
             self.row[place as usize] += bin;
@@ -90,7 +96,10 @@ impl<T> Bins<T> {
 
     /// Iterates over the bins with their least keys.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, &T)> {
-        self.row.iter().enumerate().map(|(i, bin)| ((self.first + i as u64) << self.shift, bin))
+        self.row
+            .iter()
+            .enumerate()
+            .map(|(i, bin)| ((self.first + i as u64) << self.shift, bin))
     }
 
     /// Number of bins.
@@ -154,7 +163,10 @@ mod tests {
                     right.merge(&merged(&[c, b]));
                     assert_eq!(right, expected, "{all:?}");
                     assert!(expected.len() <= MOST);
-                    assert_eq!(expected.iter().map(|(_, n)| n).sum::<u64>(), all.len() as u64);
+                    assert_eq!(
+                        expected.iter().map(|(_, n)| n).sum::<u64>(),
+                        all.len() as u64
+                    );
                 }
             }
         }

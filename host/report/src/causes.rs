@@ -1,4 +1,5 @@
-//! One line per cause: parts that fail together are one outlier, and what another fault explains is none.
+//! One line per cause: parts that fail together are one outlier, and what another fault explains is
+//! none.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +19,19 @@ const MANY: usize = 8;
 /// Lanes that fail in the same way from which they are one line whatever they are.
 const ALL: usize = 20;
 
-/// Largest relative difference of two lanes' hits from what the other one should have, if they are swapped.
+/// Largest relative difference of two lanes' hits from what the other one should have, if they are
+/// swapped.
 const ALIKE: f64 = 0.15;
 
 /// Joins what has one cause, and leaves out what another fault explains.
 pub fn causes(found: Vec<Outlier>, view: &RunView, tables: &DetectorTables) -> Vec<Outlier> {
-    let (streams, mut parts): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|outlier| outlier.kind < OutlierKind::Dead);
-    let trends: Vec<&Outlier> =
-        streams.iter().filter(|of| matches!(of.kind, OutlierKind::Rate | OutlierKind::Gain)).collect();
+    let (streams, mut parts): (Vec<_>, Vec<_>) = found
+        .into_iter()
+        .partition(|outlier| outlier.kind < OutlierKind::Dead);
+    let trends: Vec<&Outlier> = streams
+        .iter()
+        .filter(|of| matches!(of.kind, OutlierKind::Rate | OutlierKind::Gain))
+        .collect();
     parts.retain(|part| !trends.iter().any(|trend| is_of_trend(part, trend)));
     parts.retain(|part| !is_explained(part, &streams, view));
     let mut parts = same_part(parts);
@@ -44,7 +49,9 @@ pub fn causes(found: Vec<Outlier>, view: &RunView, tables: &DetectorTables) -> V
 /// Returns true if a change of the whole detector makes a part stand out.
 fn is_of_trend(part: &Outlier, trend: &Outlier) -> bool {
     let fits = match part.kind {
-        OutlierKind::Silent | OutlierKind::Quiet => trend.kind == OutlierKind::Rate && trend.seen < trend.expected,
+        OutlierKind::Silent | OutlierKind::Quiet => {
+            trend.kind == OutlierKind::Rate && trend.seen < trend.expected
+        }
         OutlierKind::Noisy => trend.kind == OutlierKind::Rate && trend.seen > trend.expected,
         OutlierKind::LowCharge | OutlierKind::HighCharge => true,
         _ => false,
@@ -53,21 +60,35 @@ fn is_of_trend(part: &Outlier, trend: &Outlier) -> bool {
     fits && common && (part.when != When::Throughout || trend.when == When::Throughout)
 }
 
-/// Returns true if the hits that a part lacks are those of banks that were lost, or if its board repeats itself.
+/// Returns true if the hits that a part lacks are those of banks that were lost, or if its board
+/// repeats itself.
 fn is_explained(part: &Outlier, streams: &[Outlier], view: &RunView) -> bool {
-    let Some(board) = part.board else { return false };
-    let of_board =
-        |kind: OutlierKind| streams.iter().any(|of| of.kind == kind && of.board.is_none_or(|of| of == board));
+    let Some(board) = part.board else {
+        return false;
+    };
+    let of_board = |kind: OutlierKind| {
+        streams
+            .iter()
+            .any(|of| of.kind == kind && of.board.is_none_or(|of| of == board))
+    };
     if of_board(OutlierKind::Repeated) {
         return true;
     }
     let lost = of_board(OutlierKind::Troubles) || of_board(OutlierKind::Missing);
-    if !lost || !matches!(part.kind, OutlierKind::Dead | OutlierKind::Silent | OutlierKind::Quiet) {
+    if !lost
+        || !matches!(
+            part.kind,
+            OutlierKind::Dead | OutlierKind::Silent | OutlierKind::Quiet
+        )
+    {
         return false;
     }
     let hull = part.when.hull();
     let is_in = |span: &&Span| {
-        hull.is_none_or(|(first, last)| span.numbers.is_some_and(|(from, to)| from <= last && to >= first))
+        hull.is_none_or(|(first, last)| {
+            span.numbers
+                .is_some_and(|(from, to)| from <= last && to >= first)
+        })
     };
     let (mut banks, mut events) = (0, 0);
     for (_, span) in view.spans.iter() {
@@ -85,10 +106,18 @@ fn is_explained(part: &Outlier, streams: &[Outlier], view: &RunView) -> bool {
 fn same_part(parts: Vec<Outlier>) -> Vec<Outlier> {
     let mut joined: Vec<Outlier> = Vec::new();
     for part in parts {
-        match joined.iter_mut().find(|of| of.is_same_as(&part) && of.detail == part.detail) {
+        match joined
+            .iter_mut()
+            .find(|of| of.is_same_as(&part) && of.detail == part.detail)
+        {
             Some(of) => {
-                let weight =
-                    |of: &Outlier| if of.kind.is_of_charge() { 0.5 } else { f64::from(u8::from(of.seen >= 0.0)) };
+                let weight = |of: &Outlier| {
+                    if of.kind.is_of_charge() {
+                        0.5
+                    } else {
+                        f64::from(u8::from(of.seen >= 0.0))
+                    }
+                };
                 of.when.join(&part.when);
                 of.seen = of.seen * weight(of) + part.seen * weight(&part);
                 of.expected = of.expected * weight(of) + part.expected * weight(&part);
@@ -102,17 +131,29 @@ fn same_part(parts: Vec<Outlier>) -> Vec<Outlier> {
 
 /// Returns the number that is farthest from 0.
 fn most(numbers: impl Iterator<Item = f64>) -> f64 {
-    numbers.fold(0.0, |most: f64, number| if number.abs() > most.abs() { number } else { most })
+    numbers.fold(0.0, |most: f64, number| {
+        if number.abs() > most.abs() {
+            number
+        } else {
+            most
+        }
+    })
 }
 
 /// Makes one outlier of some that fail in the same way.
 fn one_of(members: &[Outlier], part: Part) -> Outlier {
     let n = members.len().max(1) as f64;
-    let by = if members.iter().any(|of| of.kind.is_of_charge()) { n } else { 1.0 };
+    let by = if members.iter().any(|of| of.kind.is_of_charge()) {
+        n
+    } else {
+        1.0
+    };
     let mut slots: Vec<usize> = members.iter().flat_map(Outlier::all_slots).collect();
     slots.sort_unstable();
     slots.dedup();
-    let Some(first) = members.first() else { return Outlier::new(OutlierKind::Dead, part) };
+    let Some(first) = members.first() else {
+        return Outlier::new(OutlierKind::Dead, part);
+    };
     Outlier {
         part,
         lane: None,
@@ -126,7 +167,8 @@ fn one_of(members: &[Outlier], part: Part) -> Outlier {
     }
 }
 
-/// Takes those out of `parts` that `pick` chooses and that fail like the first of them, if there are `least`.
+/// Takes those out of `parts` that `pick` chooses and that fail like the first of them, if there
+/// are `least`.
 fn take_alike(
     parts: &mut Vec<Outlier>,
     least: usize,
@@ -136,9 +178,16 @@ fn take_alike(
     for &first in &chosen {
         let of = &parts[first];
         let alike = |other: &Outlier| {
-            of.kind == other.kind && of.part == other.part && of.when.is_like(&other.when) && of.detail == other.detail
+            of.kind == other.kind
+                && of.part == other.part
+                && of.when.is_like(&other.when)
+                && of.detail == other.detail
         };
-        let members: Vec<usize> = chosen.iter().copied().filter(|&i| alike(&parts[i])).collect();
+        let members: Vec<usize> = chosen
+            .iter()
+            .copied()
+            .filter(|&i| alike(&parts[i]))
+            .collect();
         if members.len() >= least {
             let taken = members.iter().map(|&i| parts[i].clone()).collect();
             for i in members.into_iter().rev() {
@@ -153,17 +202,29 @@ fn take_alike(
 /// Chips of a lane that all fail are the lane.
 fn chips(parts: &mut Vec<Outlier>, is_single: impl Fn(&Outlier) -> bool, tables: &DetectorTables) {
     let chips = super::run::chips_of_lanes(tables);
-    let slots: std::collections::BTreeSet<usize> =
-        parts.iter().filter(|of| is_single(of)).filter_map(Outlier::slot).collect();
+    let slots: std::collections::BTreeSet<usize> = parts
+        .iter()
+        .filter(|of| is_single(of))
+        .filter_map(Outlier::slot)
+        .collect();
     for slot in slots {
         let n = chips.get(slot).map_or(0, ExactSizeIterator::len);
         let least = if n > 2 { n - 1 } else { n };
-        while let Some((at, members)) = take_alike(parts, least, |of| of.slot() == Some(slot) && is_single(of)) {
+        while let Some((at, members)) =
+            take_alike(parts, least, |of| of.slot() == Some(slot) && is_single(of))
+        {
             let whole = one_of(&members, Part::Lane);
-            let lane =
-                Outlier { lane: Some(slot % LANES_PER_BOARD), sector: members[0].sector, slots: Vec::new(), ..whole };
+            let lane = Outlier {
+                lane: Some(slot % LANES_PER_BOARD),
+                sector: members[0].sector,
+                slots: Vec::new(),
+                ..whole
+            };
             // What is said of the lane already is not said again.
-            if !parts.iter().any(|of| of.part == Part::Lane && of.slot() == Some(slot) && of.kind == lane.kind) {
+            if !parts
+                .iter()
+                .any(|of| of.part == Part::Lane && of.slot() == Some(slot) && of.kind == lane.kind)
+            {
                 parts.insert(at, lane);
             }
         }
@@ -172,16 +233,28 @@ fn chips(parts: &mut Vec<Outlier>, is_single: impl Fn(&Outlier) -> bool, tables:
 
 /// Lanes of a board that fail together are the board, or some lanes of it.
 fn boards(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
-    let boards: std::collections::BTreeSet<usize> = parts.iter().filter_map(|of| of.board).collect();
+    let boards: std::collections::BTreeSet<usize> =
+        parts.iter().filter_map(|of| of.board).collect();
     for board in boards {
         let slots = &tables.slots()[board * LANES_PER_BOARD..][..LANES_PER_BOARD];
         let n = slots.iter().filter(|slot| slot.chan_id != 0).count();
         let least = ((TOGETHER * n as f64).ceil() as usize).max(3);
         let pick = |of: &Outlier| of.part == Part::Lane && of.board == Some(board);
         while let Some((at, members)) = take_alike(parts, least, pick) {
-            let mut one = one_of(&members, if members.len() == n { Part::Board } else { Part::Lanes });
+            let mut one = one_of(
+                &members,
+                if members.len() == n {
+                    Part::Board
+                } else {
+                    Part::Lanes
+                },
+            );
             if members.len() < n {
-                one.detail = format!("{} of {} of board {board}", members.len(), count(n as u64, "lane"));
+                one.detail = format!(
+                    "{} of {} of board {board}",
+                    members.len(),
+                    count(n as u64, "lane")
+                );
             }
             parts.insert(at, one);
         }
@@ -213,7 +286,11 @@ fn swapped(parts: &mut Vec<Outlier>) {
         one.board = None;
         (one.seen, one.expected) = (members[0].seen, members[0].expected);
         let name = |of: &Outlier| super::page::names::lane(of.slot().unwrap_or_default());
-        one.detail = format!("{} and {} have each other's hits", name(&members[0]), name(&members[1]));
+        one.detail = format!(
+            "{} and {} have each other's hits",
+            name(&members[0]),
+            name(&members[1])
+        );
         parts.remove(quiet.max(hot));
         parts[quiet.min(hot)] = one;
     }
@@ -221,15 +298,28 @@ fn swapped(parts: &mut Vec<Outlier>) {
 
 /// The two lanes of a sector that fail together are the sector.
 fn sectors(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
-    let sectors: std::collections::BTreeSet<usize> =
-        parts.iter().filter(|of| of.part == Part::Lane).filter_map(|of| of.sector).collect();
+    let sectors: std::collections::BTreeSet<usize> = parts
+        .iter()
+        .filter(|of| of.part == Part::Lane)
+        .filter_map(|of| of.sector)
+        .collect();
     for sector in sectors {
-        let n = tables.slots().iter().filter(|slot| slot.chan_id != 0 && usize::from(slot.sector) == sector).count();
+        let n = tables
+            .slots()
+            .iter()
+            .filter(|slot| slot.chan_id != 0 && usize::from(slot.sector) == sector)
+            .count();
         let pick = |of: &Outlier| of.part == Part::Lane && of.sector == Some(sector);
         while n > 1
             && let Some((at, members)) = take_alike(parts, n, pick)
         {
-            parts.insert(at, Outlier { sector: Some(sector), ..one_of(&members, Part::Sector) });
+            parts.insert(
+                at,
+                Outlier {
+                    sector: Some(sector),
+                    ..one_of(&members, Part::Sector)
+                },
+            );
         }
     }
 }
@@ -244,7 +334,10 @@ fn places(lane: &Lane) -> [(u8, String); 5] {
         (1, format!("layer {layer}")),
         (2, format!("layer {layer}, {side} side")),
         (3, format!("layer {layer}, {side} side, {half} half")),
-        (4, format!("layer {layer}, {side} side, stave {}", lane.stave)),
+        (
+            4,
+            format!("layer {layer}, {side} side, stave {}", lane.stave),
+        ),
     ]
 }
 
@@ -252,20 +345,36 @@ fn places(lane: &Lane) -> [(u8, String); 5] {
 fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     let lanes = &tables.boards().lanes;
     let mut sizes: BTreeMap<(u8, String), usize> = BTreeMap::new();
-    for (lane, _) in lanes.iter().zip(tables.slots()).filter(|(_, slot)| slot.chan_id != 0) {
+    for (lane, _) in lanes
+        .iter()
+        .zip(tables.slots())
+        .filter(|(_, slot)| slot.chan_id != 0)
+    {
         for place in places(lane) {
             *sizes.entry(place).or_default() += 1;
         }
     }
-    let is_lane = |of: &Outlier| of.part != Part::Strip && of.part != Part::Chip && of.kind != OutlierKind::Swapped;
-    let slots_of = |members: &[&Outlier]| members.iter().flat_map(|of| of.all_slots()).collect::<Vec<_>>();
+    let is_lane = |of: &Outlier| {
+        of.part != Part::Strip && of.part != Part::Chip && of.kind != OutlierKind::Swapped
+    };
+    let slots_of = |members: &[&Outlier]| {
+        members
+            .iter()
+            .flat_map(|of| of.all_slots())
+            .collect::<Vec<_>>()
+    };
     let mut at = 0;
     while at < parts.len() {
         let of = parts[at].clone();
         let alike = |other: &Outlier| {
-            is_lane(other) && of.kind == other.kind && of.when.is_like(&other.when) && is_detail(&of, other)
+            is_lane(other)
+                && of.kind == other.kind
+                && of.when.is_like(&other.when)
+                && is_detail(&of, other)
         };
-        let members: Vec<usize> = (at..parts.len()).filter(|&i| is_lane(&of) && alike(&parts[i])).collect();
+        let members: Vec<usize> = (at..parts.len())
+            .filter(|&i| is_lane(&of) && alike(&parts[i]))
+            .collect();
         let slots = slots_of(&members.iter().map(|&i| &parts[i]).collect::<Vec<_>>());
         if slots.len() < MANY || members.len() < 2 {
             at += 1;
@@ -277,23 +386,43 @@ fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
                 *here.entry(place).or_default() += 1;
             }
         }
-        let fills =
-            |place: &&(u8, String)| here[*place] >= MANY && here[*place] as f64 >= TOGETHER * sizes[*place] as f64;
+        let fills = |place: &&(u8, String)| {
+            here[*place] >= MANY && here[*place] as f64 >= TOGETHER * sizes[*place] as f64
+        };
         let place = here.keys().find(fills).cloned();
         let (chosen, text): (Vec<usize>, String) = match place {
             Some(place) => {
-                let is_here =
-                    |i: &usize| parts[*i].all_slots().iter().all(|&slot| places(&lanes[slot]).contains(&place));
+                let is_here = |i: &usize| {
+                    parts[*i]
+                        .all_slots()
+                        .iter()
+                        .all(|&slot| places(&lanes[slot]).contains(&place))
+                };
                 let chosen: Vec<usize> = members.into_iter().filter(is_here).collect();
                 let n = slots_of(&chosen.iter().map(|&i| &parts[i]).collect::<Vec<_>>()).len();
-                (chosen, format!("{n} of {} of {}", count(sizes[&place] as u64, "lane"), place.1))
+                (
+                    chosen,
+                    format!(
+                        "{n} of {} of {}",
+                        count(sizes[&place] as u64, "lane"),
+                        place.1
+                    ),
+                )
             }
             None if members.len() >= ALL => {
                 let n = slots.len() as u64;
-                let mut boards: Vec<usize> = slots.iter().map(|slot| slot / LANES_PER_BOARD).collect();
+                let mut boards: Vec<usize> =
+                    slots.iter().map(|slot| slot / LANES_PER_BOARD).collect();
                 boards.sort_unstable();
                 boards.dedup();
-                (members, format!("{} of {}", count(n, "lane"), count(boards.len() as u64, "board")))
+                (
+                    members,
+                    format!(
+                        "{} of {}",
+                        count(n, "lane"),
+                        count(boards.len() as u64, "board")
+                    ),
+                )
             }
             None => (Vec::new(), String::new()),
         };
@@ -302,12 +431,19 @@ fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
             continue;
         }
         let all: Vec<Outlier> = chosen.iter().map(|&i| parts[i].clone()).collect();
-        let detail =
-            if of.detail.is_empty() || of.part == Part::Lanes { text } else { format!("{text}: {}", of.detail) };
+        let detail = if of.detail.is_empty() || of.part == Part::Lanes {
+            text
+        } else {
+            format!("{text}: {}", of.detail)
+        };
         for i in chosen.iter().rev() {
             parts.remove(*i);
         }
-        let one = Outlier { board: None, detail, ..one_of(&all, Part::Lanes) };
+        let one = Outlier {
+            board: None,
+            detail,
+            ..one_of(&all, Part::Lanes)
+        };
         parts.insert(at.min(parts.len()), one);
         at += 1;
     }
@@ -315,6 +451,12 @@ fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
 
 /// Returns true if two say the same in words, but for lanes that they count.
 fn is_detail(one: &Outlier, other: &Outlier) -> bool {
-    let words = |of: &Outlier| if of.part == Part::Lanes { String::new() } else { of.detail.clone() };
+    let words = |of: &Outlier| {
+        if of.part == Part::Lanes {
+            String::new()
+        } else {
+            of.detail.clone()
+        }
+    };
     words(one) == words(other)
 }

@@ -8,7 +8,8 @@ use super::when::When;
 /// Minimum number of hits in a chip to judge its spectrum.
 const LEAST: f64 = 60.0;
 
-/// Minimum share of the hits of a chip, beyond chance, that has other ADC values than in its neighbours.
+/// Minimum share of the hits of a chip, beyond chance, that has other ADC values than in its
+/// neighbours.
 const AWAY: f64 = 0.2;
 
 /// A bit that this share of the hits has, and fewer of the neighbours', is stuck.
@@ -28,12 +29,21 @@ fn shares(spectrum: &[u64]) -> Vec<f64> {
 }
 
 fn mean(shares: &[f64]) -> f64 {
-    shares.iter().enumerate().map(|(adc, share)| adc as f64 * share).sum()
+    shares
+        .iter()
+        .enumerate()
+        .map(|(adc, share)| adc as f64 * share)
+        .sum()
 }
 
 /// Finds chips whose hits of one strip have other ADC values than those of their neighbours.
 pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> Vec<Outlier> {
-    let of_sector = |sector: usize| spectrum(view, sector * CHIPS_PER_SECTOR..(sector + 1) * CHIPS_PER_SECTOR);
+    let of_sector = |sector: usize| {
+        spectrum(
+            view,
+            sector * CHIPS_PER_SECTOR..(sector + 1) * CHIPS_PER_SECTOR,
+        )
+    };
     let mut found = Vec::new();
     let mut usual: Option<(usize, Vec<f64>)> = None;
     for chip in chips {
@@ -42,24 +52,46 @@ pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> 
         if n < LEAST {
             continue;
         }
-        if usual.as_ref().is_none_or(|(sector, _)| *sector != chip.sector) {
-            let alike = neighbours.of(chip.sector).iter().map(|&other| of_sector(usize::from(other)));
-            let alike: Vec<Vec<f64>> =
-                alike.filter(|of| of.iter().sum::<u64>() as f64 >= LEAST).map(|of| shares(&of)).collect();
+        if usual
+            .as_ref()
+            .is_none_or(|(sector, _)| *sector != chip.sector)
+        {
+            let alike = neighbours
+                .of(chip.sector)
+                .iter()
+                .map(|&other| of_sector(usize::from(other)));
+            let alike: Vec<Vec<f64>> = alike
+                .filter(|of| of.iter().sum::<u64>() as f64 >= LEAST)
+                .map(|of| shares(&of))
+                .collect();
             // The middle one of each value: one odd neighbour does not count.
             let middle = |adc: usize| median(alike.iter().map(|of| of[adc])).unwrap_or_default();
             let middles: Vec<f64> = (0..ADCS).map(middle).collect();
             let sum: f64 = middles.iter().sum();
-            usual = Some((chip.sector, middles.iter().map(|share| share / sum).collect()));
+            usual = Some((
+                chip.sector,
+                middles.iter().map(|share| share / sum).collect(),
+            ));
         }
-        let Some((_, usual)) = usual.as_ref().filter(|(_, usual)| usual.iter().all(|share| share.is_finite())) else {
+        let Some((_, usual)) = usual
+            .as_ref()
+            .filter(|(_, usual)| usual.iter().all(|share| share.is_finite()))
+        else {
             continue;
         };
         let of_chip = shares(&of_chip);
         let (seen, expected) = (mean(&of_chip), mean(usual));
-        let variance = (0..ADCS).map(|adc| (adc as f64 - expected).powi(2) * usual[adc]).sum::<f64>().max(1.0);
+        let variance = (0..ADCS)
+            .map(|adc| (adc as f64 - expected).powi(2) * usual[adc])
+            .sum::<f64>()
+            .max(1.0);
         let sigmas = (seen - expected) / (variance / n).sqrt();
-        let with_bit = |of: &[f64], bit: usize| (0..ADCS).filter(|adc| adc >> bit & 1 == 1).map(|adc| of[adc]).sum();
+        let with_bit = |of: &[f64], bit: usize| {
+            (0..ADCS)
+                .filter(|adc| adc >> bit & 1 == 1)
+                .map(|adc| of[adc])
+                .sum()
+        };
         let chance = usual.iter().map(|share| (share / n).sqrt()).sum::<f64>() * 0.4;
         let stuck = (0..5).find_map(|bit| {
             let [here, there]: [f64; 2] = [with_bit(&of_chip, bit), with_bit(usual, bit)];
@@ -71,23 +103,41 @@ pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> 
                 with[adc | 1 << bit][1] += share;
             }
             let is_like = |value: usize| {
-                let away: f64 = of_chip.iter().zip(&with).map(|(here, with)| (here - with[value]).abs()).sum();
+                let away: f64 = of_chip
+                    .iter()
+                    .zip(&with)
+                    .map(|(here, with)| (here - with[value]).abs())
+                    .sum();
                 away / 2.0 - chance < 0.15
             };
             let differs = (here - there).abs() >= SIGMAS * error && (here - there).abs() > 0.1;
             let is = |far: bool, value: usize| far && differs && is_like(value);
-            match (is(here >= STUCK && there < 0.9, 1), is(here <= 1.0 - STUCK && there > 0.1, 0)) {
+            match (
+                is(here >= STUCK && there < 0.9, 1),
+                is(here <= 1.0 - STUCK && there > 0.1, 0),
+            ) {
                 (true, _) => Some(format!("bit {bit} of the ADC is always 1")),
                 (_, true) => Some(format!("bit {bit} of the ADC is always 0")),
                 _ => None,
             }
         });
         let single = (0..ADCS).find(|&adc| of_chip[adc] > 0.95 && usual[adc] < 0.5);
-        let away = of_chip.iter().zip(usual).map(|(here, there)| (here - there).abs()).sum::<f64>() / 2.0;
-        let chi2: f64 = (0..ADCS).map(|adc| (of_chip[adc] - usual[adc]).powi(2) * n / (usual[adc] + 1.0 / n)).sum();
+        let away = of_chip
+            .iter()
+            .zip(usual)
+            .map(|(here, there)| (here - there).abs())
+            .sum::<f64>()
+            / 2.0;
+        let chi2: f64 = (0..ADCS)
+            .map(|adc| (of_chip[adc] - usual[adc]).powi(2) * n / (usual[adc] + 1.0 / n))
+            .sum();
         let shape = (chi2 - ADCS as f64) / (2.0 * ADCS as f64).sqrt();
         let (kind, sigmas, detail) = if let Some(adc) = single {
-            (OutlierKind::Shape, sigmas, format!("every hit has ADC {adc}"))
+            (
+                OutlierKind::Shape,
+                sigmas,
+                format!("every hit has ADC {adc}"),
+            )
         } else if let Some(stuck) = stuck {
             (OutlierKind::Shape, shape, stuck)
         } else if seen < LOW_CHARGE * expected && sigmas <= -SIGMAS {
@@ -96,12 +146,24 @@ pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> 
             (OutlierKind::HighCharge, sigmas, String::new())
         } else if away - chance > AWAY && shape >= SIGMAS {
             let percent = (100.0 * away).round();
-            (OutlierKind::Shape, shape, format!("{percent} % of the hits have other charges than the neighbours'"))
+            (
+                OutlierKind::Shape,
+                shape,
+                format!("{percent} % of the hits have other charges than the neighbours'"),
+            )
         } else {
             continue;
         };
-        let when = if kind == OutlierKind::Shape { When::Unknown } else { When::Throughout };
-        found.push(Outlier { when, detail, ..Outlier::of(kind, chip, (seen, expected), sigmas) });
+        let when = if kind == OutlierKind::Shape {
+            When::Unknown
+        } else {
+            When::Throughout
+        };
+        found.push(Outlier {
+            when,
+            detail,
+            ..Outlier::of(kind, chip, (seen, expected), sigmas)
+        });
     }
     found
 }

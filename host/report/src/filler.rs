@@ -2,12 +2,14 @@
 
 use super::bins::both;
 use super::run::{
-    ADCS, Against, BoardSum, CHARGES, CHIP, CLIPPED, CROSSINGS, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
-    SIZES, STRIPS, Span, Stretch, TroubleSum,
+    ADCS, Against, BoardSum, CHARGES, CHIP, CLIPPED, CROSSINGS, LANE_HITS, N_CHIPS, OF_CROSSING,
+    OdinState, RunView, SIZES, STRIPS, Span, Stretch, TroubleSum,
 };
 use super::stretch::Follower;
 use ut_data::Cluster;
-use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
+use ut_data::detector::{
+    BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of,
+};
 use ut_data::hash;
 use ut_data::input::{Format, Origin, RawEvent, kind};
 use ut_data::{BatchReport, Count, EventReport, UtHits};
@@ -18,7 +20,8 @@ use ut_format::report::N_COUNTS;
 #[derive(Debug)]
 pub struct RunFiller {
     view: RunView,
-    /// Sector (upper half of the word) and lane slot (lower) of half a sector, by bits 8–20 of a `ChannelID`.
+    /// Sector (upper half of the word) and lane slot (lower) of half a sector, by bits 8–20 of a
+    /// `ChannelID`.
     halves: Vec<u32>,
     layer_ends: [usize; N_LAYERS],
     /// Hits by strip that the view lacks, as bytes: half a million counters stay in the cache.
@@ -45,11 +48,16 @@ impl RunFiller {
     pub fn new(tables: &DetectorTables, against: Against) -> Self {
         // Only sectors with a lane have hits.
         let slot = |lane: Option<BoardAndLane>| {
-            lane.map_or(0, |lane| u32::from(lane.board) * LANES_PER_BOARD as u32 + u32::from(lane.lane))
+            lane.map_or(0, |lane| {
+                u32::from(lane.board) * LANES_PER_BOARD as u32 + u32::from(lane.lane)
+            })
         };
         let half = |bits: u32| {
-            let sector = tables.sector_of(ChannelId(UT << 21 | bits << 8)).unwrap_or_default();
-            u32::from(sector) << 16 | slot(tables.places()[usize::from(sector)].lanes[bits as usize % 2])
+            let sector = tables
+                .sector_of(ChannelId(UT << 21 | bits << 8))
+                .unwrap_or_default();
+            u32::from(sector) << 16
+                | slot(tables.places()[usize::from(sector)].lanes[bits as usize % 2])
         };
         Self {
             view: RunView::new(tables, against),
@@ -57,7 +65,11 @@ impl RunFiller {
             layer_ends: std::array::from_fn(|layer| tables.groups_of_layer(layer).end),
             strips: vec![0; N_SECTORS * STRIPS],
             adc: vec![0; N_CHIPS * ADCS],
-            layer_of_slot: tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect(),
+            layer_of_slot: tables
+                .slots()
+                .iter()
+                .map(|slot| layer_of(usize::from(slot.sector)))
+                .collect(),
             event: vec![0; tables.slots().len()],
             unnumbered: Span::default(),
             n_groups: tables.n_groups(),
@@ -65,9 +77,14 @@ impl RunFiller {
         }
     }
 
-    /// Adds a batch that was decoded with the tables of this view. `at` returns an event's place on the axis of time, and
-    /// its bunch crossing.
-    pub fn add(&mut self, hits: &UtHits, report: &BatchReport, at: impl Fn(usize) -> (Option<u64>, Option<u16>)) {
+    /// Adds a batch that was decoded with the tables of this view. `at` returns an event's place on
+    /// the axis of time, and its bunch crossing.
+    pub fn add(
+        &mut self,
+        hits: &UtHits,
+        report: &BatchReport,
+        at: impl Fn(usize) -> (Option<u64>, Option<u16>),
+    ) {
         let (ids, offsets) = (hits.id(), hits.offsets());
         for (e, counts) in report.events.iter().enumerate() {
             let (number, crossing) = at(e);
@@ -86,7 +103,12 @@ impl RunFiller {
                 let end = ends[self.layer_ends[layer]] as usize;
                 of_layer[layer] = (end - begin) as u64;
                 match hits.clusters() {
-                    Some(clusters) => self.count_clusters(layer, &ids[begin..end], &clusters[begin..end], &mut span),
+                    Some(clusters) => self.count_clusters(
+                        layer,
+                        &ids[begin..end],
+                        &clusters[begin..end],
+                        &mut span,
+                    ),
                     None => ids[begin..end].iter().for_each(|&id| {
                         self.count_hit(id, &mut span);
                     }),
@@ -105,7 +127,8 @@ impl RunFiller {
                 None => self.unnumbered = span,
             }
             if let Some(crossing) = crossing {
-                self.view.crossings[usize::from(crossing) % CROSSINGS * OF_CROSSING + OF_CROSSING - 1] += all;
+                self.view.crossings
+                    [usize::from(crossing) % CROSSINGS * OF_CROSSING + OF_CROSSING - 1] += all;
             }
             self.end_event(of_layer, counts);
         }
@@ -161,7 +184,11 @@ impl RunFiller {
             view.lane_hits_of_layer[self.layer_of_slot[slot]][(n as usize).min(LANE_HITS - 1)] += 1;
         }
         self.event.fill(0);
-        for (bins, n) in view.hits_of_event.iter_mut().zip(of_layer.into_iter().chain([of_layer.iter().sum()])) {
+        for (bins, n) in view
+            .hits_of_event
+            .iter_mut()
+            .zip(of_layer.into_iter().chain([of_layer.iter().sum()]))
+        {
             *bins.at(n) += 1;
         }
         for (i, &n) in counts.counts.iter().enumerate() {
@@ -169,7 +196,8 @@ impl RunFiller {
         }
     }
 
-    /// Adds the banks and the ODIN bank of an event. `number` is the event's place on the axis of time.
+    /// Adds the banks and the ODIN bank of an event. `number` is the event's place on the axis of
+    /// time.
     pub fn add_banks(&mut self, event: &RawEvent<'_>, origin: Origin, number: Option<u64>) {
         let view = &mut self.view;
         if let Some(run) = event.run {
@@ -202,29 +230,69 @@ impl RunFiller {
             if !kind::is_error(bank.kind, bank.source_id) {
                 continue;
             }
-            *self.view.error_banks.entry((bank.kind, bank.source_id & 0xFFFF)).or_default() += 1;
-            self.view.add_to_board(board_of(bank.source_id), number, BoardSum { errors: 1, ..BoardSum::default() });
+            *self
+                .view
+                .error_banks
+                .entry((bank.kind, bank.source_id & 0xFFFF))
+                .or_default() += 1;
+            self.view.add_to_board(
+                board_of(bank.source_id),
+                number,
+                BoardSum {
+                    errors: 1,
+                    ..BoardSum::default()
+                },
+            );
             if let Some(number) = number {
                 self.view.spans.at(number).error_banks += 1;
             }
         }
     }
 
-    /// Returns the stretches of events since the last call, for [`RunView::add_stretch`] in the order of the events.
+    /// Returns the stretches of events since the last call, for [`RunView::add_stretch`] in the
+    /// order of the events.
     pub fn take_stretches(&mut self) -> Vec<Stretch> {
         self.follower.take()
     }
 
     /// Adds a trouble of the event at `place` among all, and at `number` on the axis of time.
-    pub fn add_trouble(&mut self, kind: Count, n: u32, board: Option<u32>, (place, number): (u64, Option<u64>)) {
-        self.view.add_trouble(kind as usize, board, TroubleSum { count: u64::from(n), first: place });
-        self.view.add_to_board(board, number, BoardSum { troubles: u64::from(n), ..BoardSum::default() });
+    pub fn add_trouble(
+        &mut self,
+        kind: Count,
+        n: u32,
+        board: Option<u32>,
+        (place, number): (u64, Option<u64>),
+    ) {
+        self.view.add_trouble(
+            kind as usize,
+            board,
+            TroubleSum {
+                count: u64::from(n),
+                first: place,
+            },
+        );
+        self.view.add_to_board(
+            board,
+            number,
+            BoardSum {
+                troubles: u64::from(n),
+                ..BoardSum::default()
+            },
+        );
     }
 
     /// Returns the view of all events that were added.
     pub fn finish(mut self) -> RunView {
-        self.view.strips.iter_mut().zip(self.strips).for_each(|(sum, n)| *sum += u64::from(n));
-        self.view.adc.iter_mut().zip(self.adc).for_each(|(sum, n)| *sum += u64::from(n));
+        self.view
+            .strips
+            .iter_mut()
+            .zip(self.strips)
+            .for_each(|(sum, n)| *sum += u64::from(n));
+        self.view
+            .adc
+            .iter_mut()
+            .zip(self.adc)
+            .for_each(|(sum, n)| *sum += u64::from(n));
         self.view
     }
 }

@@ -10,16 +10,29 @@ use ut_data::hits::{Repeats, hashes};
 use ut_data::input::{Bank, Events, InputPart, Origin, RawEvent, Seen, Select, banks_of};
 use ut_data::job::{BATCH_SIZE, CHUNK_MEMORY, Decoded, Job, LISTED_FAILURES, Work};
 use ut_data::memory::{TooMuchMemory, check};
-use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, Loss, UtHits};
+use ut_data::{
+    BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, Loss,
+    UtHits,
+};
 
 /// Bytes of a thread's decoder, stack and view, with its work buffers.
 const THREAD_MEMORY: u64 = 40 << 20;
 
 impl Against {
-    /// Returns the axis of time of some inputs: the event number if the first event of `first`, the first file, has one.
+    /// Returns the axis of time of some inputs: the event number if the first event of `first`, the
+    /// first file, has one.
     pub fn of(first: Option<&Path>) -> Self {
-        let number = |file| Events::new([file]).next_event().ok().flatten().and_then(|event| event.number);
-        first.filter(|file| file.is_file()).and_then(number).map_or(Self::Place, |_| Self::Number)
+        let number = |file| {
+            Events::new([file])
+                .next_event()
+                .ok()
+                .flatten()
+                .and_then(|event| event.number)
+        };
+        first
+            .filter(|file| file.is_file())
+            .and_then(number)
+            .map_or(Self::Place, |_| Self::Number)
     }
 }
 
@@ -50,7 +63,8 @@ impl Against {
 /// }
 /// ```
 ///
-/// Sums of parts of a run, made at different places, are [added](super::Sums::add) and drawn as one.
+/// Sums of parts of a run, made at different places, are [added](super::Sums::add) and drawn as
+/// one.
 #[derive(Clone, Debug)]
 pub struct Gatherer<'a> {
     tables: &'a DetectorTables,
@@ -88,22 +102,41 @@ impl<D: Decoder> Work for Worker<'_, D> {
     const LOOKS: bool = true;
 
     fn look(&mut self, event: &RawEvent<'_>, origin: Origin) {
-        self.filler.add_banks(event, origin, self.key(event.number, origin));
+        self.filler
+            .add_banks(event, origin, self.key(event.number, origin));
     }
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError> {
         self.decoder.decode(batch, hits, report)
     }
 
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError> {
-        let Decoded { batch, origins, hits, report, .. } = decoded;
+        let Decoded {
+            batch,
+            origins,
+            hits,
+            report,
+            ..
+        } = decoded;
         // Masked hits are not lost.
         let losses = report.losses_of_files(origins, batch.meta, hits);
         let contents = hashes(batch, hits);
-        let keys: Vec<Option<u64>> =
-            (0..batch.n_events).map(|e| self.key(batch.meta_of(e).event, origins[e])).collect();
+        let keys: Vec<Option<u64>> = (0..batch.n_events)
+            .map(|e| self.key(batch.meta_of(e).event, origins[e]))
+            .collect();
         self.mask.map(|mask| hits.retain(|id| !mask.contains(id)));
-        let crossing = |e: usize| batch.meta_of(e).odin.and_then(|odin| odin.facts).map(|facts| facts.bcid);
+        let crossing = |e: usize| {
+            batch
+                .meta_of(e)
+                .odin
+                .and_then(|odin| odin.facts)
+                .map(|facts| facts.bcid)
+        };
         self.filler.add(hits, report, |e| (keys[e], crossing(e)));
         add_troubles(self.filler, self.tables, (batch, report), (origins, &keys));
         Ok((self.filler.take_stretches(), losses, contents))
@@ -117,7 +150,12 @@ fn add_troubles(
     (origins, keys): (&[Origin], &[Option<u64>]),
 ) {
     let mut banks: Vec<Bank<'_>> = Vec::new();
-    for (e, event) in report.events.iter().enumerate().filter(|(_, event)| event.has_trouble()) {
+    for (e, event) in report
+        .events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event.has_trouble())
+    {
         let place = (origins[e].place, keys[e]);
         if event.get(Count::BrokenEvent) > 0 {
             filler.add_trouble(Count::BrokenEvent, 1, None, place);
@@ -172,7 +210,8 @@ impl<'a> Gatherer<'a> {
         self
     }
 
-    /// Counts the first event as number `place` of the run: the number of events in the parts before. Default: 0.
+    /// Counts the first event as number `place` of the run: the number of events in the parts
+    /// before. Default: 0.
     #[must_use]
     pub const fn with_first_place(mut self, place: u64) -> Self {
         self.first_place = place;
@@ -186,9 +225,9 @@ impl<'a> Gatherer<'a> {
         self
     }
 
-    /// Sums up the events of `parts` that `select` takes. `decoder` makes the decoder of each thread (`CpuDecoder::new`);
-    /// `go_on` gets the number of events and of bytes of the files so far, and returns false to end early. Failures of
-    /// files are in [`Gathered`].
+    /// Sums up the events of `parts` that `select` takes. `decoder` makes the decoder of each
+    /// thread (`CpuDecoder::new`); `go_on` gets the number of events and of bytes of the files so
+    /// far, and returns false to end early. Failures of files are in [`Gathered`].
     ///
     /// # Errors
     /// If the threads would take more memory than there is.
@@ -199,10 +238,20 @@ impl<'a> Gatherer<'a> {
         decoder: impl Fn(&DetectorTables, DecodeOptions) -> D,
         mut go_on: impl FnMut(u64, u64) -> bool,
     ) -> Result<Gathered, TooMuchMemory> {
-        let (tables, against, mask, n) = (self.tables, self.against, self.mask, self.threads.max(1));
-        check(format!("a report with {n} threads"), (n as u64).saturating_mul(2 * CHUNK_MEMORY + THREAD_MEMORY))?;
+        let (tables, against, mask, n) =
+            (self.tables, self.against, self.mask, self.threads.max(1));
+        check(
+            format!("a report with {n} threads"),
+            (n as u64).saturating_mul(2 * CHUNK_MEMORY + THREAD_MEMORY),
+        )?;
         let mut fillers: Vec<RunFiller> = (0..n).map(|_| RunFiller::new(tables, against)).collect();
-        let worker = |filler| Worker { decoder: decoder(tables, self.options), tables, against, mask, filler };
+        let worker = |filler| Worker {
+            decoder: decoder(tables, self.options),
+            tables,
+            against,
+            mask,
+            filler,
+        };
         let workers = fillers.iter_mut().map(worker).collect();
         let job = Job {
             parts: parts.to_vec(),
@@ -216,7 +265,11 @@ impl<'a> Gatherer<'a> {
             clusters: true,
             tables,
         };
-        let (mut seen, mut losses, mut failures) = (Seen::default(), BTreeMap::<PathBuf, Loss>::new(), Vec::new());
+        let (mut seen, mut losses, mut failures) = (
+            Seen::default(),
+            BTreeMap::<PathBuf, Loss>::new(),
+            Vec::new(),
+        );
         let mut repeats = Repeats::default();
         // Stretches come in the order of the events, so that few are waiting for their neighbours.
         let mut joined = RunView::new(tables, against);
@@ -233,7 +286,10 @@ impl<'a> Gatherer<'a> {
                                 repeats.add(content);
                             }
                             for (file, loss) in of_files {
-                                losses.entry(parts[file as usize].name().to_owned()).or_default().merge(&loss);
+                                losses
+                                    .entry(parts[file as usize].name().to_owned())
+                                    .or_default()
+                                    .merge(&loss);
                             }
                             for stretch in stretches {
                                 joined.add_stretch(stretch);
@@ -253,6 +309,12 @@ impl<'a> Gatherer<'a> {
         for filler in fillers {
             joined.merge(&filler.finish());
         }
-        Ok(Gathered { view: joined, seen, losses, repeats, failures })
+        Ok(Gathered {
+            view: joined,
+            seen,
+            losses,
+            repeats,
+            failures,
+        })
     }
 }

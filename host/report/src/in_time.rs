@@ -1,14 +1,15 @@
-//! Faults that last for a part of the run: boards, lanes and chips that fall silent, quiet or noisy, or whose charge
-//! changes.
+//! Faults that last for a part of the run: boards, lanes and chips that fall silent, quiet or
+//! noisy, or whose charge changes.
 //!
-//! Neighbouring bins are joined into columns with enough hits; neighbouring columns that fail are a stretch, whose ends
-//! are then looked for in single bins.
+//! Neighbouring bins are joined into columns with enough hits; neighbouring columns that fail are a
+//! stretch, whose ends are then looked for in single bins.
 
 use std::ops::Range;
 
 use super::bins::both;
 use super::outlier::{
-    DEAD, HIGH_CHARGE, LOW_CHARGE, NOISY, Outlier, OutlierKind, Part, PartOf, QUIET, SIGMAS, SILENT_EXPECTED,
+    DEAD, HIGH_CHARGE, LOW_CHARGE, NOISY, Outlier, OutlierKind, Part, PartOf, QUIET, SIGMAS,
+    SILENT_EXPECTED,
 };
 use super::run::{CLIPPED, RunView, Span, chips_of_lanes};
 use super::when::When;
@@ -24,13 +25,16 @@ const CHARGED: f64 = 200.0;
 /// Minimum deviation of a column, in standard deviations; a stretch must deviate by [`SIGMAS`].
 const COLUMN_SIGMAS: f64 = 4.0;
 
-/// Minimum deviation of a bin at the end of a stretch that still belongs to it, in standard deviations.
+/// Minimum deviation of a bin at the end of a stretch that still belongs to it, in standard
+/// deviations.
 const END_SIGMAS: f64 = 1.0;
 
-/// Logarithm of the likelihoods' ratio up to which bins at an end of the run do not contradict a fault.
+/// Logarithm of the likelihoods' ratio up to which bins at an end of the run do not contradict a
+/// fault.
 const UNSURE: f64 = 3.0;
 
-/// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy event adds one.
+/// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy
+/// event adds one.
 const LASTING: f64 = 2.0;
 
 /// Hits and charge of a part of the detector in consecutive events.
@@ -47,7 +51,11 @@ pub struct Column {
 
 impl Column {
     fn add(&mut self, other: &Self) {
-        self.bins = if self.bins.is_empty() { other.bins.clone() } else { self.bins.start..other.bins.end };
+        self.bins = if self.bins.is_empty() {
+            other.bins.clone()
+        } else {
+            self.bins.start..other.bins.end
+        };
         self.events += other.events;
         self.busy += other.busy;
         self.hits += other.hits;
@@ -93,7 +101,10 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Stret
             (Judged::Fails, _) => stretch.get_or_insert_default().add(column),
             (Judged::Fine, _) => {
                 let end = column.bins.end;
-                found.extend(stretch.take().map(|stretch| Stretch { found: stretch, within: fine..end }));
+                found.extend(stretch.take().map(|stretch| Stretch {
+                    found: stretch,
+                    within: fine..end,
+                }));
                 fine = column.bins.start;
             }
             // The column extends the stretch in time, but is no evidence.
@@ -104,12 +115,16 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Stret
             (Judged::Follows | Judged::Unknown, _) => {}
         }
     }
-    found.extend(stretch.map(|stretch| Stretch { found: stretch, within: fine..last }));
+    found.extend(stretch.map(|stretch| Stretch {
+        found: stretch,
+        within: fine..last,
+    }));
     found
 }
 
-/// Looks for the ends of a stretch in single bins: `likely` is the logarithm of the likelihood of a bin in which the
-/// part fails by that of one in which it is fine, and `fails` is true for a bin that is partly as in a failure.
+/// Looks for the ends of a stretch in single bins: `likely` is the logarithm of the likelihood of a
+/// bin in which the part fails by that of one in which it is fine, and `fails` is true for a bin
+/// that is partly as in a failure.
 fn ends(
     bins: &[Column],
     Stretch { found, within }: Stretch,
@@ -137,45 +152,66 @@ fn ends(
         start = (0..start).find(|&at| is_there(at)).unwrap_or(start);
     }
     if within.end == bins.len() && sum(end..bins.len()) > -UNSURE {
-        end = (end..bins.len()).rfind(|&at| is_there(at)).map_or(end, |last| last + 1);
+        end = (end..bins.len())
+            .rfind(|&at| is_there(at))
+            .map_or(end, |last| last + 1);
     }
-    if let Some(before) = (within.start..start).rev().find(|&at| is_there(at)).filter(|&at| fails(&bins[at])) {
+    if let Some(before) = (within.start..start)
+        .rev()
+        .find(|&at| is_there(at))
+        .filter(|&at| fails(&bins[at]))
+    {
         start = before;
     }
-    if let Some(behind) = (end..within.end).find(|&at| is_there(at)).filter(|&at| fails(&bins[at])) {
+    if let Some(behind) = (end..within.end)
+        .find(|&at| is_there(at))
+        .filter(|&at| fails(&bins[at]))
+    {
         end = behind + 1;
     }
     start..end
 }
 
-/// Returns true if the charge of a lane is that of some of its chips, of those in `found`, and of healthy others.
+/// Returns true if the charge of a lane is that of some of its chips, of those in `found`, and of
+/// healthy others.
 pub fn is_of_chips(lane: &Outlier, found: &[Outlier], tables: &DetectorTables) -> bool {
-    let Some(slot) = lane.slot() else { return false };
+    let Some(slot) = lane.slot() else {
+        return false;
+    };
     let chips = found.iter().filter(|of| {
-        of.part == Part::Chip && of.slot() == Some(slot) && of.kind.is_of_charge() && of.when.may_overlap(&lane.when)
+        of.part == Part::Chip
+            && of.slot() == Some(slot)
+            && of.kind.is_of_charge()
+            && of.when.may_overlap(&lane.when)
     });
     let ratios: Vec<f64> = chips.map(|of| of.seen / of.expected).collect();
     let (n, of_lane) = (ratios.len() as f64, lane.seen / lane.expected);
-    let all = if tables.slots()[slot].chan_id == 0 { 0.0 } else { chips_of_lanes(tables)[slot].len() as f64 };
+    let all = if tables.slots()[slot].chan_id == 0 {
+        0.0
+    } else {
+        chips_of_lanes(tables)[slot].len() as f64
+    };
     let mean = ratios.iter().sum::<f64>() / n;
     let of_some = (n * mean + all - n) / all;
     n > 0.0 && n < all && (of_lane - of_some).abs() < (of_lane - mean).abs()
 }
 
-/// Returns the logarithm of a Poisson likelihood with a `share` of what is expected by that with all of it. Hits where
-/// none are expected contradict a small share, too.
+/// Returns the logarithm of a Poisson likelihood with a `share` of what is expected by that with
+/// all of it. Hits where none are expected contradict a small share, too.
 fn poisson(n: f64, share: f64, expected: f64) -> f64 {
     n * share.max(1e-9).ln() - (share - 1.0) * expected
 }
 
-/// Joins bins into columns of about `enough` expected hits, but not into fewer than [`LEAST_BINS`]; also returns the
-/// upper quartile of their hits per event.
+/// Joins bins into columns of about `enough` expected hits, but not into fewer than [`LEAST_BINS`];
+/// also returns the upper quartile of their hits per event.
 fn columns(bins: &[Column], enough: f64) -> (Vec<Column>, f64) {
     let all = bins.iter().map(|bin| bin.events).sum::<u64>() as f64;
     let mut together = 1;
     loop {
         let columns: Vec<Column> = bins.chunks(together).map(Column::of).collect();
-        let rate = quantile(&columns, 0.75, |column| column.hits as f64 / column.events as f64);
+        let rate = quantile(&columns, 0.75, |column| {
+            column.hits as f64 / column.events as f64
+        });
         let few = rate * all / columns.len() as f64 <= 2.0 * enough;
         if !few || bins.len().div_ceil(2 * together) < LEAST_BINS {
             return (columns, rate);
@@ -186,9 +222,16 @@ fn columns(bins: &[Column], enough: f64) -> (Vec<Column>, f64) {
 
 /// Returns a quantile of a value over the columns with events; 0 if there are none.
 fn quantile(columns: &[Column], share: f64, value: impl Fn(&Column) -> f64) -> f64 {
-    let mut values: Vec<f64> = columns.iter().filter(|column| column.events > 0).map(value).collect();
+    let mut values: Vec<f64> = columns
+        .iter()
+        .filter(|column| column.events > 0)
+        .map(value)
+        .collect();
     values.sort_by(f64::total_cmp);
-    values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
+    values
+        .get((values.len() as f64 * share) as usize)
+        .copied()
+        .unwrap_or_default()
 }
 
 /// The bins of a run, for any part of the detector.
@@ -211,29 +254,70 @@ impl<'a> OfRun<'a> {
         let all = totals.iter().sum::<u64>() as f64;
         let events = spans.iter().map(|span| span.events).sum::<u64>() as f64;
         let (mut n, mut sums) = (0.0, [0.0; 2]);
-        for (charge, hits) in view.charge_of_layer.iter().flat_map(|layer| layer.iter().enumerate()) {
+        for (charge, hits) in view
+            .charge_of_layer
+            .iter()
+            .flat_map(|layer| layer.iter().enumerate())
+        {
             let charge = charge.min(CLIPPED as usize) as f64;
             n += *hits as f64;
-            sums = [sums[0] + charge * *hits as f64, sums[1] + charge * charge * *hits as f64];
+            sums = [
+                sums[0] + charge * *hits as f64,
+                sums[1] + charge * charge * *hits as f64,
+            ];
         }
-        let variance = if n > 0.0 { (sums[1] / n - (sums[0] / n).powi(2)).max(1.0) } else { 1.0 };
-        Self { view, spans, totals, all, events, is_odd, variance }
+        let variance = if n > 0.0 {
+            (sums[1] / n - (sums[0] / n).powi(2)).max(1.0)
+        } else {
+            1.0
+        };
+        Self {
+            view,
+            spans,
+            totals,
+            all,
+            events,
+            is_odd,
+            variance,
+        }
     }
 
     fn bins(&self, chips: &[Range<usize>]) -> Vec<Column> {
-        let hits: Vec<u64> =
-            self.spans.iter().map(|span| chips.iter().map(|chips| span.hits_of(chips)).sum()).collect();
+        let hits: Vec<u64> = self
+            .spans
+            .iter()
+            .map(|span| chips.iter().map(|chips| span.hits_of(chips)).sum())
+            .collect();
         // The rest of the detector tells how busy the events are.
         let others = self.all - hits.iter().sum::<u64>() as f64;
         let column = |(i, (span, total)): (usize, (&&Span, &u64))| {
-            let busy = if others > 0.0 { (total - hits[i]) as f64 * self.events / others } else { span.events as f64 };
+            let busy = if others > 0.0 {
+                (total - hits[i]) as f64 * self.events / others
+            } else {
+                span.events as f64
+            };
             let charge = chips.iter().map(|chips| span.charge_of(chips)).sum();
             if self.is_odd.get(i) == Some(&true) {
-                return Column { bins: i..i + 1, ..Column::default() };
+                return Column {
+                    bins: i..i + 1,
+                    ..Column::default()
+                };
             }
-            Column { events: span.events, busy, hits: hits[i], charge, numbers: span.numbers, bins: i..i + 1 }
+            Column {
+                events: span.events,
+                busy,
+                hits: hits[i],
+                charge,
+                numbers: span.numbers,
+                bins: i..i + 1,
+            }
         };
-        self.spans.iter().zip(&self.totals).enumerate().map(column).collect()
+        self.spans
+            .iter()
+            .zip(&self.totals)
+            .enumerate()
+            .map(column)
+            .collect()
     }
 
     fn when(&self, bins: Range<usize>) -> When {
@@ -241,8 +325,8 @@ impl<'a> OfRun<'a> {
     }
 }
 
-/// Finds boards, lanes and chips that fail for a part of the run; `whole` are the outliers of the run as a whole. Bins in
-/// which the whole detector `is_odd` are left out.
+/// Finds boards, lanes and chips that fail for a part of the run; `whole` are the outliers of the
+/// run as a whole. Bins in which the whole detector `is_odd` are left out.
 pub fn failing_for_a_while(
     (view, tables): (&RunView, &DetectorTables),
     (lanes, chips): (&[PartOf], &[PartOf]),
@@ -258,7 +342,9 @@ pub fn failing_for_a_while(
         let bins = run.bins(chips);
         let (columns, rate) = columns(&bins, SILENT_EXPECTED);
         let expected = |column: &Column| rate * column.busy.min(column.events as f64);
-        for stretch in stretches(&columns, |column| silent(column, expected(column), SILENT_EXPECTED)) {
+        for stretch in stretches(&columns, |column| {
+            silent(column, expected(column), SILENT_EXPECTED)
+        }) {
             let Column { hits, events, .. } = stretch.found;
             let inside = hits as f64 / (rate * events as f64);
             let likely = |bin: &Column| poisson(bin.hits as f64, inside, expected(bin));
@@ -279,50 +365,84 @@ pub fn failing_for_a_while(
         let bins = run.bins(std::slice::from_ref(&part.chips));
         let is_around = |outlier: &&Outlier| {
             outlier.board == Some(part.slot / LANES_PER_BOARD)
-                && outlier.lane.is_none_or(|of| of == part.slot % LANES_PER_BOARD)
+                && outlier
+                    .lane
+                    .is_none_or(|of| of == part.slot % LANES_PER_BOARD)
                 && outlier.strips.is_none_or(|(first, last)| {
-                    part.strips.is_some_and(|(of_first, of_last)| first <= of_first && of_last <= last)
+                    part.strips
+                        .is_some_and(|(of_first, of_last)| first <= of_first && of_last <= last)
                 })
         };
-        let above = if part.strips.is_some() { found.len() } else { boards };
+        let above = if part.strips.is_some() {
+            found.len()
+        } else {
+            boards
+        };
         // A lane is quiet because a chip of it is silent.
-        let is_above =
-            |of: &&Outlier| part.strips.is_none() || of.kind != OutlierKind::Quiet && !of.kind.is_of_charge();
-        let mut told: Vec<Outlier> = found[..above].iter().filter(is_around).filter(is_above).cloned().collect();
+        let is_above = |of: &&Outlier| {
+            part.strips.is_none() || of.kind != OutlierKind::Quiet && !of.kind.is_of_charge()
+        };
+        let mut told: Vec<Outlier> = found[..above]
+            .iter()
+            .filter(is_around)
+            .filter(is_above)
+            .cloned()
+            .collect();
         let beside = told.len();
         if let Some(expected) = part.expected.filter(|(expected, _)| *expected > 0.0) {
             told.extend(of_hits(&run, part, expected, &bins));
         }
-        let stands_out = |kind| whole.iter().filter(is_around).any(|outlier| outlier.kind == kind);
+        let stands_out = |kind| {
+            whole
+                .iter()
+                .filter(is_around)
+                .any(|outlier| outlier.kind == kind)
+        };
         let has_hot_strip = whole.iter().any(|outlier| {
-            outlier.part == Part::Strip && outlier.kind == OutlierKind::Hot && outlier.slot() == Some(part.slot)
+            outlier.part == Part::Strip
+                && outlier.kind == OutlierKind::Hot
+                && outlier.slot() == Some(part.slot)
         });
         // If a lane with a hot strip dies, its earlier rate would look like noise.
         told.retain(|outlier| !has_hot_strip || outlier.kind != OutlierKind::Noisy);
         if !has_hot_strip && !stands_out(OutlierKind::Hot) {
             told.extend(of_charge(&run, part, &bins));
         }
-        // One outlier per stretch of events: boards take precedence over lanes, lanes over chips, hits over charge.
+        // One outlier per stretch of events: boards take precedence over lanes, lanes over chips,
+        // hits over charge.
         for (i, outlier) in told.iter().enumerate().skip(beside) {
-            if !told[..i].iter().any(|other| other.when.overlaps(&outlier.when)) {
+            if !told[..i]
+                .iter()
+                .any(|other| other.when.overlaps(&outlier.when))
+            {
                 found.push(outlier.clone());
             }
         }
     }
-    let chips: Vec<Outlier> = found.iter().filter(|of| of.part == Part::Chip).cloned().collect();
-    let lanes: Vec<Outlier> =
-        found.iter().filter(|of| of.part == Part::Lane && of.kind == OutlierKind::Quiet).cloned().collect();
+    let chips: Vec<Outlier> = found
+        .iter()
+        .filter(|of| of.part == Part::Chip)
+        .cloned()
+        .collect();
+    let lanes: Vec<Outlier> = found
+        .iter()
+        .filter(|of| of.part == Part::Lane && of.kind == OutlierKind::Quiet)
+        .cloned()
+        .collect();
     let charged: Vec<Outlier> = found
         .iter()
-        .filter(|of| of.part == Part::Lane && of.kind.is_of_charge() && !is_of_chips(of, &chips, tables))
+        .filter(|of| {
+            of.part == Part::Lane && of.kind.is_of_charge() && !is_of_chips(of, &chips, tables)
+        })
         .cloned()
         .collect();
     found.retain(|of| {
         let is_with = |other: &&Outlier| other.slot() == of.slot() && other.when.overlaps(&of.when);
         match (of.part, of.kind) {
-            (Part::Lane, OutlierKind::Quiet) => {
-                !chips.iter().filter(is_with).any(|chip| chip.kind == OutlierKind::Silent)
-            }
+            (Part::Lane, OutlierKind::Quiet) => !chips
+                .iter()
+                .filter(is_with)
+                .any(|chip| chip.kind == OutlierKind::Silent),
             (Part::Chip, OutlierKind::Quiet) => !lanes.iter().any(|lane| is_with(&lane)),
             (Part::Lane, kind) if kind.is_of_charge() => !is_of_chips(of, &chips, tables),
             (Part::Chip, kind) if kind.is_of_charge() => !charged.iter().any(|lane| is_with(&lane)),
@@ -336,7 +456,11 @@ fn silent(column: &Column, expected: f64, enough: f64) -> Judged {
     match column {
         _ if expected >= enough && (column.hits as f64) < DEAD * expected => Judged::Fails,
         _ if expected >= enough => Judged::Fine,
-        Column { hits: 0, events: 1.., .. } => Judged::Follows,
+        Column {
+            hits: 0,
+            events: 1..,
+            ..
+        } => Judged::Follows,
         _ => Judged::Unknown,
     }
 }
@@ -347,16 +471,29 @@ fn fewer(bin: &Column, expected: f64, clumps: f64) -> bool {
 }
 
 /// Finds stretches in which a lane or chip is silent, quiet or noisy.
-fn of_hits(run: &OfRun<'_>, part: &PartOf, (expected, variance): (f64, f64), bins: &[Column]) -> Vec<Outlier> {
+fn of_hits(
+    run: &OfRun<'_>,
+    part: &PartOf,
+    (expected, variance): (f64, f64),
+    bins: &[Column],
+) -> Vec<Outlier> {
     let clumps = (variance / expected.max(1.0)).max(1.0);
     let enough = SILENT_EXPECTED * clumps;
     let (columns, upper) = columns(bins, enough);
     let rate = expected / run.events;
     // If half of the run fails, the neighbours tell which half.
     let low = upper.min(rate);
-    let alive: Vec<Column> = columns.iter().filter(|c| c.hits as f64 >= 0.5 * low * c.events as f64).cloned().collect();
-    let loud = quantile(&alive, 0.25, |column| column.hits as f64 / column.events as f64).max(rate);
-    let error = |column: &Column| (variance.max(part.variance) * column.events as f64 / run.events).sqrt();
+    let alive: Vec<Column> = columns
+        .iter()
+        .filter(|c| c.hits as f64 >= 0.5 * low * c.events as f64)
+        .cloned()
+        .collect();
+    let loud = quantile(&alive, 0.25, |column| {
+        column.hits as f64 / column.events as f64
+    })
+    .max(rate);
+    let error =
+        |column: &Column| (variance.max(part.variance) * column.events as f64 / run.events).sqrt();
     let less = |column: &Column| low * column.busy.min(column.events as f64);
     let more = |column: &Column| loud * column.busy.max(column.events as f64);
     let outlier = |kind, stretch: Stretch, of: &dyn Fn(&Column) -> f64| {
@@ -367,19 +504,27 @@ fn of_hits(run: &OfRun<'_>, part: &PartOf, (expected, variance): (f64, f64), bin
         // Hits that come together say less about the ends.
         let likely = |bin: &Column| poisson(bin.hits as f64, inside, of(bin)) / clumps;
         let deviates = |bin: &Column| match kind {
-            OutlierKind::Noisy => bin.hits as f64 - of(bin) >= END_SIGMAS * (of(bin) * clumps).max(1.0).sqrt(),
+            OutlierKind::Noisy => {
+                bin.hits as f64 - of(bin) >= END_SIGMAS * (of(bin) * clumps).max(1.0).sqrt()
+            }
             _ => fewer(bin, of(bin), clumps),
         };
         let when = run.when(ends(bins, stretch, likely, deviates));
-        Outlier { when, ..Outlier::of(kind, part, (n, expected), sigmas) }
+        Outlier {
+            when,
+            ..Outlier::of(kind, part, (n, expected), sigmas)
+        }
     };
-    let mut found: Vec<Outlier> = stretches(&columns, |column| silent(column, less(column), enough))
-        .into_iter()
-        .map(|stretch| outlier(OutlierKind::Silent, stretch, &less))
-        .collect();
+    let mut found: Vec<Outlier> =
+        stretches(&columns, |column| silent(column, less(column), enough))
+            .into_iter()
+            .map(|stretch| outlier(OutlierKind::Silent, stretch, &less))
+            .collect();
     let quiet = stretches(&columns, |column| {
         let (n, expected) = (column.hits as f64, less(column));
-        match n < QUIET * expected && expected - n >= COLUMN_SIGMAS * error(column).max(expected.sqrt()) {
+        match n < QUIET * expected
+            && expected - n >= COLUMN_SIGMAS * error(column).max(expected.sqrt())
+        {
             _ if expected < enough => Judged::Unknown,
             true => Judged::Fails,
             false => Judged::Fine,
@@ -389,7 +534,12 @@ fn of_hits(run: &OfRun<'_>, part: &PartOf, (expected, variance): (f64, f64), bin
         let expected = less(&stretch.found);
         expected - stretch.found.hits as f64 >= SIGMAS * error(&stretch.found).max(expected.sqrt())
     };
-    found.extend(quiet.into_iter().filter(is_quiet).map(|stretch| outlier(OutlierKind::Quiet, stretch, &less)));
+    found.extend(
+        quiet
+            .into_iter()
+            .filter(is_quiet)
+            .map(|stretch| outlier(OutlierKind::Quiet, stretch, &less)),
+    );
     let noisy = stretches(&columns, |column| {
         let (n, expected) = (column.hits as f64, more(column));
         match n > NOISY * expected && n - expected >= SIGMAS * error(column) {
@@ -398,38 +548,73 @@ fn of_hits(run: &OfRun<'_>, part: &PartOf, (expected, variance): (f64, f64), bin
             false => Judged::Fine,
         }
     });
-    let lasting =
-        |stretch: &Stretch| stretch.found.hits as f64 - more(&stretch.found) >= LASTING * part.variance.sqrt();
-    found.extend(noisy.into_iter().filter(lasting).map(|stretch| outlier(OutlierKind::Noisy, stretch, &more)));
+    let lasting = |stretch: &Stretch| {
+        stretch.found.hits as f64 - more(&stretch.found) >= LASTING * part.variance.sqrt()
+    };
+    found.extend(
+        noisy
+            .into_iter()
+            .filter(lasting)
+            .map(|stretch| outlier(OutlierKind::Noisy, stretch, &more)),
+    );
     found
 }
 
 /// Finds stretches in which the hits of a lane or chip have little charge, or much.
 fn of_charge(run: &OfRun<'_>, part: &PartOf, bins: &[Column]) -> Vec<Outlier> {
     let (columns, _) = columns(bins, CHARGED);
-    let full: Vec<Column> = columns.iter().filter(|column| column.hits as f64 >= CHARGED).cloned().collect();
-    // A single large cluster moves the mean of a column; that of the neighbours over the whole run is known better.
-    let usual = part.charge.unwrap_or_else(|| quantile(&full, 0.75, Column::mean));
+    let full: Vec<Column> = columns
+        .iter()
+        .filter(|column| column.hits as f64 >= CHARGED)
+        .cloned()
+        .collect();
+    // A single large cluster moves the mean of a column; that of the neighbours over the whole run
+    // is known better.
+    let usual = part
+        .charge
+        .unwrap_or_else(|| quantile(&full, 0.75, Column::mean));
     let variance = run.variance;
-    let sigmas = |column: &Column| (column.mean() - usual) / (variance / column.hits.max(1) as f64).sqrt();
+    let sigmas =
+        |column: &Column| (column.mean() - usual) / (variance / column.hits.max(1) as f64).sqrt();
     let mut found = Vec::new();
-    for (kind, sign) in [(OutlierKind::LowCharge, -1.0), (OutlierKind::HighCharge, 1.0)] {
+    for (kind, sign) in [
+        (OutlierKind::LowCharge, -1.0),
+        (OutlierKind::HighCharge, 1.0),
+    ] {
         let is_far = |column: &Column| match kind {
             OutlierKind::LowCharge => column.mean() < LOW_CHARGE * usual,
             _ => column.mean() > HIGH_CHARGE * usual,
         };
-        let stretches = stretches(&columns, |column| match is_far(column) && sign * sigmas(column) >= COLUMN_SIGMAS {
-            _ if (column.hits as f64) < SILENT_EXPECTED || column.charge == 0 => Judged::Unknown,
-            true => Judged::Fails,
-            false => Judged::Fine,
+        let stretches = stretches(&columns, |column| {
+            match is_far(column) && sign * sigmas(column) >= COLUMN_SIGMAS {
+                _ if (column.hits as f64) < SILENT_EXPECTED || column.charge == 0 => {
+                    Judged::Unknown
+                }
+                true => Judged::Fails,
+                false => Judged::Fine,
+            }
         });
-        for stretch in stretches.into_iter().filter(|stretch| sign * sigmas(&stretch.found) >= SIGMAS) {
+        for stretch in stretches
+            .into_iter()
+            .filter(|stretch| sign * sigmas(&stretch.found) >= SIGMAS)
+        {
             let (mean, sigmas_of) = (stretch.found.mean(), sigmas(&stretch.found));
-            let away = |bin: &Column, from: f64| (bin.mean() - from).powi(2) * bin.hits as f64 / variance / 2.0;
-            let likely = |bin: &Column| if bin.hits > 0 { away(bin, usual) - away(bin, mean) } else { 0.0 };
+            let away = |bin: &Column, from: f64| {
+                (bin.mean() - from).powi(2) * bin.hits as f64 / variance / 2.0
+            };
+            let likely = |bin: &Column| {
+                if bin.hits > 0 {
+                    away(bin, usual) - away(bin, mean)
+                } else {
+                    0.0
+                }
+            };
             let deviates = |bin: &Column| bin.hits > 0 && sign * sigmas(bin) >= END_SIGMAS;
             let when = run.when(ends(bins, stretch, likely, deviates));
-            found.push(Outlier { when, ..Outlier::of(kind, part, (mean, usual), sigmas_of) });
+            found.push(Outlier {
+                when,
+                ..Outlier::of(kind, part, (mean, usual), sigmas_of)
+            });
         }
     }
     found

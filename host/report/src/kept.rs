@@ -20,34 +20,59 @@ fn can_be_added<'a>(numbers: impl IntoIterator<Item = &'a u64>) -> bool {
 }
 
 impl RunView {
-    /// Returns true if this can be a view of a detector with these tables: every list has its length, and no number is
-    /// so large that sums overflow. All views of a [`RunFiller`](super::RunFiller) are.
+    /// Returns true if this can be a view of a detector with these tables: every list has its
+    /// length, and no number is so large that sums overflow. All views of a
+    /// [`RunFiller`](super::RunFiller) are.
     pub fn is_of(&self, tables: &DetectorTables) -> bool {
         let mut fits = true;
         Self::new(tables, self.against).with_lists_of(self, |empty, list| {
             fits &= empty.len() == list.len() && can_be_added(list);
         });
         let n_boards = tables.boards().n_boards();
-        let boards_fit =
-            |boards: &[BoardSum]| can_be_added(boards.iter().flat_map(BoardSum::numbers).collect::<Vec<_>>().iter());
+        let boards_fit = |boards: &[BoardSum]| {
+            can_be_added(
+                boards
+                    .iter()
+                    .flat_map(BoardSum::numbers)
+                    .collect::<Vec<_>>()
+                    .iter(),
+            )
+        };
         // Keys that are bounded bound the length.
-        let is_error_bank =
-            |&(of, source): &(u8, u32)| (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16;
+        let is_error_bank = |&(of, source): &(u8, u32)| {
+            (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16
+        };
         let of_span = |(key, span): (u64, &Span)| {
-            let inside = |(least, greatest)| key <= least && least <= greatest && greatest - key < self.spans.width();
-            [&span.chips, &span.charge].into_iter().all(|list| list.is_empty() || list.len() == N_CHIPS)
-                && (span.counts.is_empty() || span.counts.len() == N_COUNTS && can_be_added(&span.counts))
+            let inside = |(least, greatest)| {
+                key <= least && least <= greatest && greatest - key < self.spans.width()
+            };
+            [&span.chips, &span.charge]
+                .into_iter()
+                .all(|list| list.is_empty() || list.len() == N_CHIPS)
+                && (span.counts.is_empty()
+                    || span.counts.len() == N_COUNTS && can_be_added(&span.counts))
                 && span.numbers.is_none_or(inside)
-                && can_be_added([&span.events, &span.ut_events, &span.squares, &span.error_banks])
+                && can_be_added([
+                    &span.events,
+                    &span.ut_events,
+                    &span.squares,
+                    &span.error_banks,
+                ])
                 && (span.boards.is_empty() || span.boards.len() == n_boards)
                 && boards_fit(&span.boards)
         };
         let heads = |stretch: &Stretch| [stretch.head.len(), stretch.tail.len()] == [n_boards; 2];
         fits && can_be_added([&self.events, &self.hits, &self.clusters])
-            && self.hits_of_event.iter().all(|bins| bins.is_sound() && can_be_added(bins.iter().map(|(_, n)| n)))
+            && self
+                .hits_of_event
+                .iter()
+                .all(|bins| bins.is_sound() && can_be_added(bins.iter().map(|(_, n)| n)))
             && self.spans.is_sound()
             && self.spans.iter().all(of_span)
-            && self.troubles.keys().all(|(kind, board)| *kind < N_COUNTS && board.is_none_or(|board| board < BOARDS))
+            && self
+                .troubles
+                .keys()
+                .all(|(kind, board)| *kind < N_COUNTS && board.is_none_or(|board| board < BOARDS))
             && can_be_added(self.troubles.values().map(|trouble| &trouble.count))
             && self.error_banks.keys().all(is_error_bank)
             && can_be_added(self.error_banks.values())
@@ -70,7 +95,11 @@ impl<T> Bins<T> {
         let (shift, first, n) = self.place();
         // Without bins, too, the width is used.
         shift < u64::BITS
-            && (n == 0 || n <= MOST && first.checked_add(n as u64 - 1).is_some_and(|last| last <= u64::MAX >> shift))
+            && (n == 0
+                || n <= MOST
+                    && first
+                        .checked_add(n as u64 - 1)
+                        .is_some_and(|last| last <= u64::MAX >> shift))
     }
 }
 
@@ -91,7 +120,11 @@ mod tests {
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
         let good = || {
             let mut view = RunView::new(&tables, Against::Number);
-            *view.spans.at(7) = Span { events: 1, chips: vec![1; N_CHIPS], ..Span::default() };
+            *view.spans.at(7) = Span {
+                events: 1,
+                chips: vec![1; N_CHIPS],
+                ..Span::default()
+            };
             view
         };
         assert!(good().is_of(&tables));
@@ -112,10 +145,28 @@ mod tests {
             |view| view.spans.at(7).numbers = Some((7, 8)),
             |view| view.spans.at(7).numbers = Some((7, 6)),
             |view| view.spans.at(7).error_banks = u64::MAX,
-            |view| view.spans = serde_json::from_str(&format!(r#"{{"shift":64,"first":0,"row":[{SPAN}]}}"#)).unwrap(),
-            |view| view.troubles.extend([((1000, None), TroubleSum { count: 1, first: 0 })]),
-            |view| view.troubles.extend([((1, None), TroubleSum { count: u64::MAX, first: 0 })]),
-            |view| view.troubles.extend([((1, Some(BOARDS)), TroubleSum { count: 1, first: 0 })]),
+            |view| {
+                view.spans =
+                    serde_json::from_str(&format!(r#"{{"shift":64,"first":0,"row":[{SPAN}]}}"#))
+                        .unwrap();
+            },
+            |view| {
+                view.troubles
+                    .extend([((1000, None), TroubleSum { count: 1, first: 0 })]);
+            },
+            |view| {
+                view.troubles.extend([(
+                    (1, None),
+                    TroubleSum {
+                        count: u64::MAX,
+                        first: 0,
+                    },
+                )]);
+            },
+            |view| {
+                view.troubles
+                    .extend([((1, Some(BOARDS)), TroubleSum { count: 1, first: 0 })]);
+            },
             |view| view.error_banks.extend([((68, 1), u64::MAX)]),
             |view| view.error_banks.extend([((68, 1 << 16), 1)]),
             |view| view.error_banks.extend([((66, 1), 1)]),

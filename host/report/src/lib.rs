@@ -1,8 +1,10 @@
-//! Views of a run for detector people: troubles by bank and board, sums of the hits, and the page about them.
+//! Views of a run for detector people: troubles by bank and board, sums of the hits, and the page
+//! about them.
 //!
-//! A [`RunFiller`] adds batches to a [`RunView`] of a fixed size; views of parts of a run are merged.
-//! [`outliers`](outliers()) finds dead, hot and failing parts in a view, [`differences`] compares two. [`Sums`] are a
-//! view with its detector and files, as a [`Gatherer`] makes them of files; [`draw`] draws them. [`troubles`](troubles()) finds the troubles of an event.
+//! A [`RunFiller`] adds batches to a [`RunView`] of a fixed size; views of parts of a run are
+//! merged. [`outliers`](outliers()) finds dead, hot and failing parts in a view, [`differences`]
+//! compares two. [`Sums`] are a view with its detector and files, as a [`Gatherer`] makes them of
+//! files; [`draw`] draws them. [`troubles`](troubles()) finds the troubles of an event.
 
 mod about;
 mod bins;
@@ -37,8 +39,8 @@ pub use outliers::{Verdicts, outliers};
 pub use page::Drawn;
 pub use page::names::{count, loss_json, repeated_json, whole};
 pub use run::{
-    ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING, OdinState, RunView,
-    SIZES, Span, Stretch, TroubleSum, chips_of_lanes,
+    ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING,
+    OdinState, RunView, SIZES, Span, Stretch, TroubleSum, chips_of_lanes,
 };
 pub use shape::{Neighbours, SectorShape, shapes};
 

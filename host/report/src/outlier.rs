@@ -1,5 +1,6 @@
-//! What can stand out: the faults that are told apart, the parts of the detector that they are of, and one fault with its
-//! numbers. [`outliers`](super::outliers) and the modules that it calls find them.
+//! What can stand out: the faults that are told apart, the parts of the detector that they are of,
+//! and one fault with its numbers. [`outliers`](super::outliers) and the modules that it calls find
+//! them.
 
 use std::ops::Range;
 
@@ -37,7 +38,8 @@ pub const LOW_CHARGE: f64 = 0.7;
 /// A part whose mean charge is above this many times its neighbours' has a high charge.
 pub const HIGH_CHARGE: f64 = 1.3;
 
-/// Minimum number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
+/// Minimum number of events to judge lanes, chips and strips: fewer do not show how much a lane
+/// varies.
 pub const LEAST_EVENTS: u64 = 20;
 
 /// Way in which something stands out.
@@ -114,7 +116,10 @@ impl OutlierKind {
 
     /// Returns true if the numbers are mean charges.
     pub const fn is_of_charge(self) -> bool {
-        matches!(self, Self::Gain | Self::LowCharge | Self::HighCharge | Self::Shape)
+        matches!(
+            self,
+            Self::Gain | Self::LowCharge | Self::HighCharge | Self::Shape
+        )
     }
 }
 
@@ -186,7 +191,13 @@ impl Outlier {
     }
 
     /// Makes the outlier of a whole lane for the whole run.
-    pub fn of_lane(kind: OutlierKind, slot: usize, sector: usize, (seen, expected): (f64, f64), sigmas: f64) -> Self {
+    pub fn of_lane(
+        kind: OutlierKind,
+        slot: usize,
+        sector: usize,
+        (seen, expected): (f64, f64),
+        sigmas: f64,
+    ) -> Self {
         Self {
             board: Some(slot / LANES_PER_BOARD),
             lane: Some(slot % LANES_PER_BOARD),
@@ -202,7 +213,15 @@ impl Outlier {
     /// Makes the outlier of a lane or chip.
     pub fn of(kind: OutlierKind, part: &PartOf, numbers: (f64, f64), sigmas: f64) -> Self {
         let lane = Self::of_lane(kind, part.slot, part.sector, numbers, sigmas);
-        Self { part: if part.strips.is_some() { Part::Chip } else { Part::Lane }, strips: part.strips, ..lane }
+        Self {
+            part: if part.strips.is_some() {
+                Part::Chip
+            } else {
+                Part::Lane
+            },
+            strips: part.strips,
+            ..lane
+        }
     }
 
     /// Returns the slot of its lane.
@@ -212,16 +231,25 @@ impl Outlier {
 
     /// Returns the slots of all its lanes.
     pub fn all_slots(&self) -> Vec<usize> {
-        if self.slots.is_empty() { self.slot().into_iter().collect() } else { self.slots.clone() }
+        if self.slots.is_empty() {
+            self.slot().into_iter().collect()
+        } else {
+            self.slots.clone()
+        }
     }
 
     /// Returns the sectors that it is of.
     pub fn sectors(&self, tables: &DetectorTables) -> Vec<usize> {
         let slots = match (self.part, self.board) {
-            (Part::Board, Some(board)) => (board * LANES_PER_BOARD..(board + 1) * LANES_PER_BOARD).collect(),
+            (Part::Board, Some(board)) => {
+                (board * LANES_PER_BOARD..(board + 1) * LANES_PER_BOARD).collect()
+            }
             _ => self.all_slots(),
         };
-        let slots = slots.into_iter().filter_map(|slot| tables.slots().get(slot)).filter(|slot| slot.chan_id != 0);
+        let slots = slots
+            .into_iter()
+            .filter_map(|slot| tables.slots().get(slot))
+            .filter(|slot| slot.chan_id != 0);
         let mut sectors: Vec<usize> = slots.map(|slot| usize::from(slot.sector)).collect();
         sectors.sort_unstable();
         sectors.dedup();
@@ -246,7 +274,17 @@ impl Outlier {
 
     /// Returns true if the same part fails in the same way.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        let part = |of: &Self| (of.kind, of.part, of.board, of.lane, of.sector, of.strips, of.slots.clone());
+        let part = |of: &Self| {
+            (
+                of.kind,
+                of.part,
+                of.board,
+                of.lane,
+                of.sector,
+                of.strips,
+                of.slots.clone(),
+            )
+        };
         part(self) == part(other)
     }
 }

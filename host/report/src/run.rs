@@ -1,6 +1,7 @@
 //! Sums over the hits of a run, of a fixed size whatever the number of events.
 //!
-//! Every thread fills a [`RunFiller`](super::RunFiller); the [`RunView`]s can be merged in any order.
+//! Every thread fills a [`RunFiller`](super::RunFiller); the [`RunView`]s can be merged in any
+//! order.
 
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Range};
@@ -21,7 +22,8 @@ pub const CHIPS_PER_SECTOR: usize = STRIPS / CHIP;
 /// Chips of all sectors.
 pub const N_CHIPS: usize = N_SECTORS * CHIPS_PER_SECTOR;
 
-/// Maximum charge that a hit adds to the sums by bin: the mean of a few hundred is not that of one large cluster.
+/// Maximum charge that a hit adds to the sums by bin: the mean of a few hundred is not that of one
+/// large cluster.
 pub const CLIPPED: u64 = 64;
 
 /// ADC values of a strip.
@@ -77,7 +79,13 @@ pub struct BoardSum {
 impl BoardSum {
     /// Returns all numbers.
     pub const fn numbers(&self) -> [u64; 5] {
-        [self.banks, self.bytes, self.troubles, self.errors, self.repeats]
+        [
+            self.banks,
+            self.bytes,
+            self.troubles,
+            self.errors,
+            self.repeats,
+        ]
     }
 }
 
@@ -106,7 +114,8 @@ pub struct Span {
     pub squares: u64,
     /// Hits by chip, four a sector; empty without hits.
     pub chips: Vec<u32>,
-    /// Charge of the hits whose cluster is known, ΣADC, of each `CLIPPED` at most, by chip; empty without hits.
+    /// Charge of the hits whose cluster is known, ΣADC, of each `CLIPPED` at most, by chip; empty
+    /// without hits.
     pub charge: Vec<u32>,
     /// Counts by `Count as usize`; empty without any.
     pub counts: Vec<u64>,
@@ -139,12 +148,16 @@ impl Span {
 
     /// Returns the hits of some chips.
     pub fn hits_of(&self, chips: &Range<usize>) -> u64 {
-        self.chips.get(chips.clone()).map_or(0, |chips| chips.iter().map(|&n| u64::from(n)).sum())
+        self.chips
+            .get(chips.clone())
+            .map_or(0, |chips| chips.iter().map(|&n| u64::from(n)).sum())
     }
 
     /// Returns the charge of the hits of some chips.
     pub fn charge_of(&self, chips: &Range<usize>) -> u64 {
-        self.charge.get(chips.clone()).map_or(0, |chips| chips.iter().map(|&n| u64::from(n)).sum())
+        self.charge
+            .get(chips.clone())
+            .map_or(0, |chips| chips.iter().map(|&n| u64::from(n)).sum())
     }
 
     /// Returns a count.
@@ -162,7 +175,10 @@ impl Span {
 pub fn chips_of_lanes(tables: &DetectorTables) -> Vec<Range<usize>> {
     let slots = tables.slots();
     let mut lanes_of = vec![0; N_SECTORS];
-    slots.iter().filter(|slot| slot.chan_id != 0).for_each(|slot| lanes_of[usize::from(slot.sector)] += 1);
+    slots
+        .iter()
+        .filter(|slot| slot.chan_id != 0)
+        .for_each(|slot| lanes_of[usize::from(slot.sector)] += 1);
     let chips = |slot: &Slot| {
         let first = usize::from(slot.sector) * CHIPS_PER_SECTOR;
         match lanes_of[usize::from(slot.sector)] {
@@ -289,7 +305,9 @@ pub struct RunView {
 }
 
 /// State of an event's ODIN bank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum OdinState {
     /// All of it is there.
@@ -336,8 +354,8 @@ impl RunView {
         }
     }
 
-    /// Adds the events of another view of the same detector. Both have the same axis, unless one has no events.
-    /// Associative and commutative.
+    /// Adds the events of another view of the same detector. Both have the same axis, unless one
+    /// has no events. Associative and commutative.
     pub fn merge(&mut self, other: &Self) {
         if self.events == 0 {
             self.against = other.against;
@@ -346,7 +364,10 @@ impl RunView {
         self.hits += other.hits;
         self.clusters += other.clusters;
         self.with_lists_of(other, add_all);
-        self.hits_of_event.iter_mut().zip(&other.hits_of_event).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.hits_of_event
+            .iter_mut()
+            .zip(&other.hits_of_event)
+            .for_each(|(mine, theirs)| mine.merge(theirs));
         self.spans.merge(&other.spans);
         for (&(kind, board), trouble) in &other.troubles {
             self.add_trouble(kind, board, *trouble);
@@ -354,13 +375,25 @@ impl RunView {
         for (key, n) in &other.error_banks {
             *self.error_banks.entry(*key).or_default() += n;
         }
-        other.runs.iter().for_each(|(&run, &n)| self.add_run(run, n));
+        other
+            .runs
+            .iter()
+            .for_each(|(&run, &n)| self.add_run(run, n));
         self.ut_events += other.ut_events;
         add_boards(&mut self.boards, &other.boards);
-        other.odin.iter().for_each(|(key, n)| *self.odin.entry(*key).or_default() += n);
-        other.sample.iter().for_each(|(&hash, &(number, n))| self.add_to_sample(hash, number, n));
+        other
+            .odin
+            .iter()
+            .for_each(|(key, n)| *self.odin.entry(*key).or_default() += n);
+        other
+            .sample
+            .iter()
+            .for_each(|(&hash, &(number, n))| self.add_to_sample(hash, number, n));
         self.run_changes += other.run_changes;
-        other.stretches.iter().for_each(|stretch| self.add_stretch(stretch.clone()));
+        other
+            .stretches
+            .iter()
+            .for_each(|stretch| self.add_stretch(stretch.clone()));
     }
 
     /// Calls `f` with each list of a fixed length of this view, and that of another.
@@ -382,19 +415,26 @@ impl RunView {
             (&mut self.size_of_layer, &other.size_of_layer),
             (&mut self.lane_hits_of_layer, &other.lane_hits_of_layer),
         ] {
-            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| f(mine, theirs));
+            mine.iter_mut()
+                .zip(theirs)
+                .for_each(|(mine, theirs)| f(mine, theirs));
         }
     }
 
     pub(super) fn add_trouble(&mut self, kind: usize, board: Option<u32>, new: TroubleSum) {
-        let sum = self.troubles.entry((kind, board)).or_insert(TroubleSum { count: 0, ..new });
+        let sum = self
+            .troubles
+            .entry((kind, board))
+            .or_insert(TroubleSum { count: 0, ..new });
         sum.count += new.count;
         sum.first = sum.first.min(new.first);
     }
 
     pub(super) fn add_to_board(&mut self, board: Option<u32>, number: Option<u64>, more: BoardSum) {
         let n = self.boards.len();
-        let Some(board) = board.map(|board| board as usize).filter(|&board| board < n) else { return };
+        let Some(board) = board.map(|board| board as usize).filter(|&board| board < n) else {
+            return;
+        };
         self.boards[board] += &more;
         if let Some(number) = number {
             let of_span = &mut self.spans.at(number).boards;
@@ -410,10 +450,15 @@ impl RunView {
         }
     }
 
-    /// Counts an event number `n` times, if its hash is among the least: what leaves the sample never comes back, so
-    /// that the counts of those that stay are exact.
+    /// Counts an event number `n` times, if its hash is among the least: what leaves the sample
+    /// never comes back, so that the counts of those that stay are exact.
     pub(super) fn add_to_sample(&mut self, hash: u64, number: u64, n: u64) {
-        if self.sample.len() >= SAMPLE && self.sample.last_key_value().is_some_and(|(last, _)| hash > *last) {
+        if self.sample.len() >= SAMPLE
+            && self
+                .sample
+                .last_key_value()
+                .is_some_and(|(last, _)| hash > *last)
+        {
             return;
         }
         self.sample.entry(hash).or_insert((number, 0)).1 += n;
@@ -424,7 +469,9 @@ impl RunView {
 
     /// Returns the least and the greatest number of the events on the axis of time.
     pub fn numbers(&self) -> Option<(u64, u64)> {
-        self.spans.iter().fold(None, |all, (_, span)| both(all, span.numbers))
+        self.spans
+            .iter()
+            .fold(None, |all, (_, span)| both(all, span.numbers))
     }
 
     /// Returns the hits of a sector.
@@ -439,7 +486,11 @@ impl RunView {
 
     /// Returns the number of all troubles.
     pub fn count_of_troubles(&self) -> u64 {
-        Count::ALL.into_iter().filter(|count| count.kind() == Kind::Trouble).map(|count| self.count(count)).sum()
+        Count::ALL
+            .into_iter()
+            .filter(|count| count.kind() == Kind::Trouble)
+            .map(|count| self.count(count))
+            .sum()
     }
 
     /// Returns the sum of a count over all events.
@@ -453,14 +504,18 @@ fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
     if sums.len() < more.len() {
         sums.resize(more.len(), 0);
     }
-    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    sums.iter_mut()
+        .zip(more)
+        .for_each(|(sum, more)| *sum += more);
 }
 
 fn add_boards(sums: &mut Vec<BoardSum>, more: &[BoardSum]) {
     if sums.len() < more.len() {
         sums.resize(more.len(), BoardSum::default());
     }
-    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    sums.iter_mut()
+        .zip(more)
+        .for_each(|(sum, more)| *sum += more);
 }
 
 /// Adds number by number, up to the greatest; missing ones are 0.
@@ -468,5 +523,7 @@ fn add_small(sums: &mut Vec<u32>, more: &[u32]) {
     if sums.len() < more.len() {
         sums.resize(more.len(), 0);
     }
-    sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+    sums.iter_mut()
+        .zip(more)
+        .for_each(|(sum, more)| *sum = sum.saturating_add(*more));
 }

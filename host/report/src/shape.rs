@@ -1,18 +1,23 @@
 //! Outlines of sectors, and the sectors that should look alike.
 
-use ut_data::detector::{DetectorTables, N_SECTORS, STRIPS_PER_SECTOR, Sector, layer_of, sectors_of_layer};
+use ut_data::detector::{
+    DetectorTables, N_SECTORS, STRIPS_PER_SECTOR, Sector, layer_of, sectors_of_layer,
+};
 
 /// Outline of a sector, mm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SectorShape {
-    /// Corners (x, y) in turn: first strip, its lower and its upper end, last strip, its upper and its lower end.
+    /// Corners (x, y) in turn: first strip, its lower and its upper end, last strip, its upper and
+    /// its lower end.
     pub corners: [(f32, f32); 4],
 }
 
 impl SectorShape {
     /// Returns the middle.
     pub fn middle(&self) -> (f32, f32) {
-        let sum = self.corners.iter().fold((0.0, 0.0), |sum, corner| (sum.0 + corner.0, sum.1 + corner.1));
+        let sum = self.corners.iter().fold((0.0, 0.0), |sum, corner| {
+            (sum.0 + corner.0, sum.1 + corner.1)
+        });
         (sum.0 / 4.0, sum.1 / 4.0)
     }
 
@@ -26,7 +31,8 @@ impl SectorShape {
     }
 }
 
-/// Returns the outlines of all sectors, by sector id: the strips' ends, as `docs/format.md` computes them for hits.
+/// Returns the outlines of all sectors, by sector id: the strips' ends, as `docs/format.md`
+/// computes them for hits.
 pub fn shapes(tables: &DetectorTables) -> Vec<SectorShape> {
     let shape = |sector: &Sector| {
         let end = |strip: f32, upper: bool| {
@@ -34,7 +40,14 @@ pub fn shapes(tables: &DetectorTables) -> Vec<SectorShape> {
             (sector.p0_x + strip * sector.dp0di_x + sector.dx_dy * y, y)
         };
         let last = STRIPS_PER_SECTOR as f32;
-        SectorShape { corners: [end(0.0, false), end(0.0, true), end(last, true), end(last, false)] }
+        SectorShape {
+            corners: [
+                end(0.0, false),
+                end(0.0, true),
+                end(last, true),
+                end(last, false),
+            ],
+        }
     };
     tables.geometry().sectors.iter().map(shape).collect()
 }
@@ -47,11 +60,14 @@ pub struct Neighbours(Vec<Vec<u16>>);
 const REACH: f32 = 45.0;
 
 impl Neighbours {
-    /// Finds, for each sector, those of about its area at the places mirrored in x, y or both, in its layer and in the
-    /// other layer of the station (aX and aU, bV and bX).
+    /// Finds, for each sector, those of about its area at the places mirrored in x, y or both, in
+    /// its layer and in the other layer of the station (aX and aU, bV and bX).
     pub fn new(tables: &DetectorTables) -> Self {
         let shapes = shapes(tables);
-        let places: Vec<((f32, f32), f32)> = shapes.iter().map(|shape| (shape.middle(), shape.area())).collect();
+        let places: Vec<((f32, f32), f32)> = shapes
+            .iter()
+            .map(|shape| (shape.middle(), shape.area()))
+            .collect();
         // Without the slope along x the layers lie upon each other.
         let straight = |sector: usize| {
             let ((x, y), _) = places[sector];
@@ -73,7 +89,11 @@ impl Neighbours {
                         .filter(alike)
                         .min_by(|&a, &b| away(a).total_cmp(&away(b)))
                         .filter(|&other| away(other) < REACH && other != sector);
-                    found.extend(nearest.map(|other| other as u16).filter(|other| !found.contains(other)));
+                    found.extend(
+                        nearest
+                            .map(|other| other as u16)
+                            .filter(|other| !found.contains(other)),
+                    );
                 }
             }
             found

@@ -1,4 +1,5 @@
-//! What stands out in the stream of banks: troubles, error banks, missing and repeated banks, and what ODIN says.
+//! What stands out in the stream of banks: troubles, error banks, missing and repeated banks, and
+//! what ODIN says.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +23,25 @@ const REPEATED: u64 = 3;
 /// The crossings of the LHC, as ODIN numbers them.
 const OF_LHC: std::ops::RangeInclusive<usize> = 1..=3564;
 
-fn outlier(kind: OutlierKind, board: Option<usize>, seen: u64, when: When, detail: String) -> Outlier {
-    let part = if board.is_some() { Part::Board } else { Part::Run };
-    Outlier { board, seen: seen as f64, when, detail, ..Outlier::new(kind, part) }
+fn outlier(
+    kind: OutlierKind,
+    board: Option<usize>,
+    seen: u64,
+    when: When,
+    detail: String,
+) -> Outlier {
+    let part = if board.is_some() {
+        Part::Board
+    } else {
+        Part::Run
+    };
+    Outlier {
+        board,
+        seen: seen as f64,
+        when,
+        detail,
+        ..Outlier::new(kind, part)
+    }
 }
 
 /// Returns how many of all, in words.
@@ -38,15 +55,30 @@ pub fn of_stream(view: &RunView, tables: &DetectorTables) -> Vec<Outlier> {
     let mut found = of_odin(view);
     found.extend(troubles(view));
     found.extend(errors(view));
-    let in_use = |board: &usize| tables.boards().strips_per_hybrid.get(*board).is_some_and(|&strips| strips != 0);
+    let in_use = |board: &usize| {
+        tables
+            .boards()
+            .strips_per_hybrid
+            .get(*board)
+            .is_some_and(|&strips| strips != 0)
+    };
     let boards: Vec<usize> = (0..view.boards.len()).filter(in_use).collect();
     found.extend(missing(view, &boards));
     for &board in &boards {
         let BoardSum { repeats, .. } = view.boards[board];
         if repeats >= REPEATED {
-            let detail = format!("the bank of the event before in {}", of_all(repeats, view.ut_events, "event"));
+            let detail = format!(
+                "the bank of the event before in {}",
+                of_all(repeats, view.ut_events, "event")
+            );
             let when = When::of_cases(view, |span| span.board(board).repeats);
-            found.push(outlier(OutlierKind::Repeated, Some(board), repeats, when, detail));
+            found.push(outlier(
+                OutlierKind::Repeated,
+                Some(board),
+                repeats,
+                when,
+                detail,
+            ));
         }
     }
     found
@@ -56,10 +88,16 @@ fn of_odin(view: &RunView) -> Vec<Outlier> {
     let mut found = Vec::new();
     let all: u64 = view.odin.values().sum();
     let with = |wanted: OdinState| {
-        let of_state = view.odin.iter().filter(move |((_, state), _)| *state == wanted);
-        of_state.map(|((version, _), n)| (*version, *n)).collect::<Vec<_>>()
+        let of_state = view
+            .odin
+            .iter()
+            .filter(move |((_, state), _)| *state == wanted);
+        of_state
+            .map(|((version, _), n)| (*version, *n))
+            .collect::<Vec<_>>()
     };
-    let mut add = |kind, n: u64, detail: String| found.push(outlier(kind, None, n, When::Unknown, detail));
+    let mut add =
+        |kind, n: u64, detail: String| found.push(outlier(kind, None, n, When::Unknown, detail));
     for (state, what) in [
         (OdinState::None, "no ODIN bank"),
         (OdinState::Short, "an ODIN bank that is too short"),
@@ -67,9 +105,14 @@ fn of_odin(view: &RunView) -> Vec<Outlier> {
     ] {
         let of_state = with(state);
         let n: u64 = of_state.iter().map(|(_, n)| n).sum();
-        let mut versions = of_state.iter().filter_map(|(version, _)| version.map(|version| version.to_string()));
-        let versions =
-            if state == OdinState::Unknown { versions.by_ref().collect::<Vec<_>>().join(", ") } else { String::new() };
+        let mut versions = of_state
+            .iter()
+            .filter_map(|(version, _)| version.map(|version| version.to_string()));
+        let versions = if state == OdinState::Unknown {
+            versions.by_ref().collect::<Vec<_>>().join(", ")
+        } else {
+            String::new()
+        };
         if n > 0 {
             let detail = format!(
                 "{what}{}{versions} in {}",
@@ -80,40 +123,89 @@ fn of_odin(view: &RunView) -> Vec<Outlier> {
         }
     }
     if view.run_changes > 0 && view.runs.len() > 1 {
-        let runs: Vec<String> =
-            view.runs.iter().take(5).map(|(run, n)| format!("run {run}: {}", count(*n, "event"))).collect();
-        let more = if view.runs.len() > 5 { ", and more" } else { "" };
-        add(OutlierKind::Runs, view.run_changes, format!("in one file, {}{more}", runs.join(", ")));
+        let runs: Vec<String> = view
+            .runs
+            .iter()
+            .take(5)
+            .map(|(run, n)| format!("run {run}: {}", count(*n, "event")))
+            .collect();
+        let more = if view.runs.len() > 5 {
+            ", and more"
+        } else {
+            ""
+        };
+        add(
+            OutlierKind::Runs,
+            view.run_changes,
+            format!("in one file, {}{more}", runs.join(", ")),
+        );
     }
     let sampled: u64 = view.sample.values().map(|(_, n)| n).sum();
     let repeated: u64 = view.sample.values().map(|(_, n)| n - 1).sum();
     if repeated > 0 {
-        let numbers = view.sample.values().filter(|(_, n)| *n > 1).map(|(number, _)| *number);
-        let (least, greatest) = (numbers.clone().min().unwrap_or_default(), numbers.max().unwrap_or_default());
-        let which = if least == greatest { String::new() } else { format!(" to {}", whole(greatest)) };
+        let numbers = view
+            .sample
+            .values()
+            .filter(|(_, n)| *n > 1)
+            .map(|(number, _)| *number);
+        let (least, greatest) = (
+            numbers.clone().min().unwrap_or_default(),
+            numbers.max().unwrap_or_default(),
+        );
+        let which = if least == greatest {
+            String::new()
+        } else {
+            format!(" to {}", whole(greatest))
+        };
         let (n, all) = if sampled == view.events {
             (repeated, sampled)
         } else {
-            ((repeated as f64 * view.events as f64 / sampled as f64).round() as u64, view.events)
+            (
+                (repeated as f64 * view.events as f64 / sampled as f64).round() as u64,
+                view.events,
+            )
         };
         let about = if sampled == view.events { "" } else { "about " };
-        let detail = format!("{about}{}, with numbers from {}{which}", of_all(n, all, "event"), whole(least));
+        let detail = format!(
+            "{about}{}, with numbers from {}{which}",
+            of_all(n, all, "event"),
+            whole(least)
+        );
         add(OutlierKind::Numbers, repeated, detail);
     }
-    let crossings: Vec<&[u64]> =
-        view.crossings.chunks(OF_CROSSING).map(|crossing| &crossing[..Crossing::ALL.len()]).collect();
+    let crossings: Vec<&[u64]> = view
+        .crossings
+        .chunks(OF_CROSSING)
+        .map(|crossing| &crossing[..Crossing::ALL.len()])
+        .collect();
     let events = |range: &mut dyn Iterator<Item = usize>| -> u64 {
-        range.map(|crossing| crossings.get(crossing).map_or(0, |of| of.iter().sum::<u64>())).sum()
+        range
+            .map(|crossing| {
+                crossings
+                    .get(crossing)
+                    .map_or(0, |of| of.iter().sum::<u64>())
+            })
+            .sum()
     };
     let all = events(&mut (0..CROSSINGS));
     let outside = events(&mut (0..CROSSINGS).filter(|crossing| !OF_LHC.contains(crossing)));
     if outside > 0 {
-        add(OutlierKind::Crossings, outside, format!("not from 1 to 3,564 in {}", of_all(outside, all, "event")));
+        add(
+            OutlierKind::Crossings,
+            outside,
+            format!("not from 1 to 3,564 in {}", of_all(outside, all, "event")),
+        );
     }
     // A bunch crossing has one type during a fill.
     if view.runs.len() == 1 {
-        let odd: u64 = crossings.iter().map(|of| of.iter().sum::<u64>() - of.iter().max().unwrap_or(&0)).sum();
-        let n = crossings.iter().filter(|of| of.iter().filter(|n| **n > 0).count() > 1).count() as u64;
+        let odd: u64 = crossings
+            .iter()
+            .map(|of| of.iter().sum::<u64>() - of.iter().max().unwrap_or(&0))
+            .sum();
+        let n = crossings
+            .iter()
+            .filter(|of| of.iter().filter(|n| **n > 0).count() > 1)
+            .count() as u64;
         if odd > 0 {
             let detail = format!(
                 "another type than at the same crossing otherwise in {}, of {}",
@@ -143,9 +235,16 @@ fn troubles(view: &RunView) -> Vec<Outlier> {
     let mut by_board: BTreeMap<usize, Vec<(usize, u64)>> = BTreeMap::new();
     let mut found = Vec::new();
     for (kind, mut boards) in by_kind {
-        let main = if boards.len() > FEW { most(&boards) } else { None };
+        let main = if boards.len() > FEW {
+            most(&boards)
+        } else {
+            None
+        };
         if let Some(n) = main.and_then(|board| boards.remove(&Some(board))) {
-            by_board.entry(main.unwrap_or_default()).or_default().push((kind, n));
+            by_board
+                .entry(main.unwrap_or_default())
+                .or_default()
+                .push((kind, n));
         }
         if boards.len() <= FEW {
             boards.retain(|board, n| {
@@ -157,18 +256,36 @@ fn troubles(view: &RunView) -> Vec<Outlier> {
         }
         let n: u64 = boards.values().sum();
         if n > 0 {
-            let when = When::of_cases(view, |span| span.counts.get(kind).copied().unwrap_or_default());
+            let when = When::of_cases(view, |span| {
+                span.counts.get(kind).copied().unwrap_or_default()
+            });
             let of = boards.keys().flatten().count() as u64;
-            let of = if of > 0 { format!(" of {}", count(of, "board")) } else { String::new() };
-            found.push(outlier(OutlierKind::Troubles, None, n, when, format!("{} {}{of}", whole(n), name(kind))));
+            let of = if of > 0 {
+                format!(" of {}", count(of, "board"))
+            } else {
+                String::new()
+            };
+            found.push(outlier(
+                OutlierKind::Troubles,
+                None,
+                n,
+                when,
+                format!("{} {}{of}", whole(n), name(kind)),
+            ));
         }
     }
     for (board, kinds) in by_board {
         let n: u64 = kinds.iter().map(|(_, n)| n).sum();
-        let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{} {}", whole(*n), name(*kind))).collect();
+        let kinds: Vec<String> = kinds
+            .iter()
+            .map(|(kind, n)| format!("{} {}", whole(*n), name(*kind)))
+            .collect();
         let banks = view.boards.get(board).map_or(0, |sum| sum.banks);
-        let detail =
-            if banks > 0 { format!("{} of {}", kinds.join(", "), count(banks, "bank")) } else { kinds.join(", ") };
+        let detail = if banks > 0 {
+            format!("{} of {}", kinds.join(", "), count(banks, "bank"))
+        } else {
+            kinds.join(", ")
+        };
         let when = When::of_cases(view, |span| span.board(board).troubles);
         found.push(outlier(OutlierKind::Troubles, Some(board), n, when, detail));
     }
@@ -179,13 +296,19 @@ fn troubles(view: &RunView) -> Vec<Outlier> {
 fn errors(view: &RunView) -> Vec<Outlier> {
     let mut by_type: BTreeMap<u8, BTreeMap<Option<usize>, u64>> = BTreeMap::new();
     for (&(of, source), &n) in &view.error_banks {
-        let board = board_of(source).map(|board| board as usize).filter(|&board| board < view.boards.len());
+        let board = board_of(source)
+            .map(|board| board as usize)
+            .filter(|&board| board < view.boards.len());
         *by_type.entry(of).or_default().entry(board).or_default() += n;
     }
     let mut found = Vec::new();
     for (of, mut boards) in by_type {
         let name = kind::name(of);
-        let main = if boards.len() > FEW { most(&boards) } else { None };
+        let main = if boards.len() > FEW {
+            most(&boards)
+        } else {
+            None
+        };
         let mut single: Vec<(usize, u64)> = Vec::new();
         single.extend(main.and_then(|board| Some((board, boards.remove(&Some(board))?))));
         if boards.len() <= FEW {
@@ -199,8 +322,18 @@ fn errors(view: &RunView) -> Vec<Outlier> {
         }
         let n: u64 = boards.values().sum();
         if n > 0 {
-            let detail = format!("{} {name} of {}", whole(n), count(boards.len() as u64, "board"));
-            found.push(outlier(OutlierKind::Errors, None, n, When::of_cases(view, |span| span.error_banks), detail));
+            let detail = format!(
+                "{} {name} of {}",
+                whole(n),
+                count(boards.len() as u64, "board")
+            );
+            found.push(outlier(
+                OutlierKind::Errors,
+                None,
+                n,
+                When::of_cases(view, |span| span.error_banks),
+                detail,
+            ));
         }
     }
     found
@@ -211,17 +344,31 @@ fn missing(view: &RunView, boards: &[usize]) -> Vec<Outlier> {
     let lacks = |board: usize| view.ut_events.saturating_sub(view.boards[board].banks);
     let complete = boards.iter().filter(|&&board| lacks(board) == 0).count();
     // A read-out that leaves empty banks out, or a part of it, is no fault.
-    let mostly = boards.iter().filter(|&&board| 100 * lacks(board) <= view.ut_events).count();
+    let mostly = boards
+        .iter()
+        .filter(|&&board| 100 * lacks(board) <= view.ut_events)
+        .count();
     if (complete.max(mostly) as f64) < COMPLETE / 2.0 * boards.len() as f64 || view.ut_events == 0 {
         return Vec::new();
     }
-    let of_span = |span: &Span, board: usize| span.ut_events.saturating_sub(span.board(board).banks);
-    let mut lacking: Vec<usize> = boards.iter().copied().filter(|&board| lacks(board) > 0).collect();
+    let of_span =
+        |span: &Span, board: usize| span.ut_events.saturating_sub(span.board(board).banks);
+    let mut lacking: Vec<usize> = boards
+        .iter()
+        .copied()
+        .filter(|&board| lacks(board) > 0)
+        .collect();
     let mut found = Vec::new();
     if lacking.len() > FEW {
         let n: u64 = lacking.iter().map(|&board| lacks(board)).sum();
-        let when = When::of_cases(view, |span| lacking.iter().map(|&board| of_span(span, board)).sum());
-        let detail = format!("{} of {}", count(n, "bank"), count(lacking.len() as u64, "board"));
+        let when = When::of_cases(view, |span| {
+            lacking.iter().map(|&board| of_span(span, board)).sum()
+        });
+        let detail = format!(
+            "{} of {}",
+            count(n, "bank"),
+            count(lacking.len() as u64, "board")
+        );
         found.push(outlier(OutlierKind::Missing, None, n, when, detail));
         lacking.clear();
     }

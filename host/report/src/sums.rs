@@ -1,6 +1,7 @@
 //! Sums over the events of a run, or of a part of it, which can be kept in a file.
 //!
-//! Any process on any machine can sum a part. The parts, added in any order, give the sums and page of the whole run.
+//! Any process on any machine can sum a part. The parts, added in any order, give the sums and page
+//! of the whole run.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -51,7 +52,8 @@ impl Detector {
         self.boards.is_none()
     }
 
-    /// Returns the error of a file that was read if it has UT banks of which none has the board table's version.
+    /// Returns the error of a file that was read if it has UT banks of which none has the board
+    /// table's version.
     pub fn check_file(&self, seen: &Seen, file: &Path) -> Option<String> {
         let found = seen.files.iter().rev().find(|seen| seen.file == file)?;
         Some(found.check(&self.tables).err()?.to_string())
@@ -73,7 +75,8 @@ pub struct Gathered {
     pub failures: Vec<WorkError>,
 }
 
-/// Part of a job with some of its sums, to notice missing and repeated parts of runs whose files look alike.
+/// Part of a job with some of its sums, to notice missing and repeated parts of runs whose files
+/// look alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.
@@ -88,13 +91,23 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes shard `i` of `n` of the events that `select` takes of some files, or of a section of the only file: its
-    /// first byte, the byte behind its last one, and the events of the run before it. `None` if a file is not regular:
-    /// another pipe may have the same name.
-    pub fn of(files: &[PathBuf], shard: (u64, u64), select: &Select, section: Option<[u64; 3]>) -> Option<Self> {
+    /// Makes shard `i` of `n` of the events that `select` takes of some files, or of a section of
+    /// the only file: its first byte, the byte behind its last one, and the events of the run
+    /// before it. `None` if a file is not regular: another pipe may have the same name.
+    pub fn of(
+        files: &[PathBuf],
+        shard: (u64, u64),
+        select: &Select,
+        section: Option<[u64; 3]>,
+    ) -> Option<Self> {
         // A folder may have another name on another machine.
         let name = |file: &'_ PathBuf| file.file_name().unwrap_or(file.as_os_str()).to_owned();
-        let input = |file: &PathBuf| Some((name(file), file.metadata().ok().filter(Metadata::is_file)?.len()));
+        let input = |file: &PathBuf| {
+            Some((
+                name(file),
+                file.metadata().ok().filter(Metadata::is_file)?.len(),
+            ))
+        };
         let all = files.iter().map(input).collect::<Option<Vec<_>>>()?;
         let mut inputs = match files {
             [file] => name(file).to_string_lossy().into_owned(),
@@ -103,8 +116,18 @@ impl Part {
         if let Some([start, end, _]) = section {
             inputs = format!("bytes {start} to {end} of {inputs}");
         }
-        let job = format!("{all:?} {} {section:?}", hash(format!("{select:?}").as_bytes()));
-        Some(Self { job, inputs, shard, events: 0, hits: 0, numbers: None })
+        let job = format!(
+            "{all:?} {} {section:?}",
+            hash(format!("{select:?}").as_bytes())
+        );
+        Some(Self {
+            job,
+            inputs,
+            shard,
+            events: 0,
+            hits: 0,
+            numbers: None,
+        })
     }
 
     fn name(&self) -> String {
@@ -118,7 +141,13 @@ impl Part {
 /// Returns a warning for each job of which parts are missing.
 fn missing(parts: &BTreeSet<Part>) -> Vec<String> {
     let mut jobs: BTreeMap<(&str, &str, u64), BTreeSet<u64>> = BTreeMap::new();
-    for Part { job, inputs, shard: (i, n), .. } in parts {
+    for Part {
+        job,
+        inputs,
+        shard: (i, n),
+        ..
+    } in parts
+    {
         jobs.entry((job, inputs, *n)).or_default().insert(*i);
     }
     let warning = |((_, inputs, n), there): ((&str, &str, u64), BTreeSet<u64>)| {
@@ -164,9 +193,19 @@ pub struct Sums {
 }
 
 fn write_detector<S: Serializer>(detector: &Detector, to: S) -> Result<S::Ok, S::Error> {
-    let Detector { tables, boards, geometry } = detector;
+    let Detector {
+        tables,
+        boards,
+        geometry,
+    } = detector;
     let names = [boards, geometry].map(|name| name.clone().map(OsString::from));
-    (tables.boards().to_bytes(), tables.geometry().to_bytes(), tables.grouping(), names).serialize(to)
+    (
+        tables.boards().to_bytes(),
+        tables.geometry().to_bytes(),
+        tables.grouping(),
+        names,
+    )
+        .serialize(to)
 }
 
 fn read_detector<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Detector>, D::Error> {
@@ -177,7 +216,11 @@ fn read_detector<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Detector>, D:
     // The tables were checked before they were used.
     let tables = DetectorTables::trusting(boards, geometry, grouping).map_err(D::Error::custom)?;
     let [boards, geometry] = names.map(|name| name.map(PathBuf::from));
-    Ok(Arc::new(Detector { tables, boards, geometry }))
+    Ok(Arc::new(Detector {
+        tables,
+        boards,
+        geometry,
+    }))
 }
 
 fn write_repeats<S: Serializer>(repeats: &Repeats, to: S) -> Result<S::Ok, S::Error> {
@@ -185,7 +228,8 @@ fn write_repeats<S: Serializer>(repeats: &Repeats, to: S) -> Result<S::Ok, S::Er
 }
 
 fn read_repeats<'de, D: Deserializer<'de>>(from: D) -> Result<Repeats, D::Error> {
-    Repeats::of_parts(Deserialize::deserialize(from)?).ok_or_else(|| D::Error::custom("no sketch of repeated events"))
+    Repeats::of_parts(Deserialize::deserialize(from)?)
+        .ok_or_else(|| D::Error::custom("no sketch of repeated events"))
 }
 
 /// Why sums are refused.
@@ -221,12 +265,26 @@ fn different(why: &str) -> SumsError {
 
 impl Sums {
     /// Makes the sums of `files`.
-    pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
-        let Gathered { view, seen, failures, losses, repeats } = gathered;
+    pub fn new(
+        files: &[PathBuf],
+        detector: Arc<Detector>,
+        options: DecodeOptions,
+        gathered: Gathered,
+    ) -> Self {
+        let Gathered {
+            view,
+            seen,
+            failures,
+            losses,
+            repeats,
+        } = gathered;
         let warnings = seen.warnings().collect();
         let mut versions: BTreeMap<OsString, BTreeSet<Option<u8>>> = BTreeMap::new();
         for file in seen.files {
-            versions.entry(file.file.clone().into()).or_default().extend(file.judged().into_keys());
+            versions
+                .entry(file.file.clone().into())
+                .or_default()
+                .extend(file.judged().into_keys());
         }
         let mut sums = Self {
             files: Vec::new(),
@@ -236,10 +294,16 @@ impl Sums {
             measured: seen.measured,
             generated: seen.generated,
             warnings,
-            failures: failures.iter().map(|failure| with_causes(failure)).collect(),
+            failures: failures
+                .iter()
+                .map(|failure| with_causes(failure))
+                .collect(),
             parts: BTreeSet::new(),
             versions,
-            losses: losses.into_iter().map(|(file, loss)| (file.into(), loss.numbers())).collect(),
+            losses: losses
+                .into_iter()
+                .map(|(file, loss)| (file.into(), loss.numbers()))
+                .collect(),
             repeats,
         };
         sums.add_files(files.iter().map(OsString::from));
@@ -250,17 +314,30 @@ impl Sums {
     #[must_use]
     pub fn of_part(mut self, part: Option<Part>) -> Self {
         let (events, hits, numbers) = (self.view.events, self.view.hits, self.view.numbers());
-        self.parts = part.map(|part| Part { events, hits, numbers, ..part }).into_iter().collect();
+        self.parts = part
+            .map(|part| Part {
+                events,
+                hits,
+                numbers,
+                ..part
+            })
+            .into_iter()
+            .collect();
         self
     }
 
-    /// Checks that two sums have the same detector and options, so that they can be added, or drawn beside each other.
+    /// Checks that two sums have the same detector and options, so that they can be added, or drawn
+    /// beside each other.
     pub fn check_alike(&self, other: &Self) -> Result<(), SumsError> {
         self.check_made_with(&other.detector.tables, other.options)
     }
 
     /// Checks that the hits were decoded with these tables and options.
-    pub fn check_made_with(&self, tables: &DetectorTables, options: DecodeOptions) -> Result<(), SumsError> {
+    pub fn check_made_with(
+        &self,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+    ) -> Result<(), SumsError> {
         if self.detector.tables != *tables {
             return Err(different("they are of different detectors"));
         }
@@ -273,19 +350,27 @@ impl Sums {
     /// Adds the sums of other events. Only the list of files depends on the order.
     ///
     /// # Errors
-    /// If detector, options or time axis differ, both have the same part, or a sum overflows. The sums then stay as
-    /// they were.
+    /// If detector, options or time axis differ, both have the same part, or a sum overflows. The
+    /// sums then stay as they were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
         // Without events, either axis will do.
-        if self.view.against != other.view.against && self.view.events > 0 && other.view.events > 0 {
+        if self.view.against != other.view.against && self.view.events > 0 && other.view.events > 0
+        {
             return Err(different(
                 "they are of different axes of time, event numbers and the order of reading: draw each by itself",
             ));
         }
         // Empty files may well have the same name.
-        if let Some(part) = self.parts.intersection(&other.parts).find(|part| part.events > 0) {
-            return Err(different(&format!("both are of {}, which would count twice", part.name())));
+        if let Some(part) = self
+            .parts
+            .intersection(&other.parts)
+            .find(|part| part.events > 0)
+        {
+            return Err(different(&format!(
+                "both are of {}, which would count twice",
+                part.name()
+            )));
         }
         let mut view = self.view.clone();
         view.merge(&other.view);
@@ -297,16 +382,26 @@ impl Sums {
         self.add_files(other.files.iter().cloned());
         self.measured = self.measured.saturating_add(other.measured);
         self.generated = self.generated.saturating_add(other.generated);
-        for (mine, theirs, most) in
-            [(&mut self.warnings, &other.warnings, WARNINGS), (&mut self.failures, &other.failures, FAILURES)]
-        {
+        for (mine, theirs, most) in [
+            (&mut self.warnings, &other.warnings, WARNINGS),
+            (&mut self.failures, &other.failures, FAILURES),
+        ] {
             let room = most.saturating_sub(mine.len());
-            // Several parts may read past the same broken file to reach their events, and each reports it.
-            let new: Vec<String> = theirs.iter().filter(|line| !mine.contains(line)).take(room).cloned().collect();
+            // Several parts may read past the same broken file to reach their events, and each
+            // reports it.
+            let new: Vec<String> = theirs
+                .iter()
+                .filter(|line| !mine.contains(line))
+                .take(room)
+                .cloned()
+                .collect();
             mine.extend(new);
         }
         for (file, versions) in &other.versions {
-            self.versions.entry(file.clone()).or_default().extend(versions);
+            self.versions
+                .entry(file.clone())
+                .or_default()
+                .extend(versions);
         }
         self.repeats.merge(&other.repeats);
         for (file, loss) in &other.losses {
@@ -320,7 +415,9 @@ impl Sums {
 
     /// Returns how much of each file was lost, and why, by the names of the files.
     pub fn losses(&self) -> impl Iterator<Item = (&OsStr, Loss)> {
-        self.losses.iter().map(|(file, numbers)| (file.as_os_str(), Loss::of_numbers(*numbers)))
+        self.losses
+            .iter()
+            .map(|(file, numbers)| (file.as_os_str(), Loss::of_numbers(*numbers)))
     }
 
     /// Returns how much of the data was lost, and why.
@@ -331,24 +428,35 @@ impl Sums {
         })
     }
 
-    /// Returns the error of the first file with banks of which none has the version of the board table.
+    /// Returns the error of the first file with banks of which none has the version of the board
+    /// table.
     pub fn wrong_version(&self) -> Option<String> {
         let wrong = |(file, versions): (&OsString, &BTreeSet<Option<u8>>)| {
             let versions = versions.iter().map(|version| (*version, 1)).collect();
-            let file = FileVersions { versions, ..FileVersions::new(file.as_ref()) };
-            file.check(&self.detector.tables).err().map(|error| error.to_string())
+            let file = FileVersions {
+                versions,
+                ..FileVersions::new(file.as_ref())
+            };
+            file.check(&self.detector.tables)
+                .err()
+                .map(|error| error.to_string())
         };
         self.versions.iter().find_map(wrong)
     }
 
     /// Returns why files could not be read to their end, or else that one is of another version.
     pub fn troubles(&self) -> Vec<String> {
-        if self.failures.is_empty() { self.wrong_version().into_iter().collect() } else { self.failures.clone() }
+        if self.failures.is_empty() {
+            self.wrong_version().into_iter().collect()
+        } else {
+            self.failures.clone()
+        }
     }
 
     fn add_files(&mut self, files: impl Iterator<Item = OsString>) {
         let mut known: HashSet<OsString> = self.files.iter().cloned().collect();
-        self.files.extend(files.filter(|file| known.insert(file.clone())));
+        self.files
+            .extend(files.filter(|file| known.insert(file.clone())));
     }
 
     /// Returns the bytes of a file of these sums, or an error if they are more than can be read.
@@ -359,7 +467,9 @@ impl Sums {
         let text = FORMAT.to_owned() + &serde_json::to_string(self)?;
         if text.len() as u64 > MOST_BYTES {
             let mib = MOST_BYTES >> 20;
-            let why = format!("the sums are larger than {mib} MiB, the most that --merge reads: sum fewer files");
+            let why = format!(
+                "the sums are larger than {mib} MiB, the most that --merge reads: sum fewer files"
+            );
             return Err(io::Error::other(why));
         }
         packed.write_all(text.as_bytes())?;
@@ -368,31 +478,46 @@ impl Sums {
 
     /// Reads sums from the bytes of a file, which may be anything; messages call it `name`.
     pub fn from_bytes(bytes: impl Read, name: &str) -> Result<Self, SumsError> {
-        let refused = |why: String| SumsError::NoSums { name: name.to_owned(), why };
+        let refused = |why: String| SumsError::NoSums {
+            name: name.to_owned(),
+            why,
+        };
         let io = |error: io::Error| refused(error.to_string());
         let mut text = Vec::new();
-        zstd::Decoder::new(bytes).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(io)?;
+        zstd::Decoder::new(bytes)
+            .map_err(io)?
+            .take(MOST_BYTES + 1)
+            .read_to_end(&mut text)
+            .map_err(io)?;
         if text.len() as u64 > MOST_BYTES {
             return Err(refused(format!("larger than {} MiB", MOST_BYTES >> 20)));
         }
         let Some(json) = text.strip_prefix(FORMAT.as_bytes()) else {
-            return Err(refused(format!("the first line is not {:?}", FORMAT.trim_end())));
+            return Err(refused(format!(
+                "the first line is not {:?}",
+                FORMAT.trim_end()
+            )));
         };
-        let sums: Self = serde_json::from_slice(json).map_err(|error| refused(error.to_string()))?;
-        if !sums.view.is_of(&sums.detector.tables) || !sums.losses().all(|(_, loss)| loss.is_sound()) {
+        let sums: Self =
+            serde_json::from_slice(json).map_err(|error| refused(error.to_string()))?;
+        if !sums.view.is_of(&sums.detector.tables)
+            || !sums.losses().all(|(_, loss)| loss.is_sound())
+        {
             return Err(refused("the numbers do not fit the detector".to_owned()));
         }
         Ok(sums)
     }
 
-    /// Returns true if a file begins as one of sums does. Pipes, which can be read only once, are left alone.
+    /// Returns true if a file begins as one of sums does. Pipes, which can be read only once, are
+    /// left alone.
     pub fn is_file(path: &Path) -> bool {
         let mut begin = vec![0; BEGIN.len()];
         let read = |file| zstd::Decoder::new(file)?.read_exact(&mut begin);
         path.is_file() && File::open(path).and_then(read).is_ok() && begin == BEGIN.as_bytes()
     }
 
-    /// Adds the sums in files, in this order; `None` without files. Warns of missing parts, and refuses repeated ones.
+    /// Adds the sums in files, in this order; `None` without files. Warns of missing parts, and
+    /// refuses repeated ones.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
         let mut all: Option<Self> = None;
         for path in files {
@@ -400,14 +525,18 @@ impl Sums {
             let sums = if name == "-" {
                 Self::from_bytes(io::stdin().lock(), &name)
             } else {
-                let refused = |error: io::Error| SumsError::NoSums { name: name.clone(), why: error.to_string() };
+                let refused = |error: io::Error| SumsError::NoSums {
+                    name: name.clone(),
+                    why: error.to_string(),
+                };
                 Self::from_bytes(File::open(path).map_err(refused)?, &name)
             }?;
             let Some(all) = &mut all else {
                 all = Some(sums);
                 continue;
             };
-            all.add(&sums).map_err(|error| SumsError::Different(format!("{name}: {error}")))?;
+            all.add(&sums)
+                .map_err(|error| SumsError::Different(format!("{name}: {error}")))?;
         }
         if let Some(all) = &mut all {
             all.warnings.extend(missing(&all.parts));

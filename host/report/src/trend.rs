@@ -11,7 +11,8 @@ const CHANGES: [f64; 2] = [0.2, 0.08];
 /// Relative deviation of a bin that is not told from chance, of hits and charge.
 const FLOORS: [f64; 2] = [0.03, 0.01];
 
-/// Deviation of a bin next to a stretch, in standard deviations, from which it belongs to the stretch.
+/// Deviation of a bin next to a stretch, in standard deviations, from which it belongs to the
+/// stretch.
 const PARTLY: f64 = 2.0;
 
 /// Maximum number of stretches of one quantity.
@@ -30,11 +31,15 @@ fn mean(values: &[Value]) -> f64 {
 
 /// Returns the sum of the squares of the deviations from `model`, in units of the errors.
 fn squares(values: &[Value], model: impl Fn(usize) -> f64) -> f64 {
-    values.iter().enumerate().map(|(i, value)| value.1 * (value.0 - model(i)).powi(2)).sum()
+    values
+        .iter()
+        .enumerate()
+        .map(|(i, value)| value.1 * (value.0 - model(i)).powi(2))
+        .sum()
 }
 
-/// Returns the stretch of bins that differs most from the others, the means inside and outside, and the squares that are
-/// left; `None` if there is nothing to compare.
+/// Returns the stretch of bins that differs most from the others, the means inside and outside, and
+/// the squares that are left; `None` if there is nothing to compare.
 fn window(values: &[Value]) -> Option<(std::ops::Range<usize>, f64, f64, f64)> {
     let sums: Vec<[f64; 2]> = std::iter::once([0.0; 2])
         .chain(values.iter().scan([0.0; 2], |sum, (value, weight)| {
@@ -59,7 +64,12 @@ fn window(values: &[Value]) -> Option<(std::ops::Range<usize>, f64, f64, f64)> {
         }
     }
     let (_, mut range) = best?;
-    let weight = |range: &std::ops::Range<usize>| values[range.clone()].iter().map(|value| value.1).sum::<f64>();
+    let weight = |range: &std::ops::Range<usize>| {
+        values[range.clone()]
+            .iter()
+            .map(|value| value.1)
+            .sum::<f64>()
+    };
     let first = values.iter().position(|value| value.1 > 0.0)?;
     let last = values.iter().rposition(|value| value.1 > 0.0)?;
     // A change that stays: the part behind it is the news. Otherwise the smaller part is.
@@ -69,17 +79,29 @@ fn window(values: &[Value]) -> Option<(std::ops::Range<usize>, f64, f64, f64)> {
         return None;
     }
     let inside = mean(&values[range.clone()]);
-    let others: Vec<Value> =
-        values.iter().enumerate().filter(|(i, _)| !range.contains(i)).map(|(_, value)| *value).collect();
+    let others: Vec<Value> = values
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| !range.contains(i))
+        .map(|(_, value)| *value)
+        .collect();
     let outside = mean(&others);
-    let left = squares(values, |i| if range.contains(&i) { inside } else { outside });
+    let left = squares(
+        values,
+        |i| if range.contains(&i) { inside } else { outside },
+    );
     Some((range, inside, outside, left))
 }
 
 /// Returns the ends of a line through the values, and the squares that are left.
 fn line(values: &[Value]) -> Option<(f64, f64, f64)> {
     let weight: f64 = values.iter().map(|value| value.1).sum();
-    let x = values.iter().enumerate().map(|(i, value)| i as f64 * value.1).sum::<f64>() / weight;
+    let x = values
+        .iter()
+        .enumerate()
+        .map(|(i, value)| i as f64 * value.1)
+        .sum::<f64>()
+        / weight;
     let y = mean(values);
     let (mut xx, mut xy) = (0.0, 0.0);
     for (i, value) in values.iter().enumerate() {
@@ -96,7 +118,11 @@ fn line(values: &[Value]) -> Option<(f64, f64, f64)> {
 fn changes(view: &RunView, kind: OutlierKind, mut values: Vec<Value>) -> Vec<Outlier> {
     let of_charge = usize::from(kind == OutlierKind::Gain);
     let (least, floor) = (CHANGES[of_charge], FLOORS[of_charge]);
-    let unit = if of_charge == 1 { "ΣADC in the mean" } else { "hits per event" };
+    let unit = if of_charge == 1 {
+        "ΣADC in the mean"
+    } else {
+        "hits per event"
+    };
     let outlier = |(seen, expected): (f64, f64), sigmas: f64, when, detail| Outlier {
         seen,
         expected,
@@ -108,12 +134,20 @@ fn changes(view: &RunView, kind: OutlierKind, mut values: Vec<Value>) -> Vec<Out
     let mut found: Vec<Outlier> = Vec::new();
     for _ in 0..MOST {
         let there = values.iter().filter(|value| value.1 > 0.0).count();
-        let Some((range, inside, outside, left)) = window(&values).filter(|_| there >= 4) else { break };
+        let Some((range, inside, outside, left)) = window(&values).filter(|_| there >= 4) else {
+            break;
+        };
         let error = |values: &mut dyn Iterator<Item = &Value>| {
             let weight: f64 = values.map(|value| value.1).sum();
             1.0 / weight
         };
-        let outer = error(&mut values.iter().enumerate().filter(|(i, _)| !range.contains(i)).map(|(_, value)| value));
+        let outer = error(
+            &mut values
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| !range.contains(i))
+                .map(|(_, value)| value),
+        );
         let errors = error(&mut values[range.clone()].iter()) + outer + (floor * outside).powi(2);
         let sigmas = (inside - outside) / errors.sqrt();
         if let Some((begin, end, of_line)) = line(&values)
@@ -123,7 +157,11 @@ fn changes(view: &RunView, kind: OutlierKind, mut values: Vec<Value>) -> Vec<Out
             && (end - begin).abs() >= SIGMAS * errors.sqrt()
         {
             let way = if end > begin { "rise" } else { "fall" };
-            let ends = format!("{way} steadily from {} to {} {unit}", short(begin), short(end));
+            let ends = format!(
+                "{way} steadily from {} to {} {unit}",
+                short(begin),
+                short(end)
+            );
             return vec![outlier((end, begin), sigmas, When::Throughout, ends)];
         }
         if (inside / outside - 1.0).abs() <= least || sigmas.abs() < SIGMAS {
@@ -133,7 +171,8 @@ fn changes(view: &RunView, kind: OutlierKind, mut values: Vec<Value>) -> Vec<Out
         let mut range = range;
         let is_part = |values: &[Value], at: usize| {
             let (value, weight) = values[at];
-            weight > 0.0 && (value - outside) * (inside - outside).signum() * weight.sqrt() >= PARTLY
+            weight > 0.0
+                && (value - outside) * (inside - outside).signum() * weight.sqrt() >= PARTLY
         };
         if range.start > 0 && is_part(&values, range.start - 1) {
             range.start -= 1;
@@ -141,12 +180,21 @@ fn changes(view: &RunView, kind: OutlierKind, mut values: Vec<Value>) -> Vec<Out
         if range.end < values.len() && is_part(&values, range.end) {
             range.end += 1;
         }
-        let detail =
-            format!("{} {unit}, {} times the {} otherwise", short(inside), short(inside / outside), short(outside));
-        values[range.clone()].iter_mut().for_each(|value| value.1 = 0.0);
+        let detail = format!(
+            "{} {unit}, {} times the {} otherwise",
+            short(inside),
+            short(inside / outside),
+            short(outside)
+        );
+        values[range.clone()]
+            .iter_mut()
+            .for_each(|value| value.1 = 0.0);
         let when = When::of(view, [range]);
         // Stretches with as many hits are one line.
-        match found.iter_mut().find(|other| (other.seen / inside - 1.0).abs() < 0.15) {
+        match found
+            .iter_mut()
+            .find(|other| (other.seen / inside - 1.0).abs() < 0.15)
+        {
             Some(other) => other.when.join(&when),
             None => found.push(outlier((inside, outside), sigmas, when, detail)),
         }
@@ -167,11 +215,22 @@ pub fn of_detector(view: &RunView) -> Vec<Outlier> {
     }
     let all = spans.iter().map(|span| span.hits()).sum::<u64>() as f64 / view.events.max(1) as f64;
     // Hits are independent at best.
-    let variance = if free > 0.0 { (within / free).max(all) } else { all * all };
+    let variance = if free > 0.0 {
+        (within / free).max(all)
+    } else {
+        all * all
+    };
     let weight = |variance: f64, floor: f64| 1.0 / (variance + floor * floor).max(1e-9);
     let rate = |span: &&Span| {
         let n = span.events as f64;
-        if n > 0.0 { (span.hits() as f64 / n, weight(variance / n, FLOORS[0] * all)) } else { (0.0, 0.0) }
+        if n > 0.0 {
+            (
+                span.hits() as f64 / n,
+                weight(variance / n, FLOORS[0] * all),
+            )
+        } else {
+            (0.0, 0.0)
+        }
     };
     let mut found = changes(view, OutlierKind::Rate, spans.iter().map(rate).collect());
     if view.clusters > 0 {
@@ -181,11 +240,18 @@ pub fn of_detector(view: &RunView) -> Vec<Outlier> {
         let charge = |span: &&Span| {
             let hits = span.hits();
             let charge = span.charge_of(&(0..N_CHIPS)) as f64 / hits.max(1) as f64;
-            if hits < CHARGED { (0.0, 0.0) } else { (charge, weight(variance / hits as f64, FLOORS[1] * mean)) }
+            if hits < CHARGED {
+                (0.0, 0.0)
+            } else {
+                (charge, weight(variance / hits as f64, FLOORS[1] * mean))
+            }
         };
         for gain in changes(view, OutlierKind::Gain, spans.iter().map(charge).collect()) {
             // Noise adds hits of little charge: one cause.
-            match found.iter_mut().find(|rate| rate.when.is_like(&gain.when) && rate.seen > rate.expected) {
+            match found
+                .iter_mut()
+                .find(|rate| rate.when.is_like(&gain.when) && rate.seen > rate.expected)
+            {
                 Some(rate) => rate.detail = format!("{}; {}", rate.detail, gain.detail),
                 None => found.push(gain),
             }

@@ -1,7 +1,8 @@
 //! Troubles of an event with their bank, board and byte.
 //!
-//! Decoders count troubles by event, which costs them nothing. This walks through the banks of one event again by the
-//! rows of `docs/policy.md`. Without a board table it knows boards by their numbers alone, and no unconnected lanes.
+//! Decoders count troubles by event, which costs them nothing. This walks through the banks of one
+//! event again by the rows of `docs/policy.md`. Without a board table it knows boards by their
+//! numbers alone, and no unconnected lanes.
 
 use ut_format::bank::COUNT_BYTES;
 use ut_format::bank::board_of;
@@ -10,7 +11,8 @@ use ut_data::Count;
 use ut_data::detector::{BankVersion, Boards, LANES_PER_BOARD, Lane};
 use ut_data::input::{Bank, kind};
 
-/// Boards of the two read-outs: ids 0…239 of format v4, of which 180 are in use, and 0…215 of format v5.
+/// Boards of the two read-outs: ids 0…239 of format v4, of which 180 are in use, and 0…215 of
+/// format v5.
 const BOARDS: [(BankVersion, usize); 2] = [(BankVersion::V4, 240), (BankVersion::V5, 216)];
 
 /// Trouble of a bank.
@@ -66,9 +68,10 @@ impl Rules<'_> {
     /// Returns the format of a bank; `None` where its version is wrong or unknown.
     fn version(self, bank: &Bank<'_>) -> Option<BankVersion> {
         match self {
-            Self::Table(boards) => {
-                bank.version.is_none_or(|byte| byte == boards.version.byte()).then_some(boards.version)
-            }
+            Self::Table(boards) => bank
+                .version
+                .is_none_or(|byte| byte == boards.version.byte())
+                .then_some(boards.version),
             Self::Format(format) => bank.version.map_or(format, BankVersion::from_byte),
         }
     }
@@ -76,16 +79,20 @@ impl Rules<'_> {
     fn n_boards(self, version: Option<BankVersion>) -> usize {
         match self {
             Self::Table(boards) => boards.n_boards(),
-            Self::Format(_) => {
-                BOARDS.iter().find(|(of, _)| Some(*of) == version).map_or(BOARDS[0].1, |&(_, boards)| boards)
-            }
+            Self::Format(_) => BOARDS
+                .iter()
+                .find(|(of, _)| Some(*of) == version)
+                .map_or(BOARDS[0].1, |&(_, boards)| boards),
         }
     }
 
     /// Returns true if the board is in use.
     fn has(self, board: u32, version: BankVersion) -> bool {
         match self {
-            Self::Table(boards) => boards.strips_per_hybrid.get(board as usize).is_some_and(|&strips| strips != 0),
+            Self::Table(boards) => boards
+                .strips_per_hybrid
+                .get(board as usize)
+                .is_some_and(|&strips| strips != 0),
             Self::Format(_) => (board as usize) < self.n_boards(Some(version)),
         }
     }
@@ -94,21 +101,28 @@ impl Rules<'_> {
     fn is_connected(self, board: u32, lane: usize) -> bool {
         lane < LANES_PER_BOARD
             && match self {
-                Self::Table(boards) => {
-                    boards.lanes.get(board as usize * LANES_PER_BOARD + lane).is_some_and(Lane::is_connected)
-                }
+                Self::Table(boards) => boards
+                    .lanes
+                    .get(board as usize * LANES_PER_BOARD + lane)
+                    .is_some_and(Lane::is_connected),
                 Self::Format(_) => true,
             }
     }
 }
 
-/// Finds the troubles of an event's banks by the board table of its detector, as every decoder counts them.
-pub fn troubles<'a>(boards: &Boards, banks: impl IntoIterator<Item = Bank<'a>>, found: impl FnMut(BankTrouble)) {
+/// Finds the troubles of an event's banks by the board table of its detector, as every decoder
+/// counts them.
+pub fn troubles<'a>(
+    boards: &Boards,
+    banks: impl IntoIterator<Item = Bank<'a>>,
+    found: impl FnMut(BankTrouble),
+) {
     walk(Rules::Table(boards), banks, found);
 }
 
-/// Finds the troubles of banks of either format without a board table. Banks that do not tell their format are taken as
-/// of `format`, or else skipped. Troubles that only a table shows are not found.
+/// Finds the troubles of banks of either format without a board table. Banks that do not tell their
+/// format are taken as of `format`, or else skipped. Troubles that only a table shows are not
+/// found.
 pub fn troubles_without_table<'a>(
     format: Option<BankVersion>,
     banks: impl IntoIterator<Item = Bank<'a>>,
@@ -117,15 +131,31 @@ pub fn troubles_without_table<'a>(
     walk(Rules::Format(format), banks, found);
 }
 
-fn walk<'a>(rules: Rules<'_>, banks: impl IntoIterator<Item = Bank<'a>>, mut found: impl FnMut(BankTrouble)) {
+fn walk<'a>(
+    rules: Rules<'_>,
+    banks: impl IntoIterator<Item = Bank<'a>>,
+    mut found: impl FnMut(BankTrouble),
+) {
     let mut ut_banks = 0;
     let mut seen: Vec<bool> = Vec::new();
-    let decoded = banks.into_iter().enumerate().filter(|(_, bank)| kind::is_decoded(bank.kind));
+    let decoded = banks
+        .into_iter()
+        .enumerate()
+        .filter(|(_, bank)| kind::is_decoded(bank.kind));
     for (place, bank) in decoded {
         let board = board_of(bank.source_id);
         let mut tell = |count, n, lane: Option<usize>, byte, what: String| {
             let lane = lane.map(|lane| lane as u8);
-            found(BankTrouble { count, n, bank: place, source_id: bank.source_id, board, lane, byte, what });
+            found(BankTrouble {
+                count,
+                n,
+                bank: place,
+                source_id: bank.source_id,
+                board,
+                lane,
+                byte,
+                what,
+            });
         };
         let whole = None;
         let version = rules.version(&bank);
@@ -149,7 +179,13 @@ fn walk<'a>(rules: Rules<'_>, banks: impl IntoIterator<Item = Bank<'a>>, mut fou
             continue;
         };
         let Some(board) = board.filter(|&board| rules.has(board, version)) else {
-            tell(Count::UnknownBoard, 1, whole, 0, format!("sourceID 0x{:04x}", bank.source_id));
+            tell(
+                Count::UnknownBoard,
+                1,
+                whole,
+                0,
+                format!("sourceID 0x{:04x}", bank.source_id),
+            );
             continue;
         };
         let at = board as usize;
@@ -166,7 +202,12 @@ fn walk<'a>(rules: Rules<'_>, banks: impl IntoIterator<Item = Bank<'a>>, mut fou
     }
 }
 
-fn v4(rules: Rules<'_>, board: u32, payload: &[u8], tell: &mut impl FnMut(Count, u32, Option<usize>, usize, String)) {
+fn v4(
+    rules: Rules<'_>,
+    board: u32,
+    payload: &[u8],
+    tell: &mut impl FnMut(Count, u32, Option<usize>, usize, String),
+) {
     const STRIPS_PER_HYBRID: usize = 512;
     let Some(n) = half_word(payload, 0).filter(|_| payload.len() >= 4) else {
         let what = format!("{} bytes; the header takes 4", payload.len());
@@ -174,7 +215,10 @@ fn v4(rules: Rules<'_>, board: u32, payload: &[u8], tell: &mut impl FnMut(Count,
     };
     let needed = 4 + 2 * n;
     if payload.len() < needed {
-        let what = format!("{n} clusters need {needed} bytes, there are {}", payload.len());
+        let what = format!(
+            "{n} clusters need {needed} bytes, there are {}",
+            payload.len()
+        );
         return tell(Count::Truncated, 1, None, payload.len(), what);
     }
     let per_hybrid = match rules {
@@ -183,7 +227,8 @@ fn v4(rules: Rules<'_>, board: u32, payload: &[u8], tell: &mut impl FnMut(Count,
     };
     let mut unconnected = [(0u32, 0); 8];
     for i in 0..n {
-        let lane = (half_word(payload, 4 + 2 * i).unwrap_or_default() >> 2 & 0xFFF) / per_hybrid.max(1);
+        let lane =
+            (half_word(payload, 4 + 2 * i).unwrap_or_default() >> 2 & 0xFFF) / per_hybrid.max(1);
         if !rules.is_connected(board, lane) {
             // Channels go up to 4095: with 512 strips a hybrid, 7 is the last.
             let (count, first) = &mut unconnected[lane.min(7)];
@@ -193,36 +238,70 @@ fn v4(rules: Rules<'_>, board: u32, payload: &[u8], tell: &mut impl FnMut(Count,
             *count += 1;
         }
     }
-    for (lane, (count, first)) in unconnected.into_iter().enumerate().filter(|(_, (count, _))| *count > 0) {
-        tell(Count::UnconnectedHits, count, Some(lane), first, format!("{count} clusters on hybrid {lane}"));
+    for (lane, (count, first)) in unconnected
+        .into_iter()
+        .enumerate()
+        .filter(|(_, (count, _))| *count > 0)
+    {
+        tell(
+            Count::UnconnectedHits,
+            count,
+            Some(lane),
+            first,
+            format!("{count} clusters on hybrid {lane}"),
+        );
     }
 }
 
-fn v5(rules: Rules<'_>, board: u32, payload: &[u8], tell: &mut impl FnMut(Count, u32, Option<usize>, usize, String)) {
+fn v5(
+    rules: Rules<'_>,
+    board: u32,
+    payload: &[u8],
+    tell: &mut impl FnMut(Count, u32, Option<usize>, usize, String),
+) {
     let counts = COUNT_BYTES.map(|at| payload.get(at).map_or(0, |&n| usize::from(n)));
     let most = counts.into_iter().max().unwrap_or_default();
     if payload.len() < 24 {
         if most > 0 {
-            let what = format!("{} bytes, and {most} hits in a lane announced", payload.len());
+            let what = format!(
+                "{} bytes, and {most} hits in a lane announced",
+                payload.len()
+            );
             tell(Count::Short, 1, None, payload.len(), what);
         }
         return;
     }
     if let Some(lane) = counts.iter().position(|&n| n == 255) {
-        return tell(Count::BadHeader, 1, Some(lane), COUNT_BYTES[lane], "a count of 255".to_owned());
+        return tell(
+            Count::BadHeader,
+            1,
+            Some(lane),
+            COUNT_BYTES[lane],
+            "a count of 255".to_owned(),
+        );
     }
     let needed = 32 * most.div_ceil(2);
     if payload.len() < needed {
-        let what = format!("{most} hits in a lane need {needed} bytes, there are {}", payload.len());
+        let what = format!(
+            "{most} hits in a lane need {needed} bytes, there are {}",
+            payload.len()
+        );
         return tell(Count::Truncated, 1, None, payload.len(), what);
     }
     for (lane, &n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
         if !rules.is_connected(board, lane) {
             let what = format!("{n} hits");
-            tell(Count::UnconnectedHits, n as u32, Some(lane), COUNT_BYTES[lane], what);
+            tell(
+                Count::UnconnectedHits,
+                n as u32,
+                Some(lane),
+                COUNT_BYTES[lane],
+                what,
+            );
             continue;
         }
-        let byte = |hit: usize| 8 + 2 * (16 * (hit / 2) + 2 * (LANES_PER_BOARD - 1 - lane) + hit % 2);
+        let byte =
+            |hit: usize| 8 + 2 * (16 * (hit / 2) + 2 * (LANES_PER_BOARD - 1 - lane) + hit % 2);
         let strip = |hit: usize| half_word(payload, byte(hit)).unwrap_or_default() >> 5 & 0x1FF;
         if let Some(hit) = (1..n).find(|&hit| strip(hit - 1) >= strip(hit)) {
             let what = format!("strip {} after {}", strip(hit), strip(hit - 1));
@@ -232,5 +311,8 @@ fn v5(rules: Rules<'_>, board: u32, payload: &[u8], tell: &mut impl FnMut(Count,
 }
 
 fn half_word(bytes: &[u8], at: usize) -> Option<usize> {
-    bytes.get(at..)?.first_chunk().map(|&word| usize::from(u16::from_le_bytes(word)))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|&word| usize::from(u16::from_le_bytes(word)))
 }

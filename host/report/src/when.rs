@@ -8,7 +8,8 @@ use super::page::names::whole;
 use super::run::{Against, RunView, Span};
 use ut_data::input::utc;
 
-/// A stretch of events: numbers of the first and the last one, and their times in microseconds since 1970.
+/// A stretch of events: numbers of the first and the last one, and their times in microseconds
+/// since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// First and last number on the axis of time.
@@ -39,8 +40,14 @@ impl When {
     /// Makes the times of some ranges of bins. All bins with events together are the whole run.
     pub fn of(view: &RunView, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
         let spans: Vec<&Span> = view.spans.iter().map(|(_, span)| span).collect();
-        let first = spans.iter().position(|span| span.events > 0).unwrap_or_default();
-        let last = spans.iter().rposition(|span| span.events > 0).unwrap_or_default();
+        let first = spans
+            .iter()
+            .position(|span| span.events > 0)
+            .unwrap_or_default();
+        let last = spans
+            .iter()
+            .rposition(|span| span.events > 0)
+            .unwrap_or_default();
         let mut windows = Vec::new();
         for range in ranges {
             if range.start <= first && range.end > last {
@@ -51,12 +58,21 @@ impl When {
             let times = spans.iter().fold(None, |all, span| both(all, span.times));
             windows.extend(numbers.map(|numbers| Window { numbers, times }));
         }
-        if windows.is_empty() { Self::Unknown } else { Self::In(windows) }
+        if windows.is_empty() {
+            Self::Unknown
+        } else {
+            Self::In(windows)
+        }
     }
 
-    /// Makes the times of cases of which some come in each bin: stretches without a gap that is no chance.
+    /// Makes the times of cases of which some come in each bin: stretches without a gap that is no
+    /// chance.
     pub fn of_cases(view: &RunView, cases: impl Fn(&Span) -> u64) -> Self {
-        let spans: Vec<(u64, u64)> = view.spans.iter().map(|(_, span)| (span.events, cases(span))).collect();
+        let spans: Vec<(u64, u64)> = view
+            .spans
+            .iter()
+            .map(|(_, span)| (span.events, cases(span)))
+            .collect();
         let mut found = Vec::new();
         split(&spans, 0..spans.len(), &mut found);
         Self::of(view, found)
@@ -65,9 +81,11 @@ impl When {
     /// Returns true if two are at the same time, at least for some events.
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::In(one), Self::In(other)) => {
-                one.iter().any(|a| other.iter().any(|b| a.numbers.0 <= b.numbers.1 && b.numbers.0 <= a.numbers.1))
-            }
+            (Self::In(one), Self::In(other)) => one.iter().any(|a| {
+                other
+                    .iter()
+                    .any(|b| a.numbers.0 <= b.numbers.1 && b.numbers.0 <= a.numbers.1)
+            }),
             (Self::Unknown, _) | (_, Self::Unknown) => false,
             _ => true,
         }
@@ -143,7 +161,14 @@ impl When {
         };
         let end = view.numbers().map(|(_, last)| last);
         let mut text = String::new();
-        for (i, Window { numbers: (first, last), times }) in windows.iter().take(NAMED).enumerate() {
+        for (
+            i,
+            Window {
+                numbers: (first, last),
+                times,
+            },
+        ) in windows.iter().take(NAMED).enumerate()
+        {
             text += match i {
                 0 if first == last => "in ",
                 0 => "between ",
@@ -189,15 +214,25 @@ fn clock(from: u64, to: u64) -> String {
 /// Splits a range of bins with their events and cases at gaps that are no chance.
 fn split(bins: &[(u64, u64)], range: Range<usize>, found: &mut Vec<Range<usize>>) {
     let has = |at: &usize| bins[*at].1 > 0;
-    let Some(mut first) = range.clone().find(has) else { return };
+    let Some(mut first) = range.clone().find(has) else {
+        return;
+    };
     let mut last = range.clone().rev().find(has).unwrap_or(first);
     let cases = bins[first..=last].iter().map(|bin| bin.1).sum::<u64>() as f64;
-    let events = bins[first..=last].iter().map(|bin| bin.0).sum::<u64>().max(1) as f64;
+    let events = bins[first..=last]
+        .iter()
+        .map(|bin| bin.0)
+        .sum::<u64>()
+        .max(1) as f64;
     let rate = cases / events;
     let (mut at, mut widest) = (first, (0.0, 0..0));
     while at <= last {
         let gap = bins[at..=last].iter().take_while(|bin| bin.1 == 0).count();
-        let expected = rate * bins[at..at + gap].iter().map(|bin| bin.0 as f64).sum::<f64>();
+        let expected = rate
+            * bins[at..at + gap]
+                .iter()
+                .map(|bin| bin.0 as f64)
+                .sum::<f64>();
         if expected > widest.0 {
             widest = (expected, at..at + gap);
         }
@@ -209,7 +244,8 @@ fn split(bins: &[(u64, u64)], range: Range<usize>, found: &mut Vec<Range<usize>>
         return;
     }
     // Before the first and behind the last case there may be none by chance.
-    let expected = |range: Range<usize>| rate * bins[range].iter().map(|bin| bin.0 as f64).sum::<f64>();
+    let expected =
+        |range: Range<usize>| rate * bins[range].iter().map(|bin| bin.0 as f64).sum::<f64>();
     if cases >= GAP && range == (0..bins.len()) {
         if expected(0..first) < GAP / 2.0 {
             first = 0;

@@ -28,18 +28,19 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 
 /// Climb the ladder of optimisations of Allen merge request !1663, each building on the one before.
 ///
-/// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
-/// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every
-/// machine: sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand registers and
-/// occupancy from the compiled PTX, and the rates that the merge request gives for an RTX A5000. Every rung's hits are
-/// compared with the reference's first.
+/// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and
+/// hits lying on the device. With --backend emulated the executor counts what each rung asks of a
+/// GPU, exactly and alike on every machine: sectors of 32 bytes, collectives, atomics, barriers,
+/// lanes that idle. Beside it stand registers and occupancy from the compiled PTX, and the rates
+/// that the merge request gives for an RTX A5000. Every rung's hits are compared with the
+/// reference's first.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("backend", |arg| arg.default_value("emulated")))]
 pub struct Args {
     #[command(flatten)]
     sample: EventsArgs,
-    /// Measure for this time, in seconds, on cuda (0: two single passes, which show only that it works); counting on
-    /// emulated ignores it.
+    /// Measure for this time, in seconds, on cuda (0: two single passes, which show only that it
+    /// works); counting on emulated ignores it.
     #[arg(long, value_name = "S", default_value_t = 20.0)]
     duration: f64,
     /// Write the result as JSON here, kernel by kernel; - is standard output.
@@ -62,16 +63,38 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let (launch, options) = (args.backend.parameters(), config::options());
     let threads = launch.decoders(backend);
-    let feeding = Feeding { backend, threads, layout: launch.layout(), sizes: &[launch.batch()] };
-    let Loaded { detector, sample, source, .. } =
-        Loaded::new(Wanted::all(&args.sample.files), &DetectorArgs::default(), feeding)?;
+    let feeding = Feeding {
+        backend,
+        threads,
+        layout: launch.layout(),
+        sizes: &[launch.batch()],
+    };
+    let Loaded {
+        detector,
+        sample,
+        source,
+        ..
+    } = Loaded::new(
+        Wanted::all(&args.sample.files),
+        &DetectorArgs::default(),
+        feeding,
+    )?;
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
     let facts = environment.as_ref().and_then(Environment::facts);
     let chip = Chip::of_environment(facts);
-    let ladder = Ladder { sample: &sample, tables: &detector.tables, options, launch, chip: &chip };
+    let ladder = Ladder {
+        sample: &sample,
+        tables: &detector.tables,
+        options,
+        launch,
+        chip: &chip,
+    };
     let rungs = if on_gpu {
-        let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
+        let mut progress = Progress::new(
+            duration.as_millis() as u64,
+            "measuring {wide_bar} {eta} left",
+        );
         ladder.measure(threads, duration, |elapsed| {
             progress.set(elapsed.as_millis() as u64);
             environment.iter_mut().for_each(Environment::tick);
@@ -101,7 +124,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         write_json(path, &value)?;
     }
-    let mut head = format!("sample          {source}, {} events\nbackend         {backend}\n", sample.events);
+    let mut head = format!(
+        "sample          {source}, {} events\nbackend         {backend}\n",
+        sample.events
+    );
     for (name, value) in environment.iter_mut().flat_map(Environment::in_words) {
         let _ = writeln!(head, "{name:<16}{value}");
     }
@@ -119,7 +145,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             rate_table(&rungs)
         ));
     }
-    parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, &chip.name)));
+    parts.push(format!(
+        "{}\n{BEST_KNOWN}\n",
+        resource_table(&rungs, &chip.name)
+    ));
     let text = parts.concat();
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
@@ -146,8 +175,16 @@ fn work_table(rungs: &[Rung]) -> String {
         let Some(work) = &rung.work else { continue };
         let mut row = vec![rung.rung.clone()];
         for (name, _) in COLUMNS {
-            let count = work.per_event.iter().find(|(metric, _)| metric == name).map(|(_, count)| *count);
-            let change = work.change_percent.iter().find(|(metric, _)| metric == name).and_then(|(_, change)| *change);
+            let count = work
+                .per_event
+                .iter()
+                .find(|(metric, _)| metric == name)
+                .map(|(_, count)| *count);
+            let change = work
+                .change_percent
+                .iter()
+                .find(|(metric, _)| metric == name)
+                .and_then(|(_, change)| *change);
             row.push(count.map_or_else(String::new, number));
             row.push(change.map_or_else(String::new, percent));
         }
@@ -162,12 +199,21 @@ fn work_table(rungs: &[Rung]) -> String {
 }
 
 fn rate_table(rungs: &[Rung]) -> String {
-    let head = ["rung", "events/s", "half of them", "to the rung before (95 %)", "to the first (95 %)"];
+    let head = [
+        "rung",
+        "events/s",
+        "half of them",
+        "to the rung before (95 %)",
+        "to the first (95 %)",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for rung in rungs {
-        let Some(measured) = &rung.measured else { continue };
+        let Some(measured) = &rung.measured else {
+            continue;
+        };
         let Spread { median, q1, q3, .. } = measured.events_per_second;
-        let change = |change: &Option<Change>| change.as_ref().map_or_else(String::new, Change::to_string);
+        let change =
+            |change: &Option<Change>| change.as_ref().map_or_else(String::new, Change::to_string);
         rows.push(vec![
             rung.rung.clone(),
             format!("{median:.0}"),
@@ -193,18 +239,35 @@ fn resource_table(rungs: &[Rung], arch: &str) -> String {
                 |of| format!("{} registers, {:.0} %", of.registers, 100.0 * of.occupancy),
             ));
         }
-        row.push(rung.published_events_per_second.map_or_else(String::new, |rate| rate.to_string()));
-        row.push(rung.published_change_percent.map_or_else(String::new, percent));
+        row.push(
+            rung.published_events_per_second
+                .map_or_else(String::new, |rate| rate.to_string()),
+        );
+        row.push(
+            rung.published_change_percent
+                .map_or_else(String::new, percent),
+        );
         rows.push(row);
     }
-    format!("registers a thread and occupancy on {arch}; beside it what !1663 gives\n{}", table(&rows))
+    format!(
+        "registers a thread and occupancy on {arch}; beside it what !1663 gives\n{}",
+        table(&rows)
+    )
 }
 
 fn number(value: f64) -> String {
-    if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+    if value < 100.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
 }
 
 fn percent(value: f64) -> String {
     // -0.0 would read as a change.
-    if value.abs() < 0.05 { "=".to_owned() } else { format!("{value:+.1} %") }
+    if value.abs() < 0.05 {
+        "=".to_owned()
+    } else {
+        format!("{value:+.1} %")
+    }
 }

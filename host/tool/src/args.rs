@@ -27,10 +27,13 @@ pub(crate) use one_of;
 
 /// Reads a pipeline; the one that is replaced is refused with the name of its successor.
 pub fn pipeline() -> impl TypedValueParser<Value = Pipeline> {
-    let names = Pipeline::ALL.map(|pipeline| PossibleValue::new(pipeline.name())).into_iter();
+    let names = Pipeline::ALL
+        .map(|pipeline| PossibleValue::new(pipeline.name()))
+        .into_iter();
     let names = names.chain([PossibleValue::new(Pipeline::REPLACED).hide(true)]);
     PossibleValuesParser::new(names).try_map(|name: String| {
-        name.parse().map_err(|_| format!("{} has replaced it: leave the option out", Pipeline::Ranked))
+        name.parse()
+            .map_err(|_| format!("{} has replaced it: leave the option out", Pipeline::Ranked))
     })
 }
 
@@ -38,23 +41,29 @@ pub fn pipeline() -> impl TypedValueParser<Value = Pipeline> {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Detector")]
 pub struct DetectorArgs {
-    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of ut-decode.toml; for
-    /// events that `ut-decode generate` made, those of its synthetic detector.
+    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of
+    /// ut-decode.toml; for events that `ut-decode generate` made, those of its synthetic detector.
     #[arg(long, value_name = "FILE", requires = "geometry")]
     pub boards: Option<PathBuf>,
     /// Geometry file of your detector (ut_geometry*.bin).
     #[arg(long, value_name = "FILE", requires = "boards")]
     pub geometry: Option<PathBuf>,
-    /// Groups of sectors in which hits are sorted: 18 rows in y a layer, or columns of distinct x [default: y-rows].
+    /// Groups of sectors in which hits are sorted: 18 rows in y a layer, or columns of distinct x
+    /// [default: y-rows].
     #[arg(long, value_parser = one_of!(Grouping::ALL, Grouping::name))]
     grouping: Option<Grouping>,
-    /// Take the synthetic detector, of the format of the banks, also for events that are not seen to be made by
-    /// `ut-decode generate`: for those of pipes, MEP packets and dumps. Hits of real events are then wrong.
+    /// Take the synthetic detector, of the format of the banks, also for events that are not seen
+    /// to be made by `ut-decode generate`: for those of pipes, MEP packets and dumps. Hits of real
+    /// events are then wrong.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, value_parser = bank_format(),
         conflicts_with_all = ["boards", "geometry"])]
-    #[expect(clippy::option_option, reason = "the option, and the format that it may name")]
+    #[expect(
+        clippy::option_option,
+        reason = "the option, and the format that it may name"
+    )]
     pub synthetic_detector: Option<Option<BankVersion>>,
-    /// Take boards and geometry that do not fit each other, or events that are not of their detector: you know better.
+    /// Take boards and geometry that do not fit each other, or events that are not of their
+    /// detector: you know better.
     #[arg(long)]
     pub trust_tables: bool,
 }
@@ -88,9 +97,16 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// Ends the program if one of these options was typed and cannot matter for banks of this format.
+    /// Ends the program if one of these options was typed and cannot matter for banks of this
+    /// format.
     pub fn check(version: BankVersion) {
-        let options = ["no_clustering", "position", "max_cluster_size", "save_above_max", "flip"];
+        let options = [
+            "no_clustering",
+            "position",
+            "max_cluster_size",
+            "save_above_max",
+            "flip",
+        ];
         let typed = options.into_iter().find(|option| is_typed(option));
         if let Some(option) = typed.filter(|_| version == BankVersion::V4) {
             usage(&format!(
@@ -114,23 +130,28 @@ impl ClusterArgs {
 const LAYOUT: &str = "layout=";
 
 fn backend() -> impl TypedValueParser<Value = Backend> {
-    PossibleValuesParser::new(Backend::ALL.map(Backend::name).into_iter().chain(["auto"])).map(|name: String| {
-        name.parse().unwrap_or_else(|_| {
-            let (backend, reason) = Backend::best();
-            if let Some(reason) = reason {
-                say(&format!("--backend auto: taking {backend}, because {reason}"));
-            }
-            backend
-        })
-    })
+    PossibleValuesParser::new(Backend::ALL.map(Backend::name).into_iter().chain(["auto"])).map(
+        |name: String| {
+            name.parse().unwrap_or_else(|_| {
+                let (backend, reason) = Backend::best();
+                if let Some(reason) = reason {
+                    say(&format!(
+                        "--backend auto: taking {backend}, because {reason}"
+                    ));
+                }
+                backend
+            })
+        },
+    )
 }
 
 /// Backend, and its parameters.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
-    /// Decode with cpu, fast; reference, plain and slow, to check others; emulated, the GPU's kernels on the CPU, slow;
-    /// cuda, the kernels on an NVIDIA GPU; or auto, cuda where there is a GPU, else cpu. All give the same bits.
+    /// Decode with cpu, fast; reference, plain and slow, to check others; emulated, the GPU's
+    /// kernels on the CPU, slow; cuda, the kernels on an NVIDIA GPU; or auto, cuda where there is a
+    /// GPU, else cpu. All give the same bits.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
     /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
@@ -140,8 +161,9 @@ pub struct BackendArgs {
     /// allen, seven in nine launches, with the same results [default: ranked].
     #[arg(long, value_name = "NAME", value_parser = pipeline())]
     pub pipeline: Option<Pipeline>,
-    /// Set a parameter of the backend, as --set cpu.simd=avx2 or --set cluster.block_x=64, or the layout of batches in
-    /// memory, --set layout=mep [default: as they are read]; hits never change. `ut-decode sweep --list` lists them.
+    /// Set a parameter of the backend, as --set cpu.simd=avx2 or --set cluster.block_x=64, or the
+    /// layout of batches in memory, --set layout=mep [default: as they are read]; hits never
+    /// change. `ut-decode sweep --list` lists them.
     #[arg(long = "set", value_name = "PARAMETER=VALUE")]
     pub set: Vec<String>,
 }
@@ -149,7 +171,9 @@ pub struct BackendArgs {
 impl BackendArgs {
     /// Returns the parameters that are set, but for the layout.
     pub fn assignments(&self) -> impl Iterator<Item = &String> {
-        self.set.iter().filter(|assignment| !assignment.starts_with(LAYOUT))
+        self.set
+            .iter()
+            .filter(|assignment| !assignment.starts_with(LAYOUT))
     }
 
     pub fn pipeline(&self) -> Pipeline {
@@ -161,7 +185,10 @@ impl BackendArgs {
         let mut config = Parameters::default();
         if let Some(pipeline) = self.pipeline {
             if !self.backend.runs_kernels() {
-                usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
+                usage(&format!(
+                    "--pipeline chooses between kernels for emulated and cuda; {} has none",
+                    self.backend
+                ));
             }
             config = config.with_pipeline(pipeline);
         }
@@ -182,7 +209,8 @@ impl BackendArgs {
         config
     }
 
-    /// Returns true if a parameter is set by hand: its effect is wanted then, not that of tuned values.
+    /// Returns true if a parameter is set by hand: its effect is wanted then, not that of tuned
+    /// values.
     pub fn by_hand(&self) -> bool {
         self.assignments().next().is_some()
     }
@@ -194,12 +222,23 @@ impl BackendArgs {
 
     /// Returns the layout that is set; ends the program when there is none of that name.
     pub fn layout(&self) -> Option<Layout> {
-        let name = self.set.iter().rev().find_map(|assignment| assignment.strip_prefix(LAYOUT))?;
-        let layout = [Layout::Allen, Layout::Mep].into_iter().find(|&layout| layout_name(layout) == name);
-        Some(layout.unwrap_or_else(|| usage(&format!("--set {LAYOUT}{name}: the layouts are allen and mep"))))
+        let name = self
+            .set
+            .iter()
+            .rev()
+            .find_map(|assignment| assignment.strip_prefix(LAYOUT))?;
+        let layout = [Layout::Allen, Layout::Mep]
+            .into_iter()
+            .find(|&layout| layout_name(layout) == name);
+        Some(layout.unwrap_or_else(|| {
+            usage(&format!(
+                "--set {LAYOUT}{name}: the layouts are allen and mep"
+            ))
+        }))
     }
 
-    /// Returns the number of threads or streams; `--threads 0` is one a core, and the default of streams.
+    /// Returns the number of threads or streams; `--threads 0` is one a core, and the default of
+    /// streams.
     pub fn n_threads(&self) -> usize {
         n_threads(self.backend, self.threads())
     }
@@ -217,24 +256,29 @@ fn n_threads(backend: Backend, asked: u16) -> usize {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct ParameterArgs {
-    /// cpu, reference, emulated (the GPU's kernels on the CPU), cuda, or auto: cuda where there is a GPU, else cpu.
+    /// cpu, reference, emulated (the GPU's kernels on the CPU), cuda, or auto: cuda where there is
+    /// a GPU, else cpu.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
-    /// Set a parameter, as --set cluster.block_x=64, --set batch=1000, --set layout=mep or --set threads=1; `ut-decode
-    /// sweep --list` shows them.
+    /// Set a parameter, as --set cluster.block_x=64, --set batch=1000, --set layout=mep or --set
+    /// threads=1; `ut-decode sweep --list` shows them.
     #[arg(long = "set", value_name = "PARAMETER=VALUE")]
     pub set: Vec<String>,
 }
 
 impl ParameterArgs {
-    /// Returns the set parameters over the defaults, a decoder a core; ends the program on wrong values.
+    /// Returns the set parameters over the defaults, a decoder a core; ends the program on wrong
+    /// values.
     pub fn parameters(&self) -> Parameters {
-        let base = ut_bench::base(self.backend).with_decoders(n_threads(self.backend, config::threads()));
-        base.with(self.backend, &self.set.join(",")).unwrap_or_else(|error| usage(&format!("--set {error}")))
+        let base =
+            ut_bench::base(self.backend).with_decoders(n_threads(self.backend, config::threads()));
+        base.with(self.backend, &self.set.join(","))
+            .unwrap_or_else(|error| usage(&format!("--set {error}")))
     }
 }
 
-/// Returns a time in seconds from the command line; refuses one that is negative, not a number, or more than a year.
+/// Returns a time in seconds from the command line; refuses one that is negative, not a number, or
+/// more than a year.
 pub fn seconds(seconds: f64) -> Result<Duration, String> {
     if (0.0..=LONGEST).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
@@ -244,7 +288,8 @@ pub fn seconds(seconds: f64) -> Result<Duration, String> {
 }
 
 fn cluster_size(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| format!("expected a number of strips, 1 to {}", u32::MAX))
+    text.parse()
+        .map_err(|_| format!("expected a number of strips, 1 to {}", u32::MAX))
 }
 
 pub fn bank_format() -> impl TypedValueParser<Value = BankVersion> {

@@ -90,7 +90,10 @@ impl Subject {
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let plan = args.rules.plan(15);
     let mut watch = args.rules.watch(args.backend);
-    let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
+    let (comparison, what) = match (
+        Subject::of(args.backend, &args.a),
+        Subject::of(args.backend, &args.b),
+    ) {
         (Subject::Configuration(a), Subject::Configuration(b)) => {
             let (detector, events, source) = args.sample.load()?;
             let mut device = trial::device(Varied::all(args.backend), &detector, events);
@@ -98,18 +101,28 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
                 Ok(found) => (found, source),
                 Err(dropped) => {
                     let side = if dropped.side == 0 { &a } else { &b };
-                    let message = format!("{}: {}", Varied::all(args.backend).name(side), dropped.failure.message);
+                    let message = format!(
+                        "{}: {}",
+                        Varied::all(args.backend).name(side),
+                        dropped.failure.message
+                    );
                     return failed(&dropped.failure, &message);
                 }
             }
         }
         (Subject::Build(a), Subject::Build(b)) => {
             // A run of a program takes a second.
-            let plan = Plan { warm_up: 1, ..args.rules.plan(2) };
+            let plan = Plan {
+                warm_up: 1,
+                ..args.rules.plan(2)
+            };
             let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
             let mut device = Builds::new(args.backend, &args.sample);
             match compare(&mut device, &config(&a), &config(&b), &plan, &mut *watch) {
-                Ok(found) => (found, "what the builds' throughput decodes, the same bits".to_owned()),
+                Ok(found) => (
+                    found,
+                    "what the builds' throughput decodes, the same bits".to_owned(),
+                ),
                 Err(dropped) => return failed(&dropped.failure, &dropped.failure.message),
             }
         }
@@ -147,7 +160,11 @@ fn failed(failure: &Fault, message: &str) -> Result<u8, Failure> {
 }
 
 fn display(subject: &str) -> &str {
-    if subject.is_empty() { "the default" } else { subject }
+    if subject.is_empty() {
+        "the default"
+    } else {
+        subject
+    }
 }
 
 /// Programs that are run in turn with `throughput`.
@@ -159,7 +176,9 @@ struct Builds {
 
 impl Builds {
     fn new(backend: Backend, sample: &EventsArgs) -> Self {
-        let mut arguments: Vec<String> = ["throughput", "--duration", "0.5", "--json", "-"].map(Into::into).to_vec();
+        let mut arguments: Vec<String> = ["throughput", "--duration", "0.5", "--json", "-"]
+            .map(Into::into)
+            .to_vec();
         if sample.files.is_empty() {
             // The builds may have other defaults.
             let Synthetic { profile, format } = Synthetic::default();
@@ -168,32 +187,52 @@ impl Builds {
         }
         arguments.extend(sample.files.iter().map(|file| file.display().to_string()));
         arguments.extend(["--backend", backend.name()].map(Into::into));
-        Self { arguments, decoded: BTreeMap::new() }
+        Self {
+            arguments,
+            decoded: BTreeMap::new(),
+        }
     }
 
     fn once(&mut self, program: &str) -> Result<f64, Fault> {
-        let fault = |kind, what: String| Fault { kind, message: format!("{program}: {what}") };
+        let fault = |kind, what: String| Fault {
+            kind,
+            message: format!("{program}: {what}"),
+        };
         let launch = |what: String| fault(FailureKind::Launch, what);
         let path = std::fs::canonicalize(program).map_err(|error| launch(error.to_string()))?;
         // Both builds run with defaults: values that were tuned for one are not for the other.
-        let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
+        let no_store = std::env::temp_dir()
+            .join("ut-decode-compare")
+            .join("no-store.sqlite");
         let mut command = Command::new(path);
-        command.args(&self.arguments).env(tuner::store::variable(APPLICATION), no_store);
+        command
+            .args(&self.arguments)
+            .env(tuner::store::variable(APPLICATION), no_store);
         // Both builds get the same tables and options.
         command.env(config::VARIABLE, config::file().unwrap_or(Path::new("")));
-        let ran = run_to_end(&mut command, LIMIT).map_err(|failure| fault(failure.kind, failure.message))?;
+        let ran = run_to_end(&mut command, LIMIT)
+            .map_err(|failure| fault(failure.kind, failure.message))?;
         let value: serde_json::Value =
             serde_json::from_slice(&ran.output).map_err(|error| launch(error.to_string()))?;
         let lacks = |path: &str| launch(format!("no {path} in its JSON"));
-        let digest = value.pointer("/digest").and_then(serde_json::Value::as_str).ok_or_else(|| lacks("/digest"))?;
+        let digest = value
+            .pointer("/digest")
+            .and_then(serde_json::Value::as_str)
+            .ok_or_else(|| lacks("/digest"))?;
         if let Some((other, theirs)) = self.decoded.iter().find(|(_, theirs)| *theirs != digest) {
-            let what = format!("other hits or counters than with {other}: their digest is {digest}, there {theirs}");
+            let what = format!(
+                "other hits or counters than with {other}: their digest is {digest}, there {theirs}"
+            );
             return Err(fault(FailureKind::WrongResult, what));
         }
         self.decoded.insert(program.to_owned(), digest.to_owned());
         // Milliseconds for 1000 events.
         let path = "/events_per_second/median";
-        Ok(1e6 / value.pointer(path).and_then(serde_json::Value::as_f64).ok_or_else(|| lacks(path))?)
+        Ok(1e6
+            / value
+                .pointer(path)
+                .and_then(serde_json::Value::as_f64)
+                .ok_or_else(|| lacks(path))?)
     }
 }
 
@@ -203,7 +242,11 @@ impl Device for Builds {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let program = config.0.first().map(ToString::to_string).unwrap_or_default();
+        let program = config
+            .0
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         match (0..launches).map(|_| self.once(&program)).collect() {
             Ok(times) => Outcome::Times(times),
             Err(failure) => Outcome::Failed(failure),

@@ -50,15 +50,23 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Reads the file that was asked for, else that of [`VARIABLE`], of the current folder, or of the user.
+/// Reads the file that was asked for, else that of [`VARIABLE`], of the current folder, or of the
+/// user.
 pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
-    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+    let named = asked
+        .map(Path::to_owned)
+        .or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
     let found = match named {
         Some(path) if path.as_os_str().is_empty() => None,
         Some(path) => Some(path),
         None => {
-            let of_user = choose_base_strategy().ok().map(|folders| folders.config_dir().join("ut-decode").join(NAME));
-            [Some(PathBuf::from(NAME)), of_user].into_iter().flatten().find(|path| path.symlink_metadata().is_ok())
+            let of_user = choose_base_strategy()
+                .ok()
+                .map(|folders| folders.config_dir().join("ut-decode").join(NAME));
+            [Some(PathBuf::from(NAME)), of_user]
+                .into_iter()
+                .flatten()
+                .find(|path| path.symlink_metadata().is_ok())
         }
     };
     if let Some(path) = found {
@@ -82,7 +90,10 @@ fn read(path: &Path) -> Result<Settings, String> {
 /// Returns the settings of a file in `folder`, or in words what is wrong with them.
 pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
     let mut settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
-    for path in [&mut settings.boards, &mut settings.geometry].into_iter().flatten() {
+    for path in [&mut settings.boards, &mut settings.geometry]
+        .into_iter()
+        .flatten()
+    {
         *path = folder.join(&*path);
     }
     if settings.boards.is_some() != settings.geometry.is_some() {
@@ -115,13 +126,19 @@ pub fn file() -> Option<&'static Path> {
 
 /// Returns the files that are read because of the settings, with their names for messages.
 pub fn files() -> Vec<(PathBuf, &'static str)> {
-    let tables = tables().into_iter().flat_map(|(boards, geometry)| [boards, geometry]);
+    let tables = tables()
+        .into_iter()
+        .flat_map(|(boards, geometry)| [boards, geometry]);
     let file = file().map(|file| (file.to_path_buf(), "the settings file"));
-    file.into_iter().chain(tables.map(|table| (table, "a table that the settings name"))).collect()
+    file.into_iter()
+        .chain(tables.map(|table| (table, "a table that the settings name")))
+        .collect()
 }
 
 pub fn tables() -> Option<(PathBuf, PathBuf)> {
-    let Settings { boards, geometry, .. } = settings();
+    let Settings {
+        boards, geometry, ..
+    } = settings();
     boards.zip(geometry)
 }
 
@@ -162,7 +179,9 @@ pub fn tunes_on_first_use() -> bool {
 /// Returns a share, 0 to 1, from "10%" or "0.1".
 pub fn share(text: &str) -> Result<f64, String> {
     let text = text.trim();
-    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+    let (number, unit) = text
+        .strip_suffix('%')
+        .map_or((text, 1.0), |number| (number.trim_end(), 100.0));
     let share = number.parse::<f64>().ok().map(|number| number / unit);
     share
         .filter(|share| (0.0..=1.0).contains(share))

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use ut_data::detector::BankVersion;
 use ut_data::input::{
-    Bank, Damage, EventHeader, Events, Format, MdfWriter, MepWriter, RawEvent, WriteError, kind, write_allen_dump,
+    Bank, Damage, EventHeader, Events, Format, MdfWriter, MepWriter, RawEvent, WriteError, kind,
+    write_allen_dump,
 };
 use ut_files::NewFile;
 
@@ -20,9 +21,10 @@ use crate::{Failure, usage};
 
 /// Convert between MDF, MEP packets and Allen-layout dumps; unpack and pack.
 ///
-/// The output's extension decides what is made: one file of the events of all inputs (.mdf, .mdf.zst, .mep), or else a
-/// directory with a dump RUN_EVENT.bin for each event. Says what such an output lacks or makes up. From MDF to MDF a
-/// damaged event is copied byte for byte; any other output cannot hold the damage, and the command fails.
+/// The output's extension decides what is made: one file of the events of all inputs (.mdf,
+/// .mdf.zst, .mep), or else a directory with a dump RUN_EVENT.bin for each event. Says what such an
+/// output lacks or makes up. From MDF to MDF a damaged event is copied byte for byte; any other
+/// output cannot hold the damage, and the command fails.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -30,7 +32,8 @@ pub struct Args {
     /// A file that ends in .mdf, .mdf.zst or .mep, or a directory for dumps.
     #[arg(long, short, value_name = "PATH")]
     output: PathBuf,
-    /// Format of the banks in dumps, which do not record it: required to convert dumps into anything else.
+    /// Format of the banks in dumps, which do not record it: required to convert dumps into
+    /// anything else.
     #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", value_parser = bank_format())]
     format: Option<BankVersion>,
     /// Leave out and count damaged events.
@@ -45,9 +48,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = Kind::of(&args.output);
     let files = args.inputs.expand()?;
     check_files(&files)?;
-    Protected::inputs(&files).check(&args.output).unwrap_or_else(|message| usage(&message));
+    Protected::inputs(&files)
+        .check(&args.output)
+        .unwrap_or_else(|message| usage(&message));
     let mut events = Events::new(&files);
-    let mut progress = Progress::new(events.total_bytes(), "converting {wide_bar} {bytes}/{total_bytes}, {eta} left");
+    let mut progress = Progress::new(
+        events.total_bytes(),
+        "converting {wide_bar} {bytes}/{total_bytes}, {eta} left",
+    );
     let said = match kind {
         Some(kind) => into_file(&mut events, args, kind, &mut progress)?,
         None => into_dumps(&mut events, &files, args, &mut progress)?,
@@ -79,10 +87,16 @@ fn into_dumps(
     let (mut written, inputs) = (HashSet::new(), Protected::inputs(inputs));
     loop {
         progress.set(events.bytes_read());
-        let Some(event) = events.next_event()? else { break };
+        let Some(event) = events.next_event()? else {
+            break;
+        };
         if event.format == Format::AllenDump {
             let what = "nothing to convert: the input is dumps, and the output is a directory";
-            return Err(format!("{}: {what}; to make MDF, let it end in .mdf", event.file.display()).into());
+            return Err(format!(
+                "{}: {what}; to make MDF, let it end in .mdf",
+                event.file.display()
+            )
+            .into());
         }
         if let Some(damage) = event.damage {
             changes.drop(args, &event, damage, progress)?;
@@ -107,7 +121,11 @@ fn into_dumps(
         file.finish()?;
     }
     let versions: Vec<String> = changes.versions.iter().map(u8::to_string).collect();
-    let versions = if versions.is_empty() { "unknown".to_owned() } else { versions.join(" and ") };
+    let versions = if versions.is_empty() {
+        "unknown".to_owned()
+    } else {
+        versions.join(" and ")
+    };
     let what = format!(
         "a dump holds one event, with sourceIDs and payloads of its UT and UTError banks: keep a note of their version, \
          {versions}, and of the tables. Where the input has no run, its name has run 0; without an event number, its place"
@@ -119,25 +137,48 @@ impl Changes {
     fn add(&mut self, event: &RawEvent<'_>) {
         self.events += 1;
         let decoded = event.banks().filter(|bank| kind::is_decoded(bank.kind));
-        self.versions.extend(decoded.filter_map(|bank| bank.version));
+        self.versions
+            .extend(decoded.filter_map(|bank| bank.version));
     }
 
     /// Leaves a damaged event out if that was asked for.
-    fn drop(&mut self, args: &Args, event: &RawEvent<'_>, damage: &Damage, progress: &Progress) -> Result<(), Failure> {
+    fn drop(
+        &mut self,
+        args: &Args,
+        event: &RawEvent<'_>,
+        damage: &Damage,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
         if !args.drop_damaged {
             let remedy = "--drop-damaged leaves damaged events out; from MDF to MDF they are copied as they are";
-            return Err(format!("{}: {damage}; the output would hide that: {remedy}", event.place()).into());
+            return Err(format!(
+                "{}: {damage}; the output would hide that: {remedy}",
+                event.place()
+            )
+            .into());
         }
         self.dropped += 1;
-        progress.say(&format!("warning: {}: {damage}; the event is left out", event.place()));
+        progress.say(&format!(
+            "warning: {}: {damage}; the event is left out",
+            event.place()
+        ));
         Ok(())
     }
 
     /// Returns how much was written where; `what` says what such an output lacks or makes up.
     fn text(&self, path: &Path, what: &str) -> String {
-        let mut text = format!("{}: {}\n  {what}\n", path.display(), count(self.events as usize, "event"));
+        let mut text = format!(
+            "{}: {}\n  {what}\n",
+            path.display(),
+            count(self.events as usize, "event")
+        );
         for (n, what, of, why) in [
-            (self.no_banks, "left out", "event without banks", ", a packet cannot hold it"),
+            (
+                self.no_banks,
+                "left out",
+                "event without banks",
+                ", a packet cannot hold it",
+            ),
             (self.dropped, "left out", "damaged event", ""),
             (self.copied, "copied as they are", "damaged event", ""),
         ] {
@@ -157,11 +198,19 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a name, `None` for a directory; ends the program if convert makes no such file.
+    /// Returns the kind of a name, `None` for a directory; ends the program if convert makes no
+    /// such file.
     fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
-        let kinds = [(".mdf", Self::Mdf), (".raw", Self::Mdf), (".mdf.zst", Self::MdfZst), (".mep", Self::Mep)];
-        let kind = kinds.into_iter().find_map(|(ending, kind)| name.ends_with(ending).then_some(kind));
+        let kinds = [
+            (".mdf", Self::Mdf),
+            (".raw", Self::Mdf),
+            (".mdf.zst", Self::MdfZst),
+            (".mep", Self::Mep),
+        ];
+        let kind = kinds
+            .into_iter()
+            .find_map(|(ending, kind)| name.ends_with(ending).then_some(kind));
         if is_stdout(path) {
             usage("--output -: convert writes to files only");
         }
@@ -169,7 +218,10 @@ impl Kind {
             return kind;
         }
         if [".zst", ".gz"].iter().any(|ending| name.ends_with(ending)) {
-            usage(&format!("--output {}: the only compressed output is .mdf.zst", path.display()));
+            usage(&format!(
+                "--output {}: the only compressed output is .mdf.zst",
+                path.display()
+            ));
         }
         let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
         if path.extension().is_some() && !is_folder {
@@ -195,18 +247,27 @@ impl Writer {
         Ok(match kind {
             Kind::Mdf => Self::Mdf(MdfWriter::new(file)),
             Kind::MdfZst => {
-                let encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL).and_then(|mut encoder| {
-                    encoder.include_checksum(true)?;
-                    Ok(encoder)
-                });
-                Self::MdfZst(MdfWriter::new(encoder.map_err(|error| cannot_write(&args.output, &error))?))
+                let encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL).and_then(
+                    |mut encoder| {
+                        encoder.include_checksum(true)?;
+                        Ok(encoder)
+                    },
+                );
+                Self::MdfZst(MdfWriter::new(
+                    encoder.map_err(|error| cannot_write(&args.output, &error))?,
+                ))
             }
             Kind::Mep => Self::Mep(MepWriter::new(file, usize::from(args.packet_events))),
         })
     }
 
     /// Writes an event; `place` numbers one without a number.
-    fn write(&mut self, event: &RawEvent<'_>, place: u64, format: Option<BankVersion>) -> Result<(), WriteError> {
+    fn write(
+        &mut self,
+        event: &RawEvent<'_>,
+        place: u64,
+        format: Option<BankVersion>,
+    ) -> Result<(), WriteError> {
         let (header, banks) = for_mdf(event, format);
         match self {
             Self::Mdf(writer) => writer.write(&header, banks),
@@ -234,25 +295,40 @@ impl Writer {
     }
 }
 
-/// Returns header and banks of an event for an MDF file; banks that do not tell their format get `format`.
+/// Returns header and banks of an event for an MDF file; banks that do not tell their format get
+/// `format`.
 pub fn for_mdf<'a>(
     event: &RawEvent<'a>,
     format: Option<BankVersion>,
-) -> (EventHeader, impl Iterator<Item = Bank<'a>> + Clone + use<'a>) {
+) -> (
+    EventHeader,
+    impl Iterator<Item = Bank<'a>> + Clone + use<'a>,
+) {
     let header = EventHeader {
         trigger_mask: event.trigger_mask.unwrap_or_default(),
         run: event.run.unwrap_or_default(),
         number: event.number.filter(|_| !has_odin(event)),
     };
     let version = format.map(BankVersion::byte);
-    (header, event.banks().map(move |bank| Bank { version: bank.version.or(version), ..bank }))
+    (
+        header,
+        event.banks().map(move |bank| Bank {
+            version: bank.version.or(version),
+            ..bank
+        }),
+    )
 }
 
 fn has_odin(event: &RawEvent<'_>) -> bool {
     event.entries.iter().any(|bank| bank.kind == kind::ODIN)
 }
 
-fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progress) -> Result<String, Failure> {
+fn into_file(
+    events: &mut Events,
+    args: &Args,
+    kind: Kind,
+    progress: &mut Progress,
+) -> Result<String, Failure> {
     let path = &args.output;
     let mut writer = Writer::create(args, kind)?;
     let mut changes = Changes::default();
@@ -264,7 +340,9 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
             Err(error) => break Err(error.into()),
         };
         if event.format == Format::AllenDump && args.format.is_none() {
-            usage("dumps do not say the format of their banks: --bank-format v4 or --bank-format v5");
+            usage(
+                "dumps do not say the format of their banks: --bank-format v4 or --bank-format v5",
+            );
         }
         if let Some(damage) = event.damage {
             if args.drop_damaged || event.format != Format::Mdf || kind == Kind::Mep {
@@ -273,13 +351,22 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
                 }
                 continue;
             }
-            progress.say(&format!("warning: {}: {damage}; the event is copied as it is", event.place()));
-            writer.copy(event.stored).map_err(|error| cannot_write(path, &error))?;
+            progress.say(&format!(
+                "warning: {}: {damage}; the event is copied as it is",
+                event.place()
+            ));
+            writer
+                .copy(event.stored)
+                .map_err(|error| cannot_write(path, &error))?;
             changes.copied += 1;
             changes.add(&event);
             continue;
         }
-        match writer.write(&event, changes.events + changes.no_banks + changes.dropped, args.format) {
+        match writer.write(
+            &event,
+            changes.events + changes.no_banks + changes.dropped,
+            args.format,
+        ) {
             Ok(()) => changes.add(&event),
             Err(WriteError::NoBanks) => changes.no_banks += 1,
             Err(error @ WriteError::Io(_)) => return Err(write_failure(path, error)),
@@ -292,7 +379,10 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
     }
     if result.is_err() && changes.events > 0 {
         let n = count(changes.events as usize, "event");
-        progress.say(&format!("warning: {} is incomplete: it holds the first {n}", path.display()));
+        progress.say(&format!(
+            "warning: {} is incomplete: it holds the first {n}",
+            path.display()
+        ));
     }
     result?;
     let what = match kind {
@@ -303,7 +393,10 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
             "missing trigger masks and runs are written as 0; an event with a number and no ODIN bank gets one"
         }
     };
-    let of_dumps =
-        if args.format.is_some() { "; banks of dumps are of type UT, and of the format that was given" } else { "" };
+    let of_dumps = if args.format.is_some() {
+        "; banks of dumps are of type UT, and of the format that was given"
+    } else {
+        ""
+    };
     Ok(changes.text(path, &format!("{what}{of_dumps}")))
 }

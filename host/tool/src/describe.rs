@@ -27,8 +27,13 @@ pub fn source_in_words(source_id: u32) -> String {
         6 => "C side".to_owned(),
         other => format!("sub-detector {other}, which is not the UT"),
     };
-    let board = board_of(source_id).map_or_else(|| "no board".to_owned(), |board| format!("board {board}"));
-    format!("{board} (Run 3 numbering: {side}, TELL40 {}, data flow {})", source_id & 0xFF, source_id >> 10 & 1)
+    let board =
+        board_of(source_id).map_or_else(|| "no board".to_owned(), |board| format!("board {board}"));
+    format!(
+        "{board} (Run 3 numbering: {side}, TELL40 {}, data flow {})",
+        source_id & 0xFF,
+        source_id >> 10 & 1
+    )
 }
 
 impl Words {
@@ -44,13 +49,19 @@ impl Words {
         let counts = COUNT_BYTES.map(|at| payload.get(at).map_or(0, |&n| usize::from(n)));
         words.lanes = counts;
         let most = counts.into_iter().max().unwrap_or_default();
-        words.line(format_args!("header, hits of lanes 0 to 5: {}", list(counts)));
+        words.line(format_args!(
+            "header, hits of lanes 0 to 5: {}",
+            list(counts)
+        ));
         if let &[_, _, b2, b3, ..] = payload {
             words.line(format_args!("header, bytes 2 and 3: 0x{b2:02x} 0x{b3:02x}"));
         }
         if payload.len() < 24 {
             if most > 0 {
-                words.remark(format!("{} bytes: too short for any hit, but {most} in a lane announced", payload.len()));
+                words.remark(format!(
+                    "{} bytes: too short for any hit, but {most} in a lane announced",
+                    payload.len()
+                ));
             }
             return words;
         }
@@ -60,9 +71,15 @@ impl Words {
         }
         let needed = 32 * most.div_ceil(2);
         if payload.len() < needed {
-            words.remark(format!("truncated: {most} hits in a lane need {needed} bytes, there are {}", payload.len()));
+            words.remark(format!(
+                "truncated: {most} hits in a lane need {needed} bytes, there are {}",
+                payload.len()
+            ));
         } else if payload.len() > needed.max(24) {
-            words.remark(format!("{} bytes after the last row, ignored", payload.len() - needed.max(24)));
+            words.remark(format!(
+                "{} bytes after the last row, ignored",
+                payload.len() - needed.max(24)
+            ));
         }
         words.line(format_args!("hits as strip:ADC"));
         for (lane, &n) in counts.iter().enumerate() {
@@ -91,30 +108,47 @@ impl Words {
     fn of_v4(payload: &[u8]) -> Self {
         let mut words = Self::default();
         let (Some(n), Some(high)) = (half_word(payload, 0), half_word(payload, 2)) else {
-            words.remark(format!("truncated: the header takes 4 bytes, there are {}", payload.len()));
+            words.remark(format!(
+                "truncated: the header takes 4 bytes, there are {}",
+                payload.len()
+            ));
             return words;
         };
         let (pcn, error) = (high & 0xFF, high >> 8 & 1);
-        words.line(format_args!("header: {n} clusters, PCN {pcn}, error flag {error}"));
+        words.line(format_args!(
+            "header: {n} clusters, PCN {pcn}, error flag {error}"
+        ));
         if error != 0 {
             words.remark("the error flag is set (ignored)".to_owned());
         }
         let needed = 4 + 2 * usize::from(n);
         if payload.len() < needed {
-            words.remark(format!("truncated: {n} clusters need {needed} bytes, there are {}", payload.len()));
+            words.remark(format!(
+                "truncated: {n} clusters need {needed} bytes, there are {}",
+                payload.len()
+            ));
         }
-        let mut tail = payload.get(needed.next_multiple_of(4)..).unwrap_or_default().iter();
-        words.line(format_args!("cluster  channel  hybrid  strip  quarters  size>2  high  neighbours  ADC"));
+        let mut tail = payload
+            .get(needed.next_multiple_of(4)..)
+            .unwrap_or_default()
+            .iter();
+        words.line(format_args!(
+            "cluster  channel  hybrid  strip  quarters  size>2  high  neighbours  ADC"
+        ));
         let mut beyond = 0;
         for i in 0..usize::from(n) {
-            let Some(word) = half_word(payload, 4 + 2 * i) else { break };
+            let Some(word) = half_word(payload, 4 + 2 * i) else {
+                break;
+            };
             let channel = word >> 2 & 0xFFF;
             let hybrid = channel / CHANNELS;
             match words.lanes.get_mut(usize::from(hybrid)) {
                 Some(lane) => *lane += 1,
                 None => beyond += 1,
             }
-            let neighbours = tail.next().map_or_else(|| "-".to_owned(), |&byte| (byte as i8).to_string());
+            let neighbours = tail
+                .next()
+                .map_or_else(|| "-".to_owned(), |&byte| (byte as i8).to_string());
             let mut adc = String::new();
             for &byte in tail.by_ref().take(4) {
                 let _ = write!(adc, "{} ", byte & 0x7F);
@@ -132,7 +166,9 @@ impl Words {
             ));
         }
         if beyond > 0 {
-            words.remark(format!("{beyond} clusters on hybrids 6 and 7, which no board has"));
+            words.remark(format!(
+                "{beyond} clusters on hybrids 6 and 7, which no board has"
+            ));
         }
         words
     }

@@ -16,17 +16,23 @@ const NAME_TABLES: &str = "name the tables in ut-decode.toml, which every comman
 events that ut-decode generate made, --synthetic-detector";
 
 impl DetectorArgs {
-    /// Returns the detector of the named tables; without them the embedded one, of the format of the first UT banks
-    /// (else v5), if it was asked for or `ut-decode generate` made the events of all `files`; else an error.
+    /// Returns the detector of the named tables; without them the embedded one, of the format of
+    /// the first UT banks (else v5), if it was asked for or `ut-decode generate` made the events of
+    /// all `files`; else an error.
     pub fn load(&self, files: &[PathBuf]) -> Result<Detector, Failure> {
         if let Some((boards, geometry)) = self.boards.clone().zip(self.geometry.clone()) {
             return self.read(boards, geometry);
         }
         if let Some(format) = self.synthetic_detector {
-            return Ok(self.embedded(format.or_else(|| first_version(files)).unwrap_or(BankVersion::V5)));
+            return Ok(self.embedded(
+                format
+                    .or_else(|| first_version(files))
+                    .unwrap_or(BankVersion::V5),
+            ));
         }
         let maker = Maker::of(files);
-        let set = config::tables().filter(|_| !files.is_empty() && !matches!(maker, Maker::Generate));
+        let set =
+            config::tables().filter(|_| !files.is_empty() && !matches!(maker, Maker::Generate));
         match (set, maker) {
             (Some((boards, geometry)), _) => self.read(boards, geometry),
             (None, Maker::Other(why)) => Err(format!("{why}: {NAME_TABLES}").into()),
@@ -35,9 +41,21 @@ impl DetectorArgs {
     }
 
     pub fn read(&self, boards: PathBuf, geometry: PathBuf) -> Result<Detector, Failure> {
-        detail(&format!("tables: {} and {}", boards.display(), geometry.display()));
-        let make = if self.trust_tables { DetectorTables::trusting } else { DetectorTables::new };
-        let tables = make(Boards::read(&boards)?, Geometry::read(&geometry)?, self.grouping());
+        detail(&format!(
+            "tables: {} and {}",
+            boards.display(),
+            geometry.display()
+        ));
+        let make = if self.trust_tables {
+            DetectorTables::trusting
+        } else {
+            DetectorTables::new
+        };
+        let tables = make(
+            Boards::read(&boards)?,
+            Geometry::read(&geometry)?,
+            self.grouping(),
+        );
         let tables = tables.map_err(|error| {
             format!(
                 "{} with {}: {error}; name the geometry of these boards, or --trust-tables if you know better",
@@ -45,7 +63,11 @@ impl DetectorArgs {
                 boards.display()
             )
         })?;
-        Ok(Detector { tables, boards: Some(boards), geometry: Some(geometry) })
+        Ok(Detector {
+            tables,
+            boards: Some(boards),
+            geometry: Some(geometry),
+        })
     }
 
     pub fn embedded(&self, version: BankVersion) -> Detector {
@@ -54,28 +76,41 @@ impl DetectorArgs {
         if self.synthetic_detector.is_some() || self.trust_tables {
             tables = tables.of_any_maker();
         }
-        Detector { tables, boards: None, geometry: None }
+        Detector {
+            tables,
+            boards: None,
+            geometry: None,
+        }
     }
 }
 
 /// Checks that events come from a maker that fits this detector; versions of banks are not checked.
 pub fn check_makers(detector: &Detector, seen: &Seen) -> Result<(), Failure> {
     let other = "name their own tables, or --trust-tables if you know better";
-    let remedy = if detector.is_embedded() { NAME_TABLES } else { other };
-    seen.check_makers(&detector.tables).map_err(|error| format!("{error}: {remedy}").into())
+    let remedy = if detector.is_embedded() {
+        NAME_TABLES
+    } else {
+        other
+    };
+    seen.check_makers(&detector.tables)
+        .map_err(|error| format!("{error}: {remedy}").into())
 }
 
 /// Returns the error of each file with UT banks of which none has the board table's version.
 pub fn check_versions(detector: &Detector, seen: &Seen) -> impl Iterator<Item = Failure> {
-    seen.files.iter().filter_map(|file| Some(file.check(&detector.tables).err()?.into()))
+    seen.files
+        .iter()
+        .filter_map(|file| Some(file.check(&detector.tables).err()?.into()))
 }
 
-/// Maker of files, by the first undamaged event of each: damage can remove the mark of generated events, not make it.
+/// Maker of files, by the first undamaged event of each: damage can remove the mark of generated
+/// events, not make it.
 pub enum Maker {
     /// No file has an undamaged event, or can be read.
     Unknown,
     Generate,
-    /// Another program, or an input whose first event cannot be read without taking it away; with the reason.
+    /// Another program, or an input whose first event cannot be read without taking it away; with
+    /// the reason.
     Other(String),
 }
 
@@ -96,7 +131,9 @@ impl Maker {
     fn of_file(file: &Path) -> Self {
         let name = file.display();
         if is_pipe(file) {
-            return Self::Other(format!("{name} can be read only once, so its first event cannot be looked at"));
+            return Self::Other(format!(
+                "{name} can be read only once, so its first event cannot be looked at"
+            ));
         }
         let mut events = Events::new([file]);
         while let Ok(Some(event)) = events.next_event() {
@@ -113,7 +150,10 @@ impl Maker {
 }
 
 fn is_pipe(file: &Path) -> bool {
-    file.as_os_str() == "-" || file.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+    file.as_os_str() == "-"
+        || file
+            .metadata()
+            .is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
 /// Returns the format of the first UT bank of a known version in files that can be read twice.
@@ -121,7 +161,10 @@ pub fn first_version(files: &[PathBuf]) -> Option<BankVersion> {
     let mut events = Events::new(files.iter().filter(|file| file.is_file()));
     while let Ok(Some(event)) = events.next_event() {
         let mut banks = event.banks().filter(|bank| kind::is_decoded(bank.kind));
-        let version = |bank: Bank<'_>| bank.version.map_or_else(|| shape_of(bank.payload), BankVersion::from_byte);
+        let version = |bank: Bank<'_>| {
+            bank.version
+                .map_or_else(|| shape_of(bank.payload), BankVersion::from_byte)
+        };
         if let Some(version) = banks.find_map(version) {
             return Some(version);
         }

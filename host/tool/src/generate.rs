@@ -1,4 +1,5 @@
-//! `ut-decode generate`: synthetic events and the detector they belong to, with faults if asked for.
+//! `ut-decode generate`: synthetic events and the detector they belong to, with faults if asked
+//! for.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
@@ -8,14 +9,17 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use ut_data::detector::BankVersion;
 use ut_data::input::{
-    Bank, EventHeader, Events, GENERATED_MASK, InputPart, MdfWriter, MepWriter, WriteError, checksum, kind,
+    Bank, EventHeader, Events, GENERATED_MASK, InputPart, MdfWriter, MepWriter, WriteError,
+    checksum, kind,
 };
 use ut_data::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Packing, Payload};
 use ut_data::synth::{self, Generator, Plant, Profile};
 use ut_files::NewFile;
 
 use crate::args::{bank_format, one_of};
-use crate::output::{cannot_write, count, is_broken_pipe, number, print, write_failure, write_file, write_json};
+use crate::output::{
+    cannot_write, count, is_broken_pipe, number, print, write_failure, write_file, write_json,
+};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, usage};
@@ -27,11 +31,13 @@ const PAGE: usize = 4096;
 
 /// Make synthetic events: an MDF file and the tables of the detector that it belongs to.
 ///
-/// Writes events.mdf, boards.bin and geometry.bin into a directory. The same options give the same bytes. The events
-/// are marked as generated in their trigger mask, so that `decode` knows that they belong to the embedded detector.
+/// Writes events.mdf, boards.bin and geometry.bin into a directory. The same options give the same
+/// bytes. The events are marked as generated in their trigger mask, so that `decode` knows that
+/// they belong to the embedded detector.
 ///
-/// With --corrupt, faults.json lists the faults that were made, the banks that are incomplete because of them, and the
-/// report that a decoder must give; one of an earlier run is removed first.
+/// With --corrupt, faults.json lists the faults that were made, the banks that are incomplete
+/// because of them, and the report that a decoder must give; one of an earlier run is removed
+/// first.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Profile: how busy the events are.
@@ -41,7 +47,12 @@ pub struct Args {
     #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format())]
     format: BankVersion,
     /// Number of events.
-    #[arg(long = "n-events", alias = "events", value_name = "N", default_value_t = 100)]
+    #[arg(
+        long = "n-events",
+        alias = "events",
+        value_name = "N",
+        default_value_t = 100
+    )]
     events: u64,
     /// Seed: another seed gives other events.
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -49,35 +60,48 @@ pub struct Args {
     /// Version of the geometry file: 0 has the slopes dx/dy by layer, 1 by sector.
     #[arg(long, value_name = "V", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1))]
     geometry_version: u16,
-    /// Write MEP packets, events.mep, not events.mdf; they have no mark, so decode them with --boards and --geometry.
+    /// Write MEP packets, events.mep, not events.mdf; they have no mark, so decode them with
+    /// --boards and --geometry.
     #[arg(long)]
     mep: bool,
-    /// Compress each event in blocks, as ROOT does (blocks: zlib, zstd and lz4 in turn), or the whole file (zstd, to
-    /// events.mdf.zst or events.mep.zst).
+    /// Compress each event in blocks, as ROOT does (blocks: zlib, zstd and lz4 in turn), or the
+    /// whole file (zstd, to events.mdf.zst or events.mep.zst).
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["blocks", "zstd"]).map(|how| packing(&how)))]
     pack: Option<Packing>,
-    /// Make faults of these kinds, each with its chance, from 0 to 1. Faults of banks, by their counters
-    /// (docs/policy.md): wrong_version, unknown_board, repeated_board, truncated, unconnected_hits, in v5 also short,
-    /// bad_header, unsorted_lanes. Of events: surplus_banks, in MDF also checksum, bank_magic, bank_size, bank_beyond,
-    /// with --pack blocks also block. Of sources of MEP packets: fragments. Of the file: cut, in its last event, with
-    /// --pack zstd also stream.
+    /// Make faults of these kinds, each with its chance, from 0 to 1. Faults of banks, by their
+    /// counters (docs/policy.md): wrong_version, unknown_board, repeated_board, truncated,
+    /// unconnected_hits, in v5 also short, bad_header, unsorted_lanes. Of events: surplus_banks, in
+    /// MDF also checksum, bank_magic, bank_size, bank_beyond, with --pack blocks also block. Of
+    /// sources of MEP packets: fragments. Of the file: cut, in its last event, with --pack zstd
+    /// also stream.
     #[arg(long, value_name = "KIND=RATE,…", value_delimiter = ',', value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
-    /// Let parts fail, from an event on or in a range of events, or in every Nth of them. sector=N, strips of it
-    /// (sector=N/FIRST-LAST), lane=BOARD.LANE, board=N or all: dead, quiet (half of the hits are lost), hot (a hit more
-    /// an event), half (of the charge), weak (0.8 of it), noise (four hits of little charge more an event), stuck (a bit
-    /// of each charge is set) or full (each charge is 31). board=N: missing, repeat (the same bank again and again), error
-    /// (UTError), truncated or version. all: busy (twice the hits) or fade (to half of them). odin: none, short, layout
-    /// (of an unknown version), run, number (repeated), crossing or type. For tests, and to train shifters.
-    #[arg(long, value_name = "PART:WHAT[/N][@EVENT[-EVENT]],…", value_delimiter = ',')]
+    /// Let parts fail, from an event on or in a range of events, or in every Nth of them. sector=N,
+    /// strips of it (sector=N/FIRST-LAST), lane=BOARD.LANE, board=N or all: dead, quiet (half of
+    /// the hits are lost), hot (a hit more an event), half (of the charge), weak (0.8 of it), noise
+    /// (four hits of little charge more an event), stuck (a bit of each charge is set) or full
+    /// (each charge is 31). board=N: missing, repeat (the same bank again and again), error
+    /// (UTError), truncated or version. all: busy (twice the hits) or fade (to half of them). odin:
+    /// none, short, layout (of an unknown version), run, number (repeated), crossing or type. For
+    /// tests, and to train shifters.
+    #[arg(
+        long,
+        value_name = "PART:WHAT[/N][@EVENT[-EVENT]],…",
+        value_delimiter = ','
+    )]
     plant: Vec<Plant>,
-    /// Directory to write to, created if missing; `-` writes the events alone to standard output, as MDF.
+    /// Directory to write to, created if missing; `-` writes the events alone to standard output,
+    /// as MDF.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
 }
 
 fn packing(how: &str) -> Packing {
-    if how == "zstd" { Packing::Zstd } else { Packing::Blocks }
+    if how == "zstd" {
+        Packing::Zstd
+    } else {
+        Packing::Blocks
+    }
 }
 
 /// Bytes of an event that become a block, so few that banks lie across blocks.
@@ -90,10 +114,20 @@ fn in_blocks(event: &[u8], number: u64) -> Vec<u8> {
     for (i, content) in event[body..].chunks(BLOCK).enumerate() {
         let (name, data) = match (number + i as u64) % 3 {
             0 => (b"ZL\x08", zlib(content)),
-            1 => (b"ZS\x01", zstd::bulk::compress(content, 3).unwrap_or_default()),
+            1 => (
+                b"ZS\x01",
+                zstd::bulk::compress(content, 3).unwrap_or_default(),
+            ),
             _ => {
                 let data = lz4_flex::block::compress(content);
-                (b"L4\x01", [&twox_hash::XxHash64::oneshot(0, &data).to_be_bytes()[..], &data].concat())
+                (
+                    b"L4\x01",
+                    [
+                        &twox_hash::XxHash64::oneshot(0, &data).to_be_bytes()[..],
+                        &data,
+                    ]
+                    .concat(),
+                )
             }
         };
         packed.extend(name);
@@ -114,7 +148,10 @@ fn in_blocks(event: &[u8], number: u64) -> Vec<u8> {
 fn zlib(content: &[u8]) -> Vec<u8> {
     let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
     // Memory takes everything.
-    packed.write_all(content).and_then(|()| packed.finish()).unwrap_or_default()
+    packed
+        .write_all(content)
+        .and_then(|()| packed.finish())
+        .unwrap_or_default()
 }
 
 fn rate(text: &str) -> Result<(Fault, f64), String> {
@@ -122,8 +159,14 @@ fn rate(text: &str) -> Result<(Fault, f64), String> {
     let names = || Fault::ALL.map(Fault::name).join(", ");
     let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
     let fault = fault.ok_or_else(|| format!("there is no fault {name}; there are {}", names()))?;
-    let rate: f64 = rate.parse().map_err(|_| format!("{rate} is not a number"))?;
-    if (0.0..=1.0).contains(&rate) { Ok((fault, rate)) } else { Err("a rate is from 0 to 1".to_owned()) }
+    let rate: f64 = rate
+        .parse()
+        .map_err(|_| format!("{rate} is not a number"))?;
+    if (0.0..=1.0).contains(&rate) {
+        Ok((fault, rate))
+    } else {
+        Err("a rate is from 0 to 1".to_owned())
+    }
 }
 
 struct Maker<'a> {
@@ -134,12 +177,17 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Returns an MDF event, with faults in its banks if `damage`, and the sourceIDs of its UT banks.
+    /// Returns an MDF event, with faults in its banks if `damage`, and the sourceIDs of its UT
+    /// banks.
     fn event(&mut self, index: u64, damage: bool) -> Result<(Vec<u8>, Vec<u16>), WriteError> {
         let event = self.generator.event(index);
         let version = self.args.format.byte();
-        let payloads =
-            event.banks.into_iter().map(|(source_id, bytes)| Payload { source_id, kind: kind::UT, version, bytes });
+        let payloads = event.banks.into_iter().map(|(source_id, bytes)| Payload {
+            source_id,
+            kind: kind::UT,
+            version,
+            bytes,
+        });
         let mut payloads: Vec<Payload> = payloads.collect();
         self.generator.spoil(index, &mut payloads);
         let sources = payloads.iter().map(|bank| bank.source_id).collect();
@@ -147,7 +195,11 @@ impl Maker<'_> {
             self.corruptor.banks(index, &mut payloads);
         }
         self.payload += payloads.iter().map(|bank| bank.bytes.len()).sum::<usize>();
-        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: None };
+        let header = EventHeader {
+            trigger_mask: GENERATED_MASK,
+            run: event.run,
+            number: None,
+        };
         let mut writer = MdfWriter::new(Vec::new());
         let banks = payloads.iter().map(|bank| Bank {
             kind: bank.kind,
@@ -169,15 +221,27 @@ impl Maker<'_> {
     fn mdf(&mut self, index: u64, end: Option<Fault>) -> Result<Vec<u8>, WriteError> {
         let frame = self.corruptor.frame(index).filter(|_| end.is_none());
         let (mut bytes, sources) = self.event(index, end.is_none() && frame.is_none())?;
-        let (before, after) = (frame.filter(|f| !f.is_of_packed_event()), frame.filter(|f| f.is_of_packed_event()));
+        let (before, after) = (
+            frame.filter(|f| !f.is_of_packed_event()),
+            frame.filter(|f| f.is_of_packed_event()),
+        );
         if let Some(fault) = before {
-            self.corruptor.damage_frame(index, fault, &mut bytes, &sources);
+            self.corruptor
+                .damage_frame(index, fault, &mut bytes, &sources);
         }
         let whole = bytes;
-        bytes = if self.args.pack == Some(Packing::Blocks) { in_blocks(&whole, index) } else { whole.clone() };
+        bytes = if self.args.pack == Some(Packing::Blocks) {
+            in_blocks(&whole, index)
+        } else {
+            whole.clone()
+        };
         match after {
-            Some(Fault::Block) => self.corruptor.damage_block(index, &mut bytes, &whole, &sources),
-            Some(fault) => self.corruptor.damage_frame(index, fault, &mut bytes, &sources),
+            Some(Fault::Block) => self
+                .corruptor
+                .damage_block(index, &mut bytes, &whole, &sources),
+            Some(fault) => self
+                .corruptor
+                .damage_frame(index, fault, &mut bytes, &sources),
             None => {}
         }
         self.end(index, 1, end, &mut bytes);
@@ -188,7 +252,11 @@ impl Maker<'_> {
     fn packet(&mut self, first: u64, n: u64, end: Option<Fault>) -> Result<Vec<u8>, WriteError> {
         let mut writer = MepWriter::new(Vec::new(), n as usize);
         let n_sources = self.generator.event(first).banks.len();
-        let chosen = if end.is_some() { Vec::new() } else { self.corruptor.sources(first, n_sources) };
+        let chosen = if end.is_some() {
+            Vec::new()
+        } else {
+            self.corruptor.sources(first, n_sources)
+        };
         let mut all = Vec::new();
         for index in first..first + n {
             let (bytes, sources) = self.event(index, end.is_none() && chosen.is_empty())?;
@@ -203,13 +271,15 @@ impl Maker<'_> {
             // The MFP of ODIN is the first.
             all.insert(0, 0);
             let mfps: Vec<usize> = chosen.into_iter().map(|source| source + 1).collect();
-            self.corruptor.damage_packet(first, n, &mut bytes, &all, &mfps);
+            self.corruptor
+                .damage_packet(first, n, &mut bytes, &all, &mfps);
         }
         self.end(first, n, end, &mut bytes);
         Ok(bytes)
     }
 
-    /// Cuts and compresses the bytes as the fault and the options say; counts events that stay whole.
+    /// Cuts and compresses the bytes as the fault and the options say; counts events that stay
+    /// whole.
     fn end(&mut self, event: u64, n: u64, end: Option<Fault>, bytes: &mut Vec<u8>) {
         if end == Some(Fault::Cut) {
             bytes.truncate(bytes.len() / 3);
@@ -222,7 +292,14 @@ impl Maker<'_> {
             bytes.truncate(bytes.len() / 2);
         }
         match end {
-            Some(fault) => self.corruptor.note(Entry { event, fault, banks: Vec::new() }, 0),
+            Some(fault) => self.corruptor.note(
+                Entry {
+                    event,
+                    fault,
+                    banks: Vec::new(),
+                },
+                0,
+            ),
             None => self.corruptor.readable(n),
         }
     }
@@ -239,12 +316,17 @@ impl Maker<'_> {
             } else {
                 (self.args.events - u64::from(end.is_some()) - index).min(PACKET_EVENTS)
             };
-            let bytes = if self.args.mep { self.packet(index, n, last) } else { self.mdf(index, last) };
+            let bytes = if self.args.mep {
+                self.packet(index, n, last)
+            } else {
+                self.mdf(index, last)
+            };
             let bytes = bytes.map_err(|error| write_failure(path, error))?;
             // (Compressed, a packet's place in the file says nothing.)
             if self.args.mep && self.args.pack.is_none() {
                 let zeros = written.next_multiple_of(PAGE) - written;
-                file.write_all(&vec![0; zeros]).map_err(|error| file.cannot(error))?;
+                file.write_all(&vec![0; zeros])
+                    .map_err(|error| file.cannot(error))?;
                 written += zeros;
             }
             file.write_all(&bytes).map_err(|error| file.cannot(error))?;
@@ -263,7 +345,13 @@ fn faults(ledger: &Ledger) -> Value {
     let entries: Vec<Value> = ledger
         .entries
         .iter()
-        .map(|Entry { event, fault, banks }| json!({ "event": event, "fault": fault.name(), "banks": banks }))
+        .map(
+            |Entry {
+                 event,
+                 fault,
+                 banks,
+             }| json!({ "event": event, "fault": fault.name(), "banks": banks }),
+        )
         .collect();
     json!({ "events": ledger.events, "report": ledger.report, "faults": faults, "entries": entries })
 }
@@ -278,7 +366,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 (false, Packing::Blocks) => "MDF events in blocks",
                 (false, Packing::Zstd) => "MDF events in a zstd stream",
             };
-            usage(&format!("{container} with {} banks cannot have the fault {}", args.format.name(), fault.name()));
+            usage(&format!(
+                "{container} with {} banks cannot have the fault {}",
+                args.format.name(),
+                fault.name()
+            ));
         }
     }
     if args.mep && args.pack == Some(Packing::Blocks) {
@@ -289,7 +381,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage("--mep and --corrupt make further files, for which --output has to be a directory");
     }
     let detector = synth::detector(args.format, args.geometry_version);
-    let mut progress = Progress::new(args.events, "generating {wide_bar} {pos}/{len} events, {eta} left");
+    let mut progress = Progress::new(
+        args.events,
+        "generating {wide_bar} {pos}/{len} events, {eta} left",
+    );
     let mut maker = Maker {
         args,
         generator: Generator::new(args.profile, args.format, args.seed).plant(args.plant.clone()),
@@ -314,17 +409,28 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         [name, "boards.bin", "geometry.bin", "faults.json"].map(|name| args.output.join(name));
     let mut protected = Protected::default();
     protected.add_unnamed();
-    let tables = [(&boards, detector.0.to_bytes()), (&geometry, detector.1.to_bytes())];
-    // The settings may name the tables that an earlier run made: to write the same bytes again does no harm.
+    let tables = [
+        (&boards, detector.0.to_bytes()),
+        (&geometry, detector.1.to_bytes()),
+    ];
+    // The settings may name the tables that an earlier run made: to write the same bytes again does
+    // no harm.
     let is_there = |file: &Path, bytes: &[u8]| {
-        file.metadata().is_ok_and(|there| there.len() == bytes.len() as u64)
+        file.metadata()
+            .is_ok_and(|there| there.len() == bytes.len() as u64)
             && std::fs::read(file).is_ok_and(|there| there == bytes)
     };
-    let others = tables.iter().filter(|(file, bytes)| !is_there(file, bytes)).map(|(file, _)| *file);
+    let others = tables
+        .iter()
+        .filter(|(file, bytes)| !is_there(file, bytes))
+        .map(|(file, _)| *file);
     for file in others.chain([&events, &json]) {
-        protected.check(file).unwrap_or_else(|message| usage(&message));
+        protected
+            .check(file)
+            .unwrap_or_else(|message| usage(&message));
     }
-    // Before anything is written: if this run is killed, the old list must not stand beside the new events.
+    // Before anything is written: if this run is killed, the old list must not stand beside the new
+    // events.
     if let Err(error) = std::fs::remove_file(&json)
         && error.kind() != ErrorKind::NotFound
     {
@@ -341,12 +447,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         String::new()
     } else {
         write_json(&json, &faults(&ledger))?;
-        format!("{}: {}\n", json.display(), count(ledger.entries.len(), "fault"))
+        format!(
+            "{}: {}\n",
+            json.display(),
+            count(ledger.entries.len(), "fault")
+        )
     };
     print(&format!(
         "{}: {} of profile {}, seed {}, {} bytes of UT payload an event in the mean\n{}\n{}\n{made}",
         events.display(),
-        count(args.events as usize, &format!("{} event", args.format.name())),
+        count(
+            args.events as usize,
+            &format!("{} event", args.format.name())
+        ),
         args.profile.name(),
         args.seed,
         number(mean.round() as u64),

@@ -13,8 +13,9 @@ const MOST_LINES: usize = 1 << 20;
 
 #[derive(Debug, clap::Args)]
 pub struct InputArgs {
-    /// MDF files, MEP packets or Allen-layout dumps (<run>_<event>.bin), in zstd or gzip or not; folders, of which all
-    /// files with events are taken; @LIST for the inputs in a file, one per line; - is standard input.
+    /// MDF files, MEP packets or Allen-layout dumps (<run>_<event>.bin), in zstd or gzip or not;
+    /// folders, of which all files with events are taken; @LIST for the inputs in a file, one per
+    /// line; - is standard input.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 }
@@ -29,23 +30,35 @@ impl InputArgs {
 
     /// Checks that no file that was named has 0 bytes.
     pub fn check_bytes(&self) -> Result<(), Failure> {
-        let is_empty = |file: &&PathBuf| file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0);
+        let is_empty = |file: &&PathBuf| {
+            file.metadata()
+                .is_ok_and(|meta| meta.is_file() && meta.len() == 0)
+        };
         match self.files.iter().find(is_empty) {
-            Some(file) => {
-                Err(format!("{}: the file has 0 bytes, so there is no event in the input", file.display()).into())
-            }
+            Some(file) => Err(format!(
+                "{}: the file has 0 bytes, so there is no event in the input",
+                file.display()
+            )
+            .into()),
             None => Ok(()),
         }
     }
 
     pub fn lists(&self) -> Vec<PathBuf> {
-        self.files.iter().filter_map(|path| list(path)).map(Path::to_path_buf).collect()
+        self.files
+            .iter()
+            .filter_map(|path| list(path))
+            .map(Path::to_path_buf)
+            .collect()
     }
 }
 
 /// Returns the file that an argument `@LIST` names; a file whose name begins so is itself an input.
 pub fn list(path: &Path) -> Option<&Path> {
-    path.to_str()?.strip_prefix('@').map(Path::new).filter(|_| !path.exists())
+    path.to_str()?
+        .strip_prefix('@')
+        .map(Path::new)
+        .filter(|_| !path.exists())
 }
 
 /// Returns the files that some inputs stand for: see [`InputArgs::expand`].
@@ -61,9 +74,15 @@ pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         } else {
             std::fs::File::open(list).and_then(|text| read_text(text, LARGEST_LIST))
         };
-        let text = text.map_err(|error| format!("cannot read the list {}: {error}", list.display()))?;
+        let text =
+            text.map_err(|error| format!("cannot read the list {}: {error}", list.display()))?;
         if text.lines().count() > MOST_LINES {
-            return Err(format!("the list {} has more than {} lines", list.display(), number(MOST_LINES as u64)).into());
+            return Err(format!(
+                "the list {} has more than {} lines",
+                list.display(),
+                number(MOST_LINES as u64)
+            )
+            .into());
         }
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             add(Path::new(line.trim_end_matches('\r')), &mut files)?;
@@ -104,12 +123,14 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         for entry in std::fs::read_dir(path).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            // A file that cannot be looked at, as a link to nowhere, is an input: opening it says what is wrong.
+            // A file that cannot be looked at, as a link to nowhere, is an input: opening it says
+            // what is wrong.
             if name.starts_with('.') || entry.path().metadata().is_ok_and(|meta| !meta.is_file()) {
                 continue;
             }
             // `generate` writes these beside its events.
-            if entry.path().extension().is_some_and(|ext| ext == "json") || is_table(&entry.path()) {
+            if entry.path().extension().is_some_and(|ext| ext == "json") || is_table(&entry.path())
+            {
                 left_out.push(name);
             } else {
                 files.push(entry.path());
@@ -117,10 +138,18 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         }
         if !left_out.is_empty() {
             left_out.sort();
-            say(&format!("{}: left out {}: tables and JSON hold no events", path.display(), left_out.join(", ")));
+            say(&format!(
+                "{}: left out {}: tables and JSON hold no events",
+                path.display(),
+                left_out.join(", ")
+            ));
         }
         if files.len() == before {
-            return Err(format!("{}: there is no file with events in this folder", path.display()).into());
+            return Err(format!(
+                "{}: there is no file with events in this folder",
+                path.display()
+            )
+            .into());
         }
         files[before..].sort();
         return Ok(());

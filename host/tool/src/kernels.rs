@@ -20,9 +20,10 @@ const GROUPS: u32 = 84;
 
 /// Show registers, spills, shared memory, barriers and occupancy of the kernels.
 ///
-/// For each kernel and architecture: registers a thread, bytes spilled to local memory, bytes of shared memory a block,
-/// hardware barriers, and how full a multiprocessor gets with blocks of each size. No GPU is needed: the figures come
-/// from NVIDIA's assembler, and occupancy follows from them.
+/// For each kernel and architecture: registers a thread, bytes spilled to local memory, bytes of
+/// shared memory a block, hardware barriers, and how full a multiprocessor gets with blocks of each
+/// size. No GPU is needed: the figures come from NVIDIA's assembler, and occupancy follows from
+/// them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show this module of kernels; may be given several times.
@@ -44,12 +45,24 @@ fn unit_names() -> impl TypedValueParser<Value = String> {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let resources = if args.measure { Resources::measured()? } else { Resources::committed()? };
+    let resources = if args.measure {
+        Resources::measured()?
+    } else {
+        Resources::committed()?
+    };
     let wanted = |name: &str, names: &[String]| names.iter().any(|n| n == name || n == "all");
-    let units: Vec<_> = Unit::all().filter(|unit| wanted(unit.name, &args.unit)).collect();
-    let archs: Vec<_> =
-        Architecture::ALL.into_iter().filter(|a| args.arch.is_empty() || wanted(a.name, &args.arch)).collect();
-    let source = if args.measure { "measured with" } else { "on record, from" };
+    let units: Vec<_> = Unit::all()
+        .filter(|unit| wanted(unit.name, &args.unit))
+        .collect();
+    let archs: Vec<_> = Architecture::ALL
+        .into_iter()
+        .filter(|a| args.arch.is_empty() || wanted(a.name, &args.arch))
+        .collect();
+    let source = if args.measure {
+        "measured with"
+    } else {
+        "on record, from"
+    };
     let mut text = format!("{source} ptxas {}\n", resources.ptxas);
     let mut rows = Vec::new();
     for unit in units {
@@ -58,12 +71,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             BankVersion::V5 => 216,
         };
         let head = ["kernel", "arch", "regs", "spilled", "shared", "barriers"].map(str::to_owned);
-        let mut lines = vec![head.into_iter().chain(BLOCKS.map(|threads| threads.to_string())).collect()];
+        let mut lines = vec![
+            head.into_iter()
+                .chain(BLOCKS.map(|threads| threads.to_string()))
+                .collect(),
+        ];
         for (kernel, variant) in kernels(&unit) {
             let shared = kernel.shared_bytes(unit.version, boards, GROUPS);
             for arch in &archs {
                 let Some(figures) = resources.of(kernel, &variant, arch.name) else {
-                    return Err(format!("no figures for {} on {}", kernel.entry(&variant), arch.name).into());
+                    return Err(format!(
+                        "no figures for {} on {}",
+                        kernel.entry(&variant),
+                        arch.name
+                    )
+                    .into());
                 };
                 lines.push(row(figures, kernel, &variant, shared));
                 rows.push(row_json(figures, shared));
@@ -98,7 +120,9 @@ fn kernels(unit: &Unit) -> Vec<(Kernel, String)> {
         match kernel {
             Kernel::CountHits if *unit != Unit::LADDER => all.push((kernel, unit.bins8())),
             // Clustering does not depend on the layout.
-            Kernel::ClusterAndPredecode if unit.version == BankVersion::V5 => all.push((kernel, Unit::WIDE.to_owned())),
+            Kernel::ClusterAndPredecode if unit.version == BankVersion::V5 => {
+                all.push((kernel, Unit::WIDE.to_owned()));
+            }
             _ => {}
         }
     }
@@ -117,19 +141,34 @@ fn remark(variant: &str) -> String {
 fn row(of: &KernelUse, kernel: Kernel, variant: &str, shared: u32) -> Vec<String> {
     let cell = |threads| match of.occupancy(threads, shared) {
         Some(occupancy) => {
-            let limit = if occupancy.share >= 1.0 { "" } else { &occupancy.limit.name()[..1] };
+            let limit = if occupancy.share >= 1.0 {
+                ""
+            } else {
+                &occupancy.limit.name()[..1]
+            };
             format!("{:.0}{limit}", 100.0 * occupancy.share)
         }
         None => "?".to_owned(),
     };
-    let numbers = [of.registers, of.spill_stores + of.spill_loads + of.stack, of.shared + shared, of.barriers]
-        .map(|n| n.to_string());
-    let names = [format!("{}{}", kernel.name(), remark(variant)), of.arch.clone()];
-    names.into_iter().chain(numbers).chain(BLOCKS.map(cell)).collect()
+    let numbers = [
+        of.registers,
+        of.spill_stores + of.spill_loads + of.stack,
+        of.shared + shared,
+        of.barriers,
+    ]
+    .map(|n| n.to_string());
+    let names = [
+        format!("{}{}", kernel.name(), remark(variant)),
+        of.arch.clone(),
+    ];
+    names
+        .into_iter()
+        .chain(numbers)
+        .chain(BLOCKS.map(cell))
+        .collect()
 }
 
-const FOOTNOTE: &str =
-    "\nBelow 100 a letter says what runs out first: w warp slots, b block slots, r registers, s shared memory.\n";
+const FOOTNOTE: &str = "\nBelow 100 a letter says what runs out first: w warp slots, b block slots, r registers, s shared memory.\n";
 
 fn row_json(of: &KernelUse, shared: u32) -> Value {
     let occupancy: Vec<_> = (1..=32)

@@ -1,4 +1,5 @@
-//! `ut-decode`, the command-line tool: [`main`] is all of it, so that a Python package can install it too.
+//! `ut-decode`, the command-line tool: [`main`] is all of it, so that a Python package can install
+//! it too.
 //!
 //! One file a subcommand, thin: the work is done in the library. `help` lists the exit codes.
 
@@ -7,7 +8,10 @@
     clippy::missing_errors_doc,
     reason = "what other crates take from here is for the Python package and the fuzzer"
 )]
-#![allow(rustdoc::invalid_html_tags, reason = "the comments on options are the text of --help")]
+#![allow(
+    rustdoc::invalid_html_tags,
+    reason = "the comments on options are the text of --help"
+)]
 
 mod ablation;
 mod args;
@@ -56,9 +60,9 @@ type Failure = Box<dyn std::error::Error>;
 
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
-/// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3,
-/// simulation up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only
-/// itself, and is counted.
+/// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4
+/// (bank version 3, simulation up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV
+/// or Parquet. Damaged data costs only itself, and is counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
 struct Cli {
@@ -73,7 +77,13 @@ struct Cli {
 #[command(next_help_heading = "Every command")]
 struct Common {
     /// Print only results, warnings and errors: no progress, no remarks, and no summary of decode.
-    #[arg(long, short, global = true, conflicts_with = "verbose", display_order = 900)]
+    #[arg(
+        long,
+        short,
+        global = true,
+        conflicts_with = "verbose",
+        display_order = 900
+    )]
     quiet: bool,
     /// Say more: which tables, settings and stores are used, and how long it took.
     #[arg(long, short, global = true, display_order = 901)]
@@ -100,8 +110,8 @@ enum Command {
     Tune(tune::Args),
     /// Write manual pages and completion scripts into a folder.
     ///
-    /// They are put where man, bash, zsh and fish look for them below a folder "share", for instance: ut-decode share
-    /// ~/.local/share. The Python package includes them.
+    /// They are put where man, bash, zsh and fish look for them below a folder "share", for
+    /// instance: ut-decode share ~/.local/share. The Python package includes them.
     Share {
         /// The folder; created if missing.
         #[arg(value_name = "FOLDER")]
@@ -112,7 +122,8 @@ enum Command {
 /// Command line that started this process.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// Program and first arguments that start the tool again, as `tune` does to measure in a process of its own.
+    /// Program and first arguments that start the tool again, as `tune` does to measure in a
+    /// process of its own.
     pub again: Vec<OsString>,
     pub args: Vec<OsString>,
 }
@@ -122,15 +133,24 @@ impl Invocation {
     pub fn of_this_program() -> Self {
         let mut args = std::env::args_os();
         let name = args.next();
-        let again = std::env::current_exe().map(OsString::from).ok().or(name).into_iter().collect();
-        Self { again, args: args.collect() }
+        let again = std::env::current_exe()
+            .map(OsString::from)
+            .ok()
+            .or(name)
+            .into_iter()
+            .collect();
+        Self {
+            again,
+            args: args.collect(),
+        }
     }
 }
 
 /// Command line that started this process; [`main`] sets it.
 static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 
-/// Runs the tool, and returns its exit code. A process calls it once, since a command may end the process.
+/// Runs the tool, and returns its exit code. A process calls it once, since a command may end the
+/// process.
 pub fn main(invocation: &Invocation) -> u8 {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
     tuner::process::keep_if_asked(&invocation.again, &invocation.args);
@@ -151,8 +171,13 @@ const FAILED: u8 = 1;
 
 /// Prints a failure, and returns its exit code.
 fn fail(error: &Failure) -> u8 {
-    output::say(&format!("error: {}", ut_data::error::causes(error.as_ref()).join("\n  because: ")));
-    let Some(too_much) = error.downcast_ref::<loss::TooMuchLoss>() else { return FAILED };
+    output::say(&format!(
+        "error: {}",
+        ut_data::error::causes(error.as_ref()).join("\n  because: ")
+    ));
+    let Some(too_much) = error.downcast_ref::<loss::TooMuchLoss>() else {
+        return FAILED;
+    };
     output::say(&too_much.lost);
     loss::TOO_MUCH_LOSS
 }
@@ -208,21 +233,30 @@ fn typed(mut matches: &ArgMatches) -> BTreeSet<String> {
     while let Some((_, of_command)) = matches.subcommand() {
         matches = of_command;
     }
-    let is_typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-    matches.ids().filter(is_typed).map(ToString::to_string).collect()
+    let is_typed =
+        |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    matches
+        .ids()
+        .filter(is_typed)
+        .map(ToString::to_string)
+        .collect()
 }
 
-/// Parses the command line. Ends the program on usage errors, and where only help or the version was asked for.
+/// Parses the command line. Ends the program on usage errors, and where only help or the version
+/// was asked for.
 fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
     CALLED.get_or_init(|| help::called(&Cli::command(), args));
     let line = std::iter::once(OsString::from("ut-decode")).chain(args.iter().cloned());
     let version: &'static str = output::version_in_words().leak();
-    let parsed = Cli::command().version(version).try_get_matches_from(line).and_then(|matches| {
-        let cli = Cli::from_arg_matches(&matches)?;
-        paths::check(&matches).map_err(|message| error(&message))?;
-        TYPED.get_or_init(|| typed(&matches));
-        Ok((cli, matches))
-    });
+    let parsed = Cli::command()
+        .version(version)
+        .try_get_matches_from(line)
+        .and_then(|matches| {
+            let cli = Cli::from_arg_matches(&matches)?;
+            paths::check(&matches).map_err(|message| error(&message))?;
+            TYPED.get_or_init(|| typed(&matches));
+            Ok((cli, matches))
+        });
     parsed.unwrap_or_else(|error| exit(&error))
 }
 
@@ -231,7 +265,9 @@ fn error(message: &str) -> clap::Error {
     let mut command = Cli::command();
     command.build();
     for name in CALLED.get().into_iter().flatten() {
-        let Some(called) = command.find_subcommand(name) else { break };
+        let Some(called) = command.find_subcommand(name) else {
+            break;
+        };
         command = called.clone();
     }
     command.error(ErrorKind::ValueValidation, message)
@@ -245,7 +281,11 @@ fn exit(error: &clap::Error) -> ! {
         let _ = error.print();
     } else if matches!(output::escaped(&plain), Cow::Borrowed(_)) {
         // Where standard error is closed, the exit code is all there is to tell.
-        let _ = writeln!(anstream::stderr(), "{}", error.render().ansi().to_string().trim_end());
+        let _ = writeln!(
+            anstream::stderr(),
+            "{}",
+            error.render().ansi().to_string().trim_end()
+        );
     } else {
         output::say(plain.trim_end());
     }

@@ -29,8 +29,8 @@ const LISTED: usize = 100;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LossArgs {
-    /// Exit with code 7 if more of the data than this was lost, in all or of one file: 10% or 0.1 [default: max-loss of
-    /// the settings, else 10%, and 50% of fewer than 20 events].
+    /// Exit with code 7 if more of the data than this was lost, in all or of one file: 10% or 0.1
+    /// [default: max-loss of the settings, else 10%, and 50% of fewer than 20 events].
     #[arg(long, value_name = "SHARE", value_parser = config::share)]
     max_loss: Option<f64>,
     /// Take events that come more than once; otherwise, more than 1 % of them are an error.
@@ -54,7 +54,8 @@ impl fmt::Display for TooMuchLoss {
     }
 }
 
-/// Losses of files that follow each other in a batch or a job, by the place of the file among the inputs.
+/// Losses of files that follow each other in a batch or a job, by the place of the file among the
+/// inputs.
 pub type OfFiles = Vec<(u32, Loss)>;
 
 /// Account of a job.
@@ -77,7 +78,11 @@ pub struct Account {
 impl Account {
     pub fn new(args: &LossArgs) -> Self {
         let limit = args.max_loss.or_else(config::max_loss);
-        Self { limit, allow_repeated: args.allow_repeated, ..Self::default() }
+        Self {
+            limit,
+            allow_repeated: args.allow_repeated,
+            ..Self::default()
+        }
     }
 
     /// Adds losses of the next files, in the order of the inputs.
@@ -95,7 +100,9 @@ impl Account {
     }
 
     fn end_file(&mut self) {
-        let Some((file, loss)) = self.current.take() else { return };
+        let Some((file, loss)) = self.current.take() else {
+            return;
+        };
         if loss.share() > self.limit_of(&loss) {
             self.n_bad += 1;
             if self.bad.len() < LISTED {
@@ -105,11 +112,16 @@ impl Account {
     }
 
     fn limit_of(&self, loss: &Loss) -> f64 {
-        let default = if loss.events.of < FEW { MAX_LOSS_OF_FEW } else { MAX_LOSS };
+        let default = if loss.events.of < FEW {
+            MAX_LOSS_OF_FEW
+        } else {
+            MAX_LOSS
+        };
         self.limit.unwrap_or(default)
     }
 
-    /// Returns why the job is refused, if too many of its events came more than once; warns of fewer.
+    /// Returns why the job is refused, if too many of its events came more than once; warns of
+    /// fewer.
     pub fn refusal(&self) -> Option<String> {
         let repeated = self.repeats.repeated();
         let what = format!("{repeated} have the UT banks of an earlier event");
@@ -146,22 +158,36 @@ impl Account {
         self.end_file();
     }
 
-    /// Says what was lost as the last line, or returns the failure that says it. `all_may_go`: that no strip becomes a
-    /// hit is the user's choice.
+    /// Says what was lost as the last line, or returns the failure that says it. `all_may_go`: that
+    /// no strip becomes a hit is the user's choice.
     pub fn verdict(&self, files: &[PathBuf], all_may_go: bool) -> Option<TooMuchLoss> {
-        let Self { total, bad, n_bad, .. } = self;
+        let Self {
+            total, bad, n_bad, ..
+        } = self;
         let several = files.len() > 1;
         for (file, loss) in bad.iter().filter(|_| several) {
-            let file = files.get(*file as usize).map(|file| file.display().to_string()).unwrap_or_default();
+            let file = files
+                .get(*file as usize)
+                .map(|file| file.display().to_string())
+                .unwrap_or_default();
             say(&format!("warning: {file}: lost {loss}"));
         }
         let (share, limit) = (total.share(), self.limit_of(total));
         let percent = |share: f64| format!("{} %", (1e4 * share).round() / 1e2);
-        let (strips, hits) = (total.strips.of - total.strips.lost, total.clusters.of - total.clusters.lost);
+        let (strips, hits) = (
+            total.strips.of - total.strips.lost,
+            total.clusters.of - total.clusters.lost,
+        );
         let why = if share > limit {
-            format!("more of the data was lost than --max-loss allows ({})", percent(limit))
+            format!(
+                "more of the data was lost than --max-loss allows ({})",
+                percent(limit)
+            )
         } else if several && *n_bad > 0 && share >= WARN_FROM {
-            format!("{} lost more than --max-loss allows (see the warnings)", count(*n_bad, "file"))
+            format!(
+                "{} lost more than --max-loss allows (see the warnings)",
+                count(*n_bad, "file")
+            )
         } else if strips > 0 && hits == 0 && !all_may_go && limit < 1.0 {
             "there are strips, but not a single hit".to_owned()
         } else {
@@ -172,6 +198,9 @@ impl Account {
             }
             return None;
         };
-        Some(TooMuchLoss { why, lost: format!("lost: {total}") })
+        Some(TooMuchLoss {
+            why,
+            lost: format!("lost: {total}"),
+        })
     }
 }

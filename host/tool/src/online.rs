@@ -25,16 +25,17 @@ use crate::trial::evidence;
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
-/// Time that another process' lock is waited for: real work has been done and must not wait long to end.
+/// Time that another process' lock is waited for: real work has been done and must not wait long to
+/// end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Options of the on-line tuner.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "On-line tuning")]
 pub struct OnlineArgs {
-    /// Let the on-line tuner choose the batch and the backend's parameters while decoding for the duration, then
-    /// compare what it chose with the default. It starts from what was tuned before, and keeps what it finds. --batch
-    /// is not used.
+    /// Let the on-line tuner choose the batch and the backend's parameters while decoding for the
+    /// duration, then compare what it chose with the default. It starts from what was tuned before,
+    /// and keeps what it finds. --batch is not used.
     #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
     pub tune: Option<String>,
 }
@@ -49,21 +50,42 @@ pub struct Work<'t> {
     pub duration: Duration,
 }
 
-/// Decodes with the on-line tuner, and judges what it chose. A store that cannot be read or written costs a warning.
+/// Decodes with the on-line tuner, and judges what it chose. A store that cannot be read or written
+/// costs a warning.
 pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(), Failure> {
     let Subject { backend, pipeline } = work.subject;
     let this = tunable::device(backend)?;
-    let varied = Varied { others: tunable::base(work.subject), ..Varied::all(backend) };
-    let default = varied.parse(&work.default).unwrap_or_else(|error| usage(&error.to_string()));
+    let varied = Varied {
+        others: tunable::base(work.subject),
+        ..Varied::all(backend)
+    };
+    let default = varied
+        .parse(&work.default)
+        .unwrap_or_else(|error| usage(&error.to_string()));
     let configs = Varied::all(backend).choices(pipeline, &default);
-    let names: Vec<String> = varied.parameters.iter().map(|one| one.name.to_owned()).collect();
+    let names: Vec<String> = varied
+        .parameters
+        .iter()
+        .map(|one| one.name.to_owned())
+        .collect();
     let rows: Vec<_> = configs.iter().map(|config| config.0.clone()).collect();
     let (space, _) = Space::recorded(&names, &rows)?;
-    let (thing, workload) = (tunable::tunable(work.subject), tuned.tuned_for(work.tables, &work.options)?);
-    let task = Task { device: &this, tunable: &thing, workload: &workload, space: &space };
+    let (thing, workload) = (
+        tunable::tunable(work.subject),
+        tuned.tuned_for(work.tables, &work.options)?,
+    );
+    let task = Task {
+        device: &this,
+        tunable: &thing,
+        workload: &workload,
+        space: &space,
+    };
     let locations = Locations::choose(APPLICATION)?;
 
-    let first = configs.iter().position(|config| *config == default).unwrap_or(0);
+    let first = configs
+        .iter()
+        .position(|config| *config == default)
+        .unwrap_or(0);
     let tuner = Tuner::new(configs.clone(), first, Options::default())?;
     let started = if tuned.untuned {
         "the default, as asked".to_owned()
@@ -78,14 +100,22 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     let comparison = if chosen == default {
         None
     } else {
-        let found = compare(&mut device, &default, &chosen, &Plan::default(), &mut *watch(backend, Limits::default()));
+        let found = compare(
+            &mut device,
+            &default,
+            &chosen,
+            &Plan::default(),
+            &mut *watch(backend, Limits::default()),
+        );
         Some(found.map_err(|dropped| dropped.failure.message)?)
     };
     let kept = match tuner.report() {
         None => "nothing: tuning is not complete".to_owned(),
         Some(report) => {
             let finding = Finding::of_online(&report, &default, comparison.clone());
-            match Store::open_waiting(&locations.user, PATIENCE).and_then(|mut store| store.keep(&task, &finding)) {
+            match Store::open_waiting(&locations.user, PATIENCE)
+                .and_then(|mut store| store.keep(&task, &finding))
+            {
                 Ok(Some(kept)) => format!("run {}: {}", kept.run, kept.verdict),
                 Ok(None) => "nothing: it is known already".to_owned(),
                 Err(error) => {
@@ -112,7 +142,11 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
         configs.len(),
         counters.launches,
         counters.explored,
-        if complete { "complete" } else { "not complete: give it a longer --duration" }
+        if complete {
+            "complete"
+        } else {
+            "not complete: give it a longer --duration"
+        }
     );
     let _ = writeln!(
         text,
@@ -125,7 +159,11 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
         None => text += "verdict             the default stays\n",
         Some(comparison) => {
             text += &evidence(&comparison.judgement);
-            let _ = writeln!(text, "verdict             {} (A: default, B: chosen)", comparison.judgement.verdict);
+            let _ = writeln!(
+                text,
+                "verdict             {} (A: default, B: chosen)",
+                comparison.judgement.verdict
+            );
         }
     }
     let _ = writeln!(text, "kept                {kept}");
@@ -134,7 +172,11 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
 }
 
 /// Starts the tuner from stored values, and describes them.
-fn start(tuner: &Tuner, found: Result<Vec<Found>, StoreError>, name: impl Fn(&Config) -> String) -> String {
+fn start(
+    tuner: &Tuner,
+    found: Result<Vec<Found>, StoreError>,
+    name: impl Fn(&Config) -> String,
+) -> String {
     let found = match found {
         Ok(found) => found.into_iter().next(),
         Err(error) => {
@@ -142,19 +184,31 @@ fn start(tuner: &Tuner, found: Result<Vec<Found>, StoreError>, name: impl Fn(&Co
             return "the default: the store cannot be read".to_owned();
         }
     };
-    let Some(found) = found else { return "the default: nothing is known that fits".to_owned() };
+    let Some(found) = found else {
+        return "the default: nothing is known that fits".to_owned();
+    };
     let words = format!("{}, {}", name(&found.config), found.in_words());
     let (used, words) = match found.step() {
         0 => (tuner.set(&found.config), words),
-        _ => (tuner.prefer(&found.config), format!("{words}; it is checked first")),
+        _ => (
+            tuner.prefer(&found.config),
+            format!("{words}; it is checked first"),
+        ),
     };
     used.map_or_else(|error| format!("the default: {error}"), |()| words)
 }
 
-/// Launches with the tuner's choices for `duration`, and at least once. Returns the mean time of a launch in ms, or
-/// the failure of the default.
-fn drive(tuner: &Tuner, device: &mut dyn Device, duration: Duration) -> Result<f64, tuner::Failure> {
-    let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
+/// Launches with the tuner's choices for `duration`, and at least once. Returns the mean time of a
+/// launch in ms, or the failure of the default.
+fn drive(
+    tuner: &Tuner,
+    device: &mut dyn Device,
+    duration: Duration,
+) -> Result<f64, tuner::Failure> {
+    let mut progress = Progress::new(
+        duration.as_millis() as u64,
+        "tuning while decoding {wide_bar} {eta} left",
+    );
     let mut worker = tuner.worker();
     let (start, mut times) = (Instant::now(), Vec::new());
     while times.is_empty() || start.elapsed() < duration {

@@ -1,4 +1,5 @@
-//! Checks of the files that a command line names: an output must be neither an input nor another output.
+//! Checks of the files that a command line names: an output must be neither an input nor another
+//! output.
 //!
 //! Any value that names an existing file and is not an output is an input, whatever the subcommand.
 
@@ -18,7 +19,16 @@ use tuner::store::Locations;
 /// Name of this program, to which the stores belong.
 pub const APPLICATION: &str = "ut-decode";
 
-const OUTPUTS: [&str; 8] = ["output", "json", "csv", "report", "extract", "sums", "mask-out", "event-table"];
+const OUTPUTS: [&str; 8] = [
+    "output",
+    "json",
+    "csv",
+    "report",
+    "extract",
+    "sums",
+    "mask-out",
+    "event-table",
+];
 
 /// Options whose file is written when the work is done.
 const WRITTEN_LAST: [&str; 2] = ["json", "csv"];
@@ -33,7 +43,8 @@ enum Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a regular file that is read, `-` for standard input; `None` of anything else.
+    /// Returns the identity of a regular file that is read, `-` for standard input; `None` of
+    /// anything else.
     fn of_input(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdin());
@@ -41,7 +52,8 @@ impl Identity {
         Self::of(path, &path.metadata().ok()?)
     }
 
-    /// Returns the identity of a regular file to write, there or not, `-` for standard output; `None` of anything else.
+    /// Returns the identity of a regular file to write, there or not, `-` for standard output;
+    /// `None` of anything else.
     fn of_output(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdout());
@@ -55,12 +67,17 @@ impl Identity {
     #[cfg(unix)]
     fn of(_: &Path, there: &Metadata) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
-        there.is_file().then(|| Self::Inode(there.dev(), there.ino()))
+        there
+            .is_file()
+            .then(|| Self::Inode(there.dev(), there.ino()))
     }
 
     #[cfg(not(unix))]
     fn of(path: &Path, there: &Metadata) -> Option<Self> {
-        path.canonicalize().ok().filter(|_| there.is_file()).map(Self::Path)
+        path.canonicalize()
+            .ok()
+            .filter(|_| there.is_file())
+            .map(Self::Path)
     }
 
     /// Returns the identity of a stream that a shell may have redirected to a file.
@@ -79,12 +96,15 @@ impl Identity {
 /// Returns the first file that was named before, by any path.
 pub fn named_twice(files: &[PathBuf]) -> Option<&PathBuf> {
     let mut known = HashSet::new();
-    files.iter().find(|file| Identity::of_input(file).is_some_and(|identity| !known.insert(identity)))
+    files
+        .iter()
+        .find(|file| Identity::of_input(file).is_some_and(|identity| !known.insert(identity)))
 }
 
 const INPUT: &str = "which is an input";
 
-/// Files that must not be written over, with their names for messages; each is looked at once for all outputs.
+/// Files that must not be written over, with their names for messages; each is looked at once for
+/// all outputs.
 #[derive(Default)]
 pub struct Protected(HashMap<Identity, (PathBuf, &'static str)>);
 
@@ -116,14 +136,20 @@ impl Protected {
 
     fn insert(&mut self, identity: Option<Identity>, file: &Path, what: &'static str) {
         if let Some(identity) = identity {
-            self.0.entry(identity).or_insert_with(|| (file.to_path_buf(), what));
+            self.0
+                .entry(identity)
+                .or_insert_with(|| (file.to_path_buf(), what));
         }
     }
 
     /// Returns an error that says which file `output` would overwrite.
     pub fn check(&self, output: &Path) -> Result<(), String> {
         match Identity::of_output(output).and_then(|identity| self.0.get(&identity)) {
-            Some((file, what)) => Err(format!("{} would overwrite {}, {what}", output.display(), file.display())),
+            Some((file, what)) => Err(format!(
+                "{} would overwrite {}, {what}",
+                output.display(),
+                file.display()
+            )),
             None => Ok(()),
         }
     }
@@ -136,7 +162,12 @@ fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
     while let Some(matches) = level {
         for id in matches.ids() {
             // Groups of options have names, too, but no values.
-            let raw = matches.try_get_raw(id.as_str()).ok().flatten().into_iter().flatten();
+            let raw = matches
+                .try_get_raw(id.as_str())
+                .ok()
+                .flatten()
+                .into_iter()
+                .flatten();
             values.extend(raw.map(|value| (id.as_str().replace('_', "-"), value.to_owned())));
         }
         level = matches.subcommand().map(|(_, matches)| matches);
@@ -147,7 +178,9 @@ fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
 /// Returns the files that a value may name: itself, a list, or `@FILE`.
 pub fn named(value: &OsStr) -> impl Iterator<Item = PathBuf> + use<> {
     let of_text = |text: &str| text.strip_prefix('@').map(PathBuf::from);
-    [PathBuf::from(value)].into_iter().chain(value.to_str().and_then(of_text))
+    [PathBuf::from(value)]
+        .into_iter()
+        .chain(value.to_str().and_then(of_text))
 }
 
 fn is_output(option: &str) -> bool {
@@ -157,14 +190,24 @@ fn is_output(option: &str) -> bool {
 /// Refuses an output that is an input or another output.
 pub fn check(matches: &ArgMatches) -> Result<(), String> {
     let values = values(matches);
-    for (i, (option, output)) in values.iter().enumerate().filter(|(_, (option, _))| is_output(option)) {
+    for (i, (option, output)) in values
+        .iter()
+        .enumerate()
+        .filter(|(_, (option, _))| is_output(option))
+    {
         let output = Path::new(output);
-        let Some(identity) = Identity::of_output(output) else { continue };
+        let Some(identity) = Identity::of_output(output) else {
+            continue;
+        };
         let same = |(other, value): &(String, OsString)| {
             let is = |of: Option<Identity>| of.as_ref() == Some(&identity);
             // Values that name no file are no inputs: `--format csv --output csv`.
             let is_input = || named(value).any(|path| is(Identity::of_input(&path)));
-            if is_output(other) { is(Identity::of_output(Path::new(value))) } else { is_input() }
+            if is_output(other) {
+                is(Identity::of_output(Path::new(value)))
+            } else {
+                is_input()
+            }
         };
         let mut others = values.iter().enumerate().filter(|&(other, _)| other != i);
         if let Some((_, (other, path))) = others.find(|(_, value)| same(value)) {
@@ -172,21 +215,27 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
             return Err(if is_output(other) {
                 format!("--{option} and --{other} are the same file: {path}")
             } else {
-                format!("--{option} {} would overwrite {path}, {INPUT}", output.display())
+                format!(
+                    "--{option} {} would overwrite {path}, {INPUT}",
+                    output.display()
+                )
             });
         }
     }
     Ok(())
 }
 
-/// Refuses an output that would overwrite a file that is read without being named on the command line.
+/// Refuses an output that would overwrite a file that is read without being named on the command
+/// line.
 pub fn check_unnamed(matches: &ArgMatches) -> Result<(), String> {
     let mut unnamed = Protected::default();
     unnamed.add_unnamed();
     let values = values(matches);
     let mut outputs = values.iter().filter(|(option, _)| is_output(option));
     outputs.try_for_each(|(option, output)| {
-        unnamed.check(Path::new(output)).map_err(|message| format!("--{option} {message}"))
+        unnamed
+            .check(Path::new(output))
+            .map_err(|message| format!("--{option} {message}"))
     })
 }
 

@@ -40,13 +40,21 @@ pub struct Synthetic {
 
 impl Default for Synthetic {
     fn default() -> Self {
-        Self { profile: Profile::PpNominal, format: BankVersion::V5 }
+        Self {
+            profile: Profile::PpNominal,
+            format: BankVersion::V5,
+        }
     }
 }
 
 impl Display for Synthetic {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "embedded {} {} events", self.profile.name(), self.format.name())
+        write!(
+            f,
+            "embedded {} {} events",
+            self.profile.name(),
+            self.format.name()
+        )
     }
 }
 
@@ -56,7 +64,8 @@ pub struct Wanted<'a> {
     /// Files of events; none: synthetic ones.
     pub files: &'a [PathBuf],
     pub synthetic: Synthetic,
-    /// Events of a pass, repeated if there are fewer; `None`: all that there are, at most 20 on the emulated backend.
+    /// Events of a pass, repeated if there are fewer; `None`: all that there are, at most 20 on the
+    /// emulated backend.
     pub events: Option<u32>,
     /// Fewest events of a pass, if `events` is `None`: those of a file are repeated.
     pub least: usize,
@@ -65,7 +74,12 @@ pub struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     /// Wants all events of the files, else the default synthetic ones.
     pub fn all(files: &'a [PathBuf]) -> Self {
-        Self { files, synthetic: Synthetic::default(), events: None, least: 1 }
+        Self {
+            files,
+            synthetic: Synthetic::default(),
+            events: None,
+            least: 1,
+        }
     }
 }
 
@@ -80,13 +94,23 @@ pub struct Feeding<'a> {
 }
 
 impl Feeding<'_> {
-    /// Refuses a pass of `wanted` events, with buffers for each thread, that would take more memory than there is.
+    /// Refuses a pass of `wanted` events, with buffers for each thread, that would take more memory
+    /// than there is.
     fn check_memory(&self, events: &[EventBatch], wanted: usize) -> Result<(), Failure> {
-        let n_events = events.iter().map(|batch| batch.n_events).sum::<usize>().max(1) as f64;
+        let n_events = events
+            .iter()
+            .map(|batch| batch.n_events)
+            .sum::<usize>()
+            .max(1) as f64;
         let bytes = events.iter().map(|batch| batch.raw.len()).sum::<usize>() as f64 / n_events;
-        // A pass is kept once for each batch size and once more, in buffers that are up to twice as large.
+        // A pass is kept once for each batch size and once more, in buffers that are up to twice as
+        // large.
         let pass = 2.0 * (self.sizes.len() + 1) as f64 * bytes * wanted as f64;
-        let threads = if self.backend == Backend::Cpu { self.threads } else { 1 };
+        let threads = if self.backend == Backend::Cpu {
+            self.threads
+        } else {
+            1
+        };
         // 28 bytes a hit, and a hit takes at least two bytes of a bank; once more for the digest.
         let hits = 14.0 * bytes * self.largest() as f64 * (threads + 1) as f64;
         let what = format!("a sample of {wanted} events, with {threads} threads");
@@ -94,7 +118,10 @@ impl Feeding<'_> {
         memory::check(what.as_str(), needed)?;
         // The reference's result has room for every hit that the sample could have.
         let expected = 14.0 * bytes * n_events;
-        Ok(memory::check_address_space(what, needed + expected as u64 + memory::arenas(threads))?)
+        Ok(memory::check_address_space(
+            what,
+            needed + expected as u64 + memory::arenas(threads),
+        )?)
     }
 
     fn largest(&self) -> usize {
@@ -112,19 +139,42 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    pub fn new(wanted: Wanted<'_>, detector: &DetectorArgs, feeding: Feeding<'_>) -> Result<Self, Failure> {
-        let Wanted { files, synthetic, events: asked, least } = wanted;
+    pub fn new(
+        wanted: Wanted<'_>,
+        detector: &DetectorArgs,
+        feeding: Feeding<'_>,
+    ) -> Result<Self, Failure> {
+        let Wanted {
+            files,
+            synthetic,
+            events: asked,
+            least,
+        } = wanted;
         let asked = asked.map(|n| n as usize);
         let emulated = feeding.backend == Backend::Emulated;
         let (detector, events, source) = if files.is_empty() {
-            let n = asked.unwrap_or(if emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT }).min(MAX_EVENTS);
+            let n = asked
+                .unwrap_or(if emulated {
+                    EMULATED_EVENTS
+                } else {
+                    ENOUGH_DISTINCT
+                })
+                .min(MAX_EVENTS);
             let detector = match detector.boards.clone().zip(detector.geometry.clone()) {
                 Some((boards, geometry)) => detector.read(boards, geometry)?,
                 None => detector.embedded(synthetic.format),
             };
-            (detector, vec![embedded(synthetic, n)?], format!("{synthetic}, seed {SEED}"))
+            (
+                detector,
+                vec![embedded(synthetic, n)?],
+                format!("{synthetic}, seed {SEED}"),
+            )
         } else {
-            let most = asked.unwrap_or(if emulated { EMULATED_EVENTS } else { MAX_EVENTS });
+            let most = asked.unwrap_or(if emulated {
+                EMULATED_EVENTS
+            } else {
+                MAX_EVENTS
+            });
             let detector = detector.load(files)?;
             let events = read(files, &detector, most.min(MAX_EVENTS))?;
             (detector, events, names_of(files))
@@ -141,11 +191,21 @@ impl Loaded {
         feeding.check_memory(&events, wanted)?;
         let batches = Parameters::default().with_batches(feeding.largest(), feeding.layout);
         let sample = laid_out(&batches, &events, wanted)?;
-        Ok(Self { detector, events, wanted, sample, source })
+        Ok(Self {
+            detector,
+            events,
+            wanted,
+            sample,
+            source,
+        })
     }
 
     /// Returns a pass in batches of each size.
-    pub fn samples(&self, asked: Option<u32>, feeding: Feeding<'_>) -> Result<Vec<Sample>, Failure> {
+    pub fn samples(
+        &self,
+        asked: Option<u32>,
+        feeding: Feeding<'_>,
+    ) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
             let batches = Parameters::default().with_batches(batch as usize, feeding.layout);
@@ -161,13 +221,23 @@ impl Loaded {
     }
 
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
-        Ok(expected(&self.events, layout, &self.detector.tables, options)?)
+        Ok(expected(
+            &self.events,
+            layout,
+            &self.detector.tables,
+            options,
+        )?)
     }
 }
 
-/// Returns `source` with a hash of paths, sizes and times of its files and tables, by which a run is continued.
+/// Returns `source` with a hash of paths, sizes and times of its files and tables, by which a run
+/// is continued.
 pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String {
-    let all: Vec<_> = files.iter().chain(&detector.boards).chain(&detector.geometry).collect();
+    let all: Vec<_> = files
+        .iter()
+        .chain(&detector.boards)
+        .chain(&detector.geometry)
+        .collect();
     if all.is_empty() {
         return source.to_owned();
     }
@@ -176,7 +246,9 @@ pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String 
         // A pipe has only its name.
         let place = file.canonicalize().unwrap_or_else(|_| file.clone());
         let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
-        let written = meta.as_ref().and_then(|meta| meta.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        let written = meta
+            .as_ref()
+            .and_then(|meta| meta.modified().ok()?.duration_since(UNIX_EPOCH).ok());
         hash.take(place.as_os_str().as_encoded_bytes());
         hash.take(format!("{:?}{written:?}", meta.map(|meta| meta.len())).as_bytes());
     }
@@ -185,7 +257,10 @@ pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String 
 
 /// Returns the names of files, one after the other.
 pub fn names_of(files: &[PathBuf]) -> String {
-    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    let names: Vec<_> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
     names.join(" ")
 }
 
@@ -193,7 +268,11 @@ pub fn embedded(Synthetic { profile, format }: Synthetic, n: usize) -> Result<Ev
     memory::check(format!("a sample of {n} events"), LITTLE)?;
     let mut builder = BatchBuilder::new();
     for event in Generator::new(profile, format, SEED).take(n) {
-        let meta = EventMeta { run: Some(event.run), event: Some(event.event), ..EventMeta::default() };
+        let meta = EventMeta {
+            run: Some(event.run),
+            event: Some(event.event),
+            ..EventMeta::default()
+        };
         let banks = event.banks.iter().map(|(source_id, payload)| Bank {
             kind: kind::UT,
             version: Some(format.byte()),
@@ -208,7 +287,11 @@ pub fn embedded(Synthetic { profile, format }: Synthetic, n: usize) -> Result<Ev
 }
 
 /// Returns the events of `files`, at least `most` if there are as many.
-pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
+pub fn read(
+    files: &[PathBuf],
+    detector: &Detector,
+    most: usize,
+) -> Result<Vec<EventBatch>, Failure> {
     let mut source = Events::new(files);
     let (mut all, mut events, mut bytes) = (Vec::new(), 0, 0);
     while let Some((batch, ..)) = source.next_batch(100)? {
@@ -217,16 +300,24 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
         // The banks and their tables, which outweigh small banks.
         bytes += batch.raw.len() + 4 * batch.offsets.len() + 2 * batch.sizes.len();
         all.push(batch);
-        memory::check(format!("a sample of {events} events or more"), LITTLE + bytes as u64)?;
+        memory::check(
+            format!("a sample of {events} events or more"),
+            LITTLE + bytes as u64,
+        )?;
         if events >= most {
             if most == MAX_EVENTS {
-                say(&format!("warning: there may be more events; the first {} are used", number(events as u64)));
+                say(&format!(
+                    "warning: there may be more events; the first {} are used",
+                    number(events as u64)
+                ));
             }
             break;
         }
     }
     // A pass that skips the banks of another version is fast, and no measurement.
-    check_versions(detector, source.seen()).next().map_or(Ok(()), Err)?;
+    check_versions(detector, source.seen())
+        .next()
+        .map_or(Ok(()), Err)?;
     check_makers(detector, source.seen())?;
     if detector.is_embedded() && source.seen().measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));

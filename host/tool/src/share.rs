@@ -28,11 +28,16 @@ pub fn run(folder: &Path) -> Result<(), Failure> {
     for (name, contents) in &files {
         let path = folder.join(name);
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+            std::fs::create_dir_all(folder)
+                .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         }
         write_file(&path, contents)?;
     }
-    print(&format!("{} written to {}\n", count(files.len(), "file"), folder.display()))
+    print(&format!(
+        "{} written to {}\n",
+        count(files.len(), "file"),
+        folder.display()
+    ))
 }
 
 fn manuals(command: &clap::Command, files: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<(), Failure> {
@@ -41,5 +46,8 @@ fn manuals(command: &clap::Command, files: &mut Vec<(PathBuf, Vec<u8>)>) -> Resu
     man.render(&mut page)?;
     files.push((Path::new("man/man1").join(man.get_filename()), page));
     let visible = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
-    command.get_subcommands().filter(visible).try_for_each(|command| manuals(command, files))
+    command
+        .get_subcommands()
+        .filter(visible)
+        .try_for_each(|command| manuals(command, files))
 }

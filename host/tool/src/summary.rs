@@ -42,8 +42,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// Sums up a batch that took `decoding` and lost `losses`, and whose events have these hashes; a mask took out
-    /// `masked` hits; `layers` are [`Totals::layers`].
+    /// Sums up a batch that took `decoding` and lost `losses`, and whose events have these hashes;
+    /// a mask took out `masked` hits; `layers` are [`Totals::layers`].
     pub fn of(
         layers: &[usize],
         origins: &[Origin],
@@ -58,8 +58,20 @@ impl Part {
             hits_of_layer[layer] += u64::from(ends[1] - ends[0]);
         }
         let (hits, masked) = (hits.len() as u64, masked as u64);
-        let events = origins.iter().map(|origin| origin.place).zip(report.events.iter().copied()).collect();
-        Self { hits, masked, hits_of_layer, events, decoding, losses, contents }
+        let events = origins
+            .iter()
+            .map(|origin| origin.place)
+            .zip(report.events.iter().copied())
+            .collect();
+        Self {
+            hits,
+            masked,
+            hits_of_layer,
+            events,
+            decoding,
+            losses,
+            contents,
+        }
     }
 
     pub const fn hits(&self) -> u64 {
@@ -132,7 +144,10 @@ impl Totals {
     }
 
     fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (Count, Total)> {
-        Count::ALL.into_iter().filter(move |count| count.kind() == kind).map(|count| (count, self.total(count)))
+        Count::ALL
+            .into_iter()
+            .filter(move |count| count.kind() == kind)
+            .map(|count| (count, self.total(count)))
     }
 
     /// Returns true if anything was wrong with the data or lost: what --strict does not take.
@@ -140,8 +155,8 @@ impl Totals {
         !self.loss.total.is_none() || self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
     }
 
-    /// Returns the summary for a person; `several`: places of events count over several files; `seen`: findings in the
-    /// files.
+    /// Returns the summary for a person; `several`: places of events count over several files;
+    /// `seen`: findings in the files.
     pub fn text(&self, elapsed: Duration, flow: &Flow, several: bool, seen: &Seen) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
@@ -181,7 +196,11 @@ impl Totals {
                     row(title, "");
                 }
 
-                let Total { sum, events: n, first } = total;
+                let Total {
+                    sum,
+                    events: n,
+                    first,
+                } = total;
                 // Warnings count events in a file.
                 let of = if several { " of all inputs" } else { "" };
                 let (first, n_events) = (number(first), number(n));
@@ -189,7 +208,10 @@ impl Totals {
                     1 => format!("event {first}{of}"),
                     _ => format!("{n_events} events, the first is {first}{of}"),
                 };
-                row(&format!("  {}", count.name()), &format!("{:<12}{} ({place})", number(sum), meaning(count)));
+                row(
+                    &format!("  {}", count.name()),
+                    &format!("{:<12}{} ({place})", number(sum), meaning(count)),
+                );
             }
             if none && kind == Kind::Trouble && !self.is_odd() {
                 row(title, "none");
@@ -204,7 +226,10 @@ impl Totals {
             } else {
                 "the fragment of a board was lost"
             };
-            row(&format!("  {}", kind::name(kind)), &format!("{:<12}{what}", number(*n)));
+            row(
+                &format!("  {}", kind::name(kind)),
+                &format!("{:<12}{what}", number(*n)),
+            );
         }
         text
     }
@@ -213,10 +238,14 @@ impl Totals {
         let kinds = [Kind::Statistic, Kind::Trouble];
         let named = |f: fn(Total) -> Value| -> Map<String, Value> {
             let all = kinds.into_iter().flat_map(|kind| self.of_kind(kind));
-            all.map(|(count, total)| (count.name().to_owned(), f(total))).collect()
+            all.map(|(count, total)| (count.name().to_owned(), f(total)))
+                .collect()
         };
-        let layers: Map<String, Value> =
-            LAYERS.iter().zip(self.hits_of_layer).map(|(layer, hits)| ((*layer).to_owned(), hits.into())).collect();
+        let layers: Map<String, Value> = LAYERS
+            .iter()
+            .zip(self.hits_of_layer)
+            .map(|(layer, hits)| ((*layer).to_owned(), hits.into()))
+            .collect();
         let value = json!({
             "events": self.events,
             "banks": self.total(Count::Banks).sum,
@@ -244,10 +273,19 @@ const STAGES: [&str; 3] = ["reading", "decoding", "writing"];
 /// Returns how busy each stage was: a stage at 100 % limits the rate.
 fn flow_text(flow: &Flow) -> String {
     let stage = |(name, stage): (&str, Stage)| {
-        let threads = if stage.threads > 1 { format!(" of {} threads", stage.threads) } else { String::new() };
+        let threads = if stage.threads > 1 {
+            format!(" of {} threads", stage.threads)
+        } else {
+            String::new()
+        };
         format!("{name} {:.0} %{threads}", 100.0 * stage.share(flow.elapsed))
     };
-    STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>().join(", ")
+    STAGES
+        .into_iter()
+        .zip(flow.stages())
+        .map(stage)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 pub fn flow_json(flow: &Flow) -> Value {

@@ -33,17 +33,22 @@ const RESULTS: [&str; 3] = ["sweep.json", "sweep.csv", "sweep.html"];
 
 /// Measure every combination of some parameters' values.
 ///
-/// An axis is written as --axis cluster.block_x=32,64,128 or as --axis count.block_x=128:512:64 (from, to, step); a name
-/// alone stands for the parameter's candidates. What cannot run is skipped, and listed with the reason. Every point's
-/// hits are compared with the reference's before it counts. Points are measured in rounds, each in a new order; with
-/// --backend emulated their work is counted instead. Results go to a folder after each round: sweep.csv,
-/// sweep.json, and sweep.html, which needs no other file.
+/// An axis is written as --axis cluster.block_x=32,64,128 or as --axis count.block_x=128:512:64
+/// (from, to, step); a name alone stands for the parameter's candidates. What cannot run is
+/// skipped, and listed with the reason. Every point's hits are compared with the reference's before
+/// it counts. Points are measured in rounds, each in a new order; with --backend emulated their
+/// work is counted instead. Results go to a folder after each round: sweep.csv, sweep.json, and
+/// sweep.html, which needs no other file.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     sample: EventsArgs,
     /// A parameter and its values; once for each axis.
-    #[arg(long = "axis", value_name = "NAME=VALUES", required_unless_present = "list")]
+    #[arg(
+        long = "axis",
+        value_name = "NAME=VALUES",
+        required_unless_present = "list"
+    )]
     axes: Vec<String>,
     /// List the backend's parameters and exit.
     #[arg(long)]
@@ -57,7 +62,8 @@ pub struct Args {
     /// Compare this count on the emulated backend; all counts are in sweep.json.
     #[arg(long, value_name = "NAME", default_value = "global_sectors", value_parser = PossibleValuesParser::new(METRICS.map(|metric| metric.name)))]
     metric: String,
-    /// Measure the kernels alone, the kernels and the copies in, or end to end, on the cuda backend.
+    /// Measure the kernels alone, the kernels and the copies in, or end to end, on the cuda
+    /// backend.
     #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
     mode: Mode,
     #[command(flatten)]
@@ -73,17 +79,41 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let axes = parse_all(backend, &args.axes);
     let axes = axes.unwrap_or_else(|error| usage(&format!("--axis: {error}")));
     let (threads, layout, sizes) = (base.decoders(backend), base.layout(), &[base.batch()]);
-    let feeding = Feeding { backend, threads, layout, sizes };
-    let Loaded { detector, events, wanted, sample, source } =
-        Loaded::new(Wanted::all(&args.sample.files), &DetectorArgs::default(), feeding)?;
+    let feeding = Feeding {
+        backend,
+        threads,
+        layout,
+        sizes,
+    };
+    let Loaded {
+        detector,
+        events,
+        wanted,
+        sample,
+        source,
+    } = Loaded::new(
+        Wanted::all(&args.sample.files),
+        &DetectorArgs::default(),
+        feeding,
+    )?;
     let mut environment = Environment::of(backend);
-    let plan = Plan::new(axes, &base, backend, sample.bytes as f64 / sample.events.max(1) as f64);
+    let plan = Plan::new(
+        axes,
+        &base,
+        backend,
+        sample.bytes as f64 / sample.events.max(1) as f64,
+    );
     let plan = plan.unwrap_or_else(|message| usage(&message));
     let mut protected = Protected::inputs(&args.sample.files);
-    protected.add([&detector.boards, &detector.geometry].into_iter().flatten(), "a table");
+    protected.add(
+        [&detector.boards, &detector.geometry].into_iter().flatten(),
+        "a table",
+    );
     protected.add_unnamed();
     for name in RESULTS {
-        protected.check(&args.output.join(name)).unwrap_or_else(|message| usage(&message));
+        protected
+            .check(&args.output.join(name))
+            .unwrap_or_else(|message| usage(&message));
     }
     let is_counted = backend == Backend::Emulated;
     let sweep = Sweep {
@@ -97,7 +127,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         wanted,
         mode: args.mode,
     };
-    let metric = METRICS.iter().position(|metric| metric.name == args.metric).unwrap_or_default();
+    let metric = METRICS
+        .iter()
+        .position(|metric| metric.name == args.metric)
+        .unwrap_or_default();
     let about = About {
         command: command(),
         backend: backend.name().to_owned(),
@@ -117,16 +150,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
     let n_points = plan.points.len();
-    say(&format!("{n_points} points ({} skipped), {} measurements", plan.skipped.len(), sweep.visits()));
-    let mut progress = Progress::new(sweep.visits() as u64, "{pos} of {len} {wide_bar} {eta} left");
+    say(&format!(
+        "{n_points} points ({} skipped), {} measurements",
+        plan.skipped.len(),
+        sweep.visits()
+    ));
+    let mut progress = Progress::new(
+        sweep.visits() as u64,
+        "{pos} of {len} {wide_bar} {eta} left",
+    );
     signals::keeps("the folder has the results of every finished round");
     let mut last = None;
     sweep.run(|visited, outcomes| -> Result<(), Failure> {
         progress.set(visited as u64);
         environment.tick();
         if visited % n_points == 0 {
-            let words = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value));
-            let about = About { environment: words.collect(), ..about.clone() };
+            let words = environment
+                .in_words()
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value));
+            let about = About {
+                environment: words.collect(),
+                ..about.clone()
+            };
             let report = Report::new(about, &plan, outcomes, is_counted.then_some(metric));
             write(&args.output, &report)?;
             last = Some(report);
@@ -148,25 +194,40 @@ fn text(report: &Report, folder: &Path) -> String {
     let mut lines = vec![points(report), report.verdict()];
     for (title, points) in report.others() {
         let all = points.len();
-        lines.extend(points.into_iter().take(SHOWN_POINTS).map(|(point, why)| format!("{title}: {point}: {why}")));
+        lines.extend(
+            points
+                .into_iter()
+                .take(SHOWN_POINTS)
+                .map(|(point, why)| format!("{title}: {point}: {why}")),
+        );
         lines.extend((all > SHOWN_POINTS).then(|| format!("({SHOWN_POINTS} of {all})")));
     }
-    lines.push(format!("Everything is in {}: sweep.html, sweep.csv, sweep.json", folder.display()));
+    lines.push(format!(
+        "Everything is in {}: sweep.html, sweep.csv, sweep.json",
+        folder.display()
+    ));
     lines.join("\n") + "\n"
 }
 
 /// Returns a table of the best points and the default, the best first.
 fn points(report: &Report) -> String {
     let mut order = report.ranking();
-    let median = |place: usize| report.points[place].measured.as_ref().map_or(f64::NAN, |spread| spread.median);
+    let median = |place: usize| {
+        report.points[place]
+            .measured
+            .as_ref()
+            .map_or(f64::NAN, |spread| spread.median)
+    };
     let all = order.len();
     order.truncate(SHOWN_POINTS);
     if !order.contains(&report.default) && report.points[report.default].measured.is_some() {
         order.push(report.default);
     }
     let head = report.axes.iter().map(|axis| axis.name.clone());
-    let mut rows: Vec<Vec<String>> =
-        vec![head.chain([report.about.unit.clone(), "to the default".to_owned()]).collect()];
+    let mut rows: Vec<Vec<String>> = vec![
+        head.chain([report.about.unit.clone(), "to the default".to_owned()])
+            .collect(),
+    ];
     for place in order {
         let point = &report.points[place];
         let values = report.axes.iter().zip(&point.values);
@@ -176,24 +237,55 @@ fn points(report: &Report) -> String {
             Some(change) => change.to_string(),
             None => String::new(),
         };
-        rows.push(values.chain([format!("{:.0}", median(place)), change]).collect());
+        rows.push(
+            values
+                .chain([format!("{:.0}", median(place)), change])
+                .collect(),
+        );
     }
-    let more = if all > SHOWN_POINTS { format!("({SHOWN_POINTS} of {all} points)\n") } else { String::new() };
+    let more = if all > SHOWN_POINTS {
+        format!("({SHOWN_POINTS} of {all} points)\n")
+    } else {
+        String::new()
+    };
     format!("{}{more}", table(&rows))
 }
 
 fn list(backend: Backend, base: &Parameters) -> String {
-    let mut rows = vec![["parameter", "default", "valid"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["parameter", "default", "valid"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     let mut abouts = vec!["about"];
-    for Parameter { name, about, min, max, step, .. } in backend.all_parameters() {
-        let step = if *step == 1 { String::new() } else { format!(", by {step}") };
+    for Parameter {
+        name,
+        about,
+        min,
+        max,
+        step,
+        ..
+    } in backend.all_parameters()
+    {
+        let step = if *step == 1 {
+            String::new()
+        } else {
+            format!(", by {step}")
+        };
         // Values with names are shown by name: their numbers say nothing.
         let valid = if value_text(name, *min) == min.to_string() {
             format!("{min} to {max}{step}")
         } else {
-            (*min..=*max).map(|value| value_text(name, value)).collect::<Vec<_>>().join(", ")
+            (*min..=*max)
+                .map(|value| value_text(name, value))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
-        rows.push(vec![(*name).to_owned(), value_text(name, base.get(name)), valid]);
+        rows.push(vec![
+            (*name).to_owned(),
+            value_text(name, base.get(name)),
+            valid,
+        ]);
         abouts.push(about);
     }
     // Text reads from the left, unlike the numbers of a table.
@@ -210,7 +302,13 @@ fn list(backend: Backend, base: &Parameters) -> String {
 /// Returns the command line, the program's name without its path.
 fn command() -> String {
     let mut words = vec!["ut-decode".to_owned()];
-    let quoted = |word: String| if word.contains([' ', '*', '"']) { format!("'{word}'") } else { word };
+    let quoted = |word: String| {
+        if word.contains([' ', '*', '"']) {
+            format!("'{word}'")
+        } else {
+            word
+        }
+    };
     words.extend(std::env::args().skip(1).map(quoted));
     words.join(" ")
 }

@@ -20,9 +20,10 @@ const MOST_LANES: usize = 2;
 
 /// Show and check a detector's tables.
 ///
-/// Reads the boards and the geometry that `decode` takes, those of the options or else of ut-decode.toml, says what
-/// they hold, layer by layer, and what is odd: sectors that no lane reads, sectors with more than two lanes, one
-/// channel on two lanes, and in format v5 boards without a lane. Exit code 1 when something is odd.
+/// Reads the boards and the geometry that `decode` takes, those of the options or else of
+/// ut-decode.toml, says what they hold, layer by layer, and what is odd: sectors that no lane
+/// reads, sectors with more than two lanes, one channel on two lanes, and in format v5 boards
+/// without a lane. Exit code 1 when something is odd.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -39,7 +40,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let DetectorArgs { boards, geometry, .. } = &args.detector;
+    let DetectorArgs {
+        boards, geometry, ..
+    } = &args.detector;
     let synthetic = args.detector.synthetic_detector;
     let set = || config::tables().filter(|_| synthetic.is_none());
     let detector = match boards.clone().zip(geometry.clone()).or_else(set) {
@@ -49,7 +52,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             trusting.trust_tables = true;
             trusting.read(boards, geometry)?
         }
-        None => args.detector.embedded(synthetic.flatten().unwrap_or(BankVersion::V5)),
+        None => args
+            .detector
+            .embedded(synthetic.flatten().unwrap_or(BankVersion::V5)),
     };
     let tables = &detector.tables;
     if args.sector.is_some() || args.board.is_some() {
@@ -58,24 +63,55 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let slots = tables.slots();
     let mut lanes = vec![0usize; N_SECTORS];
     let mut by_channel: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (i, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.chan_id != 0) {
+    for (i, slot) in slots
+        .iter()
+        .enumerate()
+        .filter(|(_, slot)| slot.chan_id != 0)
+    {
         lanes[usize::from(slot.sector)] += 1;
         by_channel.entry(slot.chan_id).or_default().push(i);
     }
-    let name = |slot: usize| format!("board {} lane {}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
+    let name = |slot: usize| {
+        format!(
+            "board {} lane {}",
+            slot / LANES_PER_BOARD,
+            slot % LANES_PER_BOARD
+        )
+    };
     let mut odd = Vec::new();
-    odd.extend(tables.check_fit().err().filter(|_| !args.detector.trust_tables).map(|error| error.to_string()));
-    let unread: Vec<usize> = (0..N_SECTORS).filter(|&sector| lanes[sector] == 0).collect();
+    odd.extend(
+        tables
+            .check_fit()
+            .err()
+            .filter(|_| !args.detector.trust_tables)
+            .map(|error| error.to_string()),
+    );
+    let unread: Vec<usize> = (0..N_SECTORS)
+        .filter(|&sector| lanes[sector] == 0)
+        .collect();
     if !unread.is_empty() {
-        odd.push(format!("{} that no lane reads out: {}", count(unread.len(), "sector"), list(&unread)));
+        odd.push(format!(
+            "{} that no lane reads out: {}",
+            count(unread.len(), "sector"),
+            list(&unread)
+        ));
     }
-    let crowded: Vec<usize> = (0..N_SECTORS).filter(|&sector| lanes[sector] > MOST_LANES).collect();
+    let crowded: Vec<usize> = (0..N_SECTORS)
+        .filter(|&sector| lanes[sector] > MOST_LANES)
+        .collect();
     if !crowded.is_empty() {
-        odd.push(format!("{} with more than {MOST_LANES} lanes: {}", count(crowded.len(), "sector"), list(&crowded)));
+        odd.push(format!(
+            "{} with more than {MOST_LANES} lanes: {}",
+            count(crowded.len(), "sector"),
+            list(&crowded)
+        ));
     }
     for (channel, slots) in by_channel.iter().filter(|(_, slots)| slots.len() > 1) {
         let names: Vec<String> = slots.iter().map(|&slot| name(slot)).collect();
-        odd.push(format!("the channel 0x{channel:08x} belongs to {}", names.join(" and ")));
+        odd.push(format!(
+            "the channel 0x{channel:08x} belongs to {}",
+            names.join(" and ")
+        ));
     }
     let idle: Vec<usize> = slots
         .chunks(LANES_PER_BOARD)
@@ -86,16 +122,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // Format v4 leaves a quarter of the ids unused.
     let (boards, geometry) = (tables.boards(), tables.geometry());
     if boards.version == BankVersion::V5 && !idle.is_empty() {
-        odd.push(format!("{} without any lane: {}", count(idle.len(), "board"), list(&idle)));
+        odd.push(format!(
+            "{} without any lane: {}",
+            count(idle.len(), "board"),
+            list(&idle)
+        ));
     }
     let mut layers = Vec::new();
     for (layer, name) in LAYERS.iter().enumerate() {
         let of_layer = sectors_of_layer(layer);
         let range = |value: &dyn Fn(usize) -> f32| {
             let values = of_layer.clone().map(value);
-            [values.clone().fold(f32::INFINITY, f32::min), values.fold(f32::NEG_INFINITY, f32::max)]
+            [
+                values.clone().fold(f32::INFINITY, f32::min),
+                values.fold(f32::NEG_INFINITY, f32::max),
+            ]
         };
-        let flipped = of_layer.clone().filter(|&sector| geometry.sectors[sector].is_flipped()).count();
+        let flipped = of_layer
+            .clone()
+            .filter(|&sector| geometry.sectors[sector].is_flipped())
+            .count();
         layers.push(json!({
             "layer": name,
             "sectors": of_layer.len(),
@@ -145,15 +191,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         boards.version.name(),
         of(&detector.geometry).unwrap_or_else(embedded),
         geometry.version,
-        if geometry.version == 0 { "layer" } else { "sector" },
+        if geometry.version == 0 {
+            "layer"
+        } else {
+            "sector"
+        },
         tables.n_groups(),
         tables.grouping().name(),
         match boards.version {
             BankVersion::V4 => "none: hits of v4 banks are never flipped".to_owned(),
-            BankVersion::V5 => format!("strips of flipped sectors count from {}", config::flip().name()),
+            BankVersion::V5 => format!(
+                "strips of flipped sectors count from {}",
+                config::flip().name()
+            ),
         },
     );
-    let head = ["layer", "sectors", "lanes", "flipped", "pitch/mm", "x/mm", "y/mm", "z/mm", "dx/dy"];
+    let head = [
+        "layer", "sectors", "lanes", "flipped", "pitch/mm", "x/mm", "y/mm", "z/mm", "dx/dy",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for layer in &layers {
         let mut row = vec![layer["layer"].as_str().unwrap_or_default().to_owned()];
@@ -165,31 +220,68 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         rows.push(row);
     }
     text += &table(&rows);
-    text += if odd.is_empty() { "\nNothing is odd.\n" } else { "\nodd:\n" };
+    text += if odd.is_empty() {
+        "\nNothing is odd.\n"
+    } else {
+        "\nodd:\n"
+    };
     for line in &odd {
         let _ = writeln!(text, "  {line}");
     }
     print_beside(args.json.as_deref(), &text)?;
-    if odd.is_empty() { Ok(()) } else { Err("the tables are odd: they would lose, double or misplace hits".into()) }
+    if odd.is_empty() {
+        Ok(())
+    } else {
+        Err("the tables are odd: they would lose, double or misplace hits".into())
+    }
 }
 
 /// Prints the lanes that read a sector, or the sectors that a board reads.
 fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
-    let of_sector = |connection: &Connection| args.sector.is_none_or(|sector| connection.sector == sector);
-    let of_board = |connection: &Connection| args.board.is_none_or(|board| connection.lane.board == board);
-    let found: Vec<Connection> = tables.connections().filter(of_sector).filter(of_board).collect();
-    let head =
-        ["board", "lane", "sector", "strips", "layer", "side", "stave", "face", "module", "part", "x/mm", "y/mm"];
+    let of_sector =
+        |connection: &Connection| args.sector.is_none_or(|sector| connection.sector == sector);
+    let of_board = |connection: &Connection| {
+        args.board
+            .is_none_or(|board| connection.lane.board == board)
+    };
+    let found: Vec<Connection> = tables
+        .connections()
+        .filter(of_sector)
+        .filter(of_board)
+        .collect();
+    let head = [
+        "board", "lane", "sector", "strips", "layer", "side", "stave", "face", "module", "part",
+        "x/mm", "y/mm",
+    ];
     let (mut rows, mut lanes) = (vec![head.map(str::to_owned).to_vec()], Vec::new());
-    for Connection { lane, sector, strips: (first, last) } in &found {
-        let (place, geometry) =
-            (tables.places()[usize::from(*sector)], &tables.geometry().sectors[usize::from(*sector)]);
+    for Connection {
+        lane,
+        sector,
+        strips: (first, last),
+    } in &found
+    {
+        let (place, geometry) = (
+            tables.places()[usize::from(*sector)],
+            &tables.geometry().sectors[usize::from(*sector)],
+        );
         let channel = place.channel;
-        let (layer, side) = (LAYERS[usize::from(channel.layer())], ["C", "A"][usize::from(channel.side())]);
-        let (stave, face, module, part) = (channel.stave(), channel.face(), channel.module(), channel.sector());
+        let (layer, side) = (
+            LAYERS[usize::from(channel.layer())],
+            ["C", "A"][usize::from(channel.side())],
+        );
+        let (stave, face, module, part) = (
+            channel.stave(),
+            channel.face(),
+            channel.module(),
+            channel.sector(),
+        );
         let (x, y) = (geometry.p0_x, geometry.p0_y);
-        let mut row =
-            vec![lane.board.to_string(), lane.lane.to_string(), sector.to_string(), format!("{first}-{last}")];
+        let mut row = vec![
+            lane.board.to_string(),
+            lane.lane.to_string(),
+            sector.to_string(),
+            format!("{first}-{last}"),
+        ];
         row.extend([layer, side].map(str::to_owned));
         row.extend([stave, face, module, part].map(|number| number.to_string()));
         row.extend([x, y].map(|place| format!("{place:.0}")));
@@ -203,12 +295,20 @@ fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
         write_json(path, &json!({ "lanes": lanes }))?;
     }
     if found.is_empty() {
-        let of =
-            |name: &str, number: Option<u16>| number.map_or_else(String::new, |number| format!(" {name} {number}"));
-        let (board, sector) = (of("of board", args.board.map(u16::from)), of("reads sector", args.sector));
+        let of = |name: &str, number: Option<u16>| {
+            number.map_or_else(String::new, |number| format!(" {name} {number}"))
+        };
+        let (board, sector) = (
+            of("of board", args.board.map(u16::from)),
+            of("reads sector", args.sector),
+        );
         return Err(format!(
             "the tables have no lane{board} that{}",
-            if sector.is_empty() { " is connected" } else { &sector }
+            if sector.is_empty() {
+                " is connected"
+            } else {
+                &sector
+            }
         )
         .into());
     }
@@ -217,6 +317,10 @@ fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
 
 fn list(numbers: &[usize]) -> String {
     let first: Vec<String> = numbers.iter().take(10).map(usize::to_string).collect();
-    let more = if numbers.len() > first.len() { ", …" } else { "" };
+    let more = if numbers.len() > first.len() {
+        ", …"
+    } else {
+        ""
+    };
     format!("{}{more}", first.join(", "))
 }

@@ -23,8 +23,8 @@ use crate::{Failure, usage};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct EventsArgs {
-    /// MDF files or Allen-layout dumps, with the tables of ut-decode.toml or --config, or made by `ut-decode generate`;
-    /// none: 1000 synthetic v5 events of the profile pp-nominal.
+    /// MDF files or Allen-layout dumps, with the tables of ut-decode.toml or --config, or made by
+    /// `ut-decode generate`; none: 1000 synthetic v5 events of the profile pp-nominal.
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }
@@ -50,7 +50,11 @@ impl EventsArgs {
     }
 
     pub fn source(&self) -> String {
-        if self.files.is_empty() { Synthetic::default().to_string() } else { names_of(&self.files) }
+        if self.files.is_empty() {
+            Synthetic::default().to_string()
+        } else {
+            names_of(&self.files)
+        }
     }
 
     /// Returns the name with a hash that tells the files from others of the same names.
@@ -68,15 +72,22 @@ pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> D
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct RuleArgs {
-    /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval of the difference of
-    /// the means of all samples (alice), as ALICE does, which alarms too often on free clocks.
+    /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval
+    /// of the difference of the means of all samples (alice), as ALICE does, which alarms too often
+    /// on free clocks.
     #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
     rule: String,
     /// Difference in % within which two configurations count as the same.
     #[arg(long, value_name = "%", default_value_t = 0.2)]
     zone: f64,
-    /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
+    /// Numbers of blocks at which the evidence is looked at; each look spends its part of the
+    /// error.
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "10,20,40"
+    )]
     looks: Vec<usize>,
     /// Rounds of a block: samples of each side in it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -92,12 +103,18 @@ impl RuleArgs {
         if !(0.0..100.0).contains(&self.zone) {
             usage("--zone must be at least 0 and below 100 %");
         }
-        if looks.iter().any(|look| !(4..=100_000).contains(look)) || !looks.is_sorted_by(|a, b| a < b) {
+        if looks.iter().any(|look| !(4..=100_000).contains(look))
+            || !looks.is_sorted_by(|a, b| a < b)
+        {
             usage("--looks must be ascending numbers of blocks from 4 to 100,000");
         }
         Plan {
             rules: Rules {
-                method: if self.rule == "alice" { Method::Alice } else { Method::Blocks },
+                method: if self.rule == "alice" {
+                    Method::Alice
+                } else {
+                    Method::Blocks
+                },
                 indifference: self.zone / 100.0,
                 looks: looks.clone(),
                 ..Rules::default()
@@ -112,7 +129,8 @@ impl RuleArgs {
     }
 }
 
-/// Returns the state of the machine and the remedy as a line, if samples were discarded for it and nothing was decided.
+/// Returns the state of the machine and the remedy as a line, if samples were discarded for it and
+/// nothing was decided.
 pub fn trouble(comparison: &Comparison) -> String {
     match (&comparison.trouble, comparison.judgement.verdict) {
         (Some(trouble), Verdict::CannotTell(_)) => format!("note                {trouble}\n"),

@@ -39,26 +39,42 @@ pub struct TunedArgs {
     /// Ignore what `ut-decode tune run` has found; use the defaults.
     #[arg(long)]
     pub untuned: bool,
-    /// Use what `ut-decode tune chain` found for the workload of this name, and nothing that was tuned for another
-    /// one.
+    /// Use what `ut-decode tune chain` found for the workload of this name, and nothing that was
+    /// tuned for another one.
     #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
     pub workload: Option<String>,
 }
 
 impl TunedArgs {
     /// Returns the workload that values must have been tuned for.
-    pub fn tuned_for(&self, tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
+    pub fn tuned_for(
+        &self,
+        tables: &DetectorTables,
+        options: &DecodeOptions,
+    ) -> Result<Workload, StoreError> {
         match &self.workload {
             None => tunable::workload(tables, options),
             Some(name) => tunable::workload_of(tables, options, name),
         }
     }
 
-    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first events; only warns.
-    pub fn tune_first(&self, what: Subject, detector: &Detector, options: DecodeOptions, files: &[PathBuf]) {
+    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first
+    /// events; only warns.
+    pub fn tune_first(
+        &self,
+        what: Subject,
+        detector: &Detector,
+        options: DecodeOptions,
+        files: &[PathBuf],
+    ) {
         // A pipe could be read only once; a decoder on the emulated GPU is for experiments.
-        let wanted = config::tunes_on_first_use() && matches!(what.backend, Backend::Cpu | Backend::Cuda);
-        if !wanted || self.untuned || self.workload.is_some() || !files.iter().all(|file| file.is_file()) {
+        let wanted =
+            config::tunes_on_first_use() && matches!(what.backend, Backend::Cpu | Backend::Cuda);
+        if !wanted
+            || self.untuned
+            || self.workload.is_some()
+            || !files.iter().all(|file| file.is_file())
+        {
             return;
         }
         let tune = || -> Result<(), Failure> {
@@ -68,12 +84,22 @@ impl TunedArgs {
                 return Ok(());
             }
             let device = tunable::device(what.backend)?;
-            say(&format!("nothing was tuned for {device} yet: tuning it now, as the settings ask for"));
+            say(&format!(
+                "nothing was tuned for {device} yet: tuning it now, as the settings ask for"
+            ));
             let mut store = Store::open(&locations.user)?;
             let _alone = store.measure_alone()?;
-            let (thing, space) = (tunable::tunable(what), tunable::space(what, device.sm_count as usize)?);
+            let (thing, space) = (
+                tunable::tunable(what),
+                tunable::space(what, device.sm_count as usize)?,
+            );
             let varied = tunable::varied(what, &space)?;
-            let task = Task { device: &device, tunable: &thing, workload: &workload, space: &space };
+            let task = Task {
+                device: &device,
+                tunable: &thing,
+                workload: &workload,
+                space: &space,
+            };
             let budget: Budget = FIRST_USE.parse()?;
             let strategy = StrategyKind::default_for(space.len(), budget.most_evaluations());
             let session = Session {
@@ -83,15 +109,26 @@ impl TunedArgs {
             };
             let events = read(files, detector, ENOUGH_DISTINCT)?;
             let mut decoder = DecodeDevice::new(&detector.tables, options, events, varied);
-            decoder.expect(Layout::Allen).map_err(|failure| failure.message)?;
+            decoder
+                .expect(Layout::Allen)
+                .map_err(|failure| failure.message)?;
             let mut watch = watch(what.backend, Limits::default());
             let mut watcher = Watcher::new(Objective::Time);
-            let tuning = tune_watched(&session, &mut decoder, &mut store, &mut *watch, &mut |step| {
-                watcher.step(step, |config| space.named(config).to_string());
-                true
-            })?;
+            let tuning = tune_watched(
+                &session,
+                &mut decoder,
+                &mut store,
+                &mut *watch,
+                &mut |step| {
+                    watcher.step(step, |config| space.named(config).to_string());
+                    true
+                },
+            )?;
             if !tuning.decided {
-                say(&format!("{} (of `ut-decode tune run`); the next run tunes again", tuning.evidence.verdict));
+                say(&format!(
+                    "{} (of `ut-decode tune run`); the next run tunes again",
+                    tuning.evidence.verdict
+                ));
             }
             Ok(())
         };
@@ -100,8 +137,9 @@ impl TunedArgs {
         }
     }
 
-    /// Returns the values that were tuned for this machine and these banks, and prints them on standard error. A store
-    /// that cannot be read is only a warning: any values decode the same hits.
+    /// Returns the values that were tuned for this machine and these banks, and prints them on
+    /// standard error. A store that cannot be read is only a warning: any values decode the same
+    /// hits.
     pub fn configuration(
         &self,
         what: impl Into<Subject>,
@@ -112,17 +150,28 @@ impl TunedArgs {
             return None;
         }
         let locations = Locations::choose(APPLICATION);
-        let store = locations.as_ref().map(|locations| locations.user.display().to_string()).unwrap_or_default();
+        let store = locations
+            .as_ref()
+            .map(|locations| locations.user.display().to_string())
+            .unwrap_or_default();
         let workload = self.tuned_for(tables, options);
         match locations.and_then(|locations| tunable::look_up(&locations, what, &workload?)) {
-            Ok(Some(Tuned { parameters, values, origin })) => {
+            Ok(Some(Tuned {
+                parameters,
+                values,
+                origin,
+            })) => {
                 say(&format!("tuned values: {values}; {origin}"));
                 Some(parameters)
             }
             Ok(None) => {
-                detail(&format!("no values tuned for this backend, machine and bank format in {store}"));
+                detail(&format!(
+                    "no values tuned for this backend, machine and bank format in {store}"
+                ));
                 if let Some(name) = &self.workload {
-                    say(&format!("warning: nothing was tuned for the workload {name:?}: the defaults are used"));
+                    say(&format!(
+                        "warning: nothing was tuned for the workload {name:?}: the defaults are used"
+                    ));
                 }
                 None
             }

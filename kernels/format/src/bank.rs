@@ -13,7 +13,8 @@ pub const fn is_ut(kind: u8) -> bool {
     kind == UT || kind == UT_ERROR
 }
 
-/// Board of a sourceID (docs/format.md, "From sourceID to board"), which may be beyond the table. `None`: no board.
+/// Board of a sourceID (docs/format.md, "From sourceID to board"), which may be beyond the table.
+/// `None`: no board.
 #[inline(always)]
 pub const fn board_of(source_id: u32) -> Option<u32> {
     if source_id >> 11 == 0 {
@@ -34,7 +35,8 @@ pub enum Layout {
     /// Event-major: the block of event `e` is at `raw + offsets[e]`.
     #[default]
     Allen,
-    /// Bank-major: the fragment of bank `b` of event `e` is at `raw + offsets[2 + n_banks * (1 + e) + b]`.
+    /// Bank-major: the fragment of bank `b` of event `e` is at
+    /// `raw + offsets[2 + n_banks * (1 + e) + b]`.
     Mep,
 }
 

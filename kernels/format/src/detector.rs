@@ -1,11 +1,13 @@
 //! Look-up tables by lane slot and by sector, flattened to plain-old-data.
 //!
-//! A *slot* is `board * 6 + lane`; a *sector* is one of the UT's 1048 silicon sensors (docs/format.md, "Sector ids").
+//! A *slot* is `board * 6 + lane`; a *sector* is one of the UT's 1048 silicon sensors
+//! (docs/format.md, "Sector ids").
 
 /// Lanes a board has, in either read-out format (v4 calls them hybrids).
 pub const LANES_PER_BOARD: usize = 6;
 
-/// Lane slots of the largest detector that the kernels are dimensioned for: 240 boards (v4), 216 in v5.
+/// Lane slots of the largest detector that the kernels are dimensioned for: 240 boards (v4), 216 in
+/// v5.
 pub const MAX_SLOTS: usize = 240 * LANES_PER_BOARD;
 
 /// One lane slot of the board table.
@@ -28,7 +30,8 @@ impl Slot {
     }
 }
 
-/// One lane of a boards file: position of the connected sensor (docs/format.md, "Boards file"). All zeros: none.
+/// One lane of a boards file: position of the connected sensor (docs/format.md, "Boards file"). All
+/// zeros: none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -57,8 +60,8 @@ impl Lane {
         self.chan_id != 0
     }
 
-    /// `ChannelID` of strip 0 by the other fields: sector in bit 9, module 10–12, face 13, stave 14–17, layer 18–19,
-    /// side 20, type 21–22; wider fields are cut.
+    /// `ChannelID` of strip 0 by the other fields: sector in bit 9, module 10–12, face 13, stave
+    /// 14–17, layer 18–19, side 20, type 21–22; wider fields are cut.
     pub const fn channel(&self) -> u32 {
         (self.sector & 1) << 9
             | (self.module & 7) << 10
@@ -69,14 +72,19 @@ impl Lane {
             | (self.kind & 3) << 21
     }
 
-    /// Sector id, 0…1047 (docs/format.md, "Sector ids"), of a lane that passed a table check; otherwise some number.
+    /// Sector id, 0…1047 (docs/format.md, "Sector ids"), of a lane that passed a table check;
+    /// otherwise some number.
     #[inline(always)]
     pub const fn sector_id(&self) -> u32 {
         let m = (2 * self.module + 1).wrapping_sub(self.face);
         let c_side = 1u32.wrapping_sub(self.side);
         let n_outer = if self.layer < 2 { 6 } else { 7 };
         let half_layer = 2 * self.layer + self.side;
-        let base = if half_layer < 4 { 124 * half_layer } else { 496 + 138 * (half_layer - 4) };
+        let base = if half_layer < 4 {
+            124 * half_layer
+        } else {
+            496 + 138 * (half_layer - 4)
+        };
         let place = match self.stave {
             0 => {
                 let place = match m {
@@ -94,12 +102,19 @@ impl Lane {
                     9..11 => 9 + 2 * (m - 9) + 1u32.wrapping_sub(self.sector),
                     _ => 13 + (m - 11),
                 };
-                c_side.wrapping_mul(14 * n_outer).wrapping_add(self.side.wrapping_mul(22)).wrapping_add(place)
+                c_side
+                    .wrapping_mul(14 * n_outer)
+                    .wrapping_add(self.side.wrapping_mul(22))
+                    .wrapping_add(place)
             }
             stave => {
                 let from_beam = 40 + 14 * (stave - 2);
                 let to_beam = (7 + self.layer / 2).wrapping_sub(stave);
-                let columns = if self.side == 1 { from_beam } else { to_beam.wrapping_mul(14) };
+                let columns = if self.side == 1 {
+                    from_beam
+                } else {
+                    to_beam.wrapping_mul(14)
+                };
                 m.wrapping_sub(2 * (self.module / 4)).wrapping_add(columns)
             }
         };
@@ -107,7 +122,8 @@ impl Lane {
     }
 }
 
-/// The constants that turn a strip number into a hit (docs/format.md, "From a cluster to a hit"). Lengths in mm.
+/// The constants that turn a strip number into a hit (docs/format.md, "From a cluster to a hit").
+/// Lengths in mm.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -175,7 +191,8 @@ impl BankVersion {
 mod plain {
     use super::{Lane, SectorConstants, Slot};
 
-    // SAFETY: `repr(C)`, 4 + 2 + 2 bytes, alignment 4: no padding; integers only, so every bit pattern is a value.
+    // SAFETY: `repr(C)`, 4 + 2 + 2 bytes, alignment 4: no padding; integers only, so every bit
+    // pattern is a value.
     unsafe impl simt::Plain for Slot {}
     // SAFETY: `repr(C)`, eight u32: no padding; every bit pattern is a value.
     unsafe impl simt::Plain for Lane {}

@@ -1,4 +1,5 @@
-//! Vocabulary of LHCb's Upstream Tracker (UT) that CPUs and GPUs share: lanes and sectors, raw banks, counters.
+//! Vocabulary of LHCb's Upstream Tracker (UT) that CPUs and GPUs share: lanes and sectors, raw
+//! banks, counters.
 //!
 //! | module | |
 //! |---|---|
@@ -6,9 +7,9 @@
 //! | [`detector`] | lane slots, sectors and their constants, versions of the bank format |
 //! | [`report`] | counters of each event: what was decoded, and what was wrong |
 //!
-//! The crates `ut-data` and `ut-kernels` are built on it, the latter compiled for the GPU. Hence `no_std`, no
-//! allocation, no dependency unless a feature asks for one: `bytemuck` derives its markers, `simt` lets the types cross
-//! to the device.
+//! The crates `ut-data` and `ut-kernels` are built on it, the latter compiled for the GPU. Hence
+//! `no_std`, no allocation, no dependency unless a feature asks for one: `bytemuck` derives its
+//! markers, `simt` lets the types cross to the device.
 //!
 //! ```
 //! use ut_format::detector::BankVersion;

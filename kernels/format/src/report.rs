@@ -95,7 +95,9 @@ impl Count {
     pub const fn kind(self) -> Kind {
         match self {
             Self::Banks | Self::Strips => Kind::Size,
-            Self::OtherTypes | Self::ZeroChargeClusters | Self::OversizedClusters => Kind::Statistic,
+            Self::OtherTypes | Self::ZeroChargeClusters | Self::OversizedClusters => {
+                Kind::Statistic
+            }
             _ => Kind::Trouble,
         }
     }
@@ -123,6 +125,8 @@ impl EventReport {
 
     /// Returns true if any trouble was counted.
     pub fn has_trouble(&self) -> bool {
-        Count::ALL.iter().any(|&c| c.kind() == Kind::Trouble && self.get(c) > 0)
+        Count::ALL
+            .iter()
+            .any(|&c| c.kind() == Kind::Trouble && self.get(c) > 0)
     }
 }

@@ -1,10 +1,12 @@
-//! Third kernel (after the prefix sum over strips): clusters the lanes, and puts every cluster into its group's range.
+//! Third kernel (after the prefix sum over strips): clusters the lanes, and puts every cluster into
+//! its group's range.
 //!
-//! A block an event, a thread an item of the list that `count_hits` made. A group's range begins at the prefix sum over
-//! the *strips*, of which there are at least as many as clusters; the next kernel closes the gaps. Each group has a
-//! counter in shared memory that begins at the range's start: its increment is the cluster's place. The order inside a
-//! group depends on the schedule; the sort settles it. With warp-aggregated atomics the hit loop is uniform in the
-//! warp, because a mask must come from a vote in converged code.
+//! A block an event, a thread an item of the list that `count_hits` made. A group's range begins at
+//! the prefix sum over the *strips*, of which there are at least as many as clusters; the next
+//! kernel closes the gaps. Each group has a counter in shared memory that begins at the range's
+//! start: its increment is the cluster's place. The order inside a group depends on the schedule;
+//! the sort settles it. With warp-aggregated atomics the hit loop is uniform in the warp, because a
+//! mask must come from a vote in converged code.
 //!
 //! Launch: as many blocks as events, `cluster.block_x` × `cluster.block_y` threads,
 //! [`cluster_and_predecode_shared_bytes`] of shared memory.
@@ -43,7 +45,8 @@ unsafe impl simt::Argument for ClusterInput<'_> {}
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterOutput<'a> {
-    /// The clusters, group by group, with gaps. As long as the batch has strips, or the batch is refused.
+    /// The clusters, group by group, with gaps. As long as the batch has strips, or the batch is
+    /// refused.
     pub clusters: GlobalMut<'a, Cluster>,
     /// Clusters of each group of each event.
     pub cluster_counts: GlobalMut<'a, u32>,
@@ -65,7 +68,10 @@ impl ClusterShared {
     #[inline(always)]
     const fn layout(n_groups: u32) -> (Self, u32) {
         let mut layout = SharedLayout::new();
-        let shared = Self { next_item: layout.array(1), next_place: layout.array(n_groups) };
+        let shared = Self {
+            next_item: layout.array(1),
+            next_place: layout.array(n_groups),
+        };
         (shared, layout.bytes())
     }
 }
@@ -89,7 +95,8 @@ impl<B: Block> Emitter<'_, B> {
         if self.switches.warp_atomics {
             let mask = self.block.ballot_sync(FULL_MASK, group.is_some());
             if let Some(group) = group {
-                let place = warp_aggregated_atomics::increment(self.block, mask, self.next_place, group);
+                let place =
+                    warp_aggregated_atomics::increment(self.block, mask, self.next_place, group);
                 self.block.store(self.output.clusters, place, cluster);
             }
         } else {
@@ -110,13 +117,18 @@ impl<B: Block> Emitter<'_, B> {
     #[track_caller]
     fn report(&self, count: Count) {
         let event = self.block.block_idx_x() * N_COUNTS as u32;
-        self.block.atomic_add(self.output.report, event + count as u32, 1);
+        self.block
+            .atomic_add(self.output.report, event + count as u32, 1);
     }
 
     /// Returns true if any thread of the warp has work; with plain atomics, if this thread has.
     #[inline(always)]
     fn goes_on(&self, has_work: bool) -> bool {
-        if self.switches.warp_atomics { self.block.ballot_sync(FULL_MASK, has_work) != 0 } else { has_work }
+        if self.switches.warp_atomics {
+            self.block.ballot_sync(FULL_MASK, has_work) != 0
+        } else {
+            has_work
+        }
     }
 }
 
@@ -129,23 +141,37 @@ pub struct ClusterAndPredecode {
 
 impl Kernel for ClusterAndPredecode {
     const NAME: &'static str = "cluster_and_predecode";
-    type Arguments<'a> = (ClusterOptions, ClusterInput<'a>, Tables<'a>, ClusterOutput<'a>);
+    type Arguments<'a> = (
+        ClusterOptions,
+        ClusterInput<'a>,
+        Tables<'a>,
+        ClusterOutput<'a>,
+    );
 
     #[inline(always)]
-    fn run<B: Block>(self, block: &B, &(options, ref input, ref tables, ref output): &Self::Arguments<'_>) {
+    fn run<B: Block>(
+        self,
+        block: &B,
+        &(options, ref input, ref tables, ref output): &Self::Arguments<'_>,
+    ) {
         let Self { switches } = self;
         let shared = ClusterShared::layout(tables.n_groups).0;
         let event = block.block_idx_x();
         let first_group = event * tables.n_groups;
         // Uniform in the block.
-        let fits = block.load(input.strip_offsets, first_group + tables.n_groups) <= output.clusters.len();
+        let fits =
+            block.load(input.strip_offsets, first_group + tables.n_groups) <= output.clusters.len();
         let mut group = block.thread();
         while group < tables.n_groups {
             let start = block.load(input.strip_offsets, first_group + group);
             block.shared_store(shared.next_place, group, start);
             group += block.threads();
         }
-        let n_items = if fits { block.load(input.n_items, event) } else { 0 };
+        let n_items = if fits {
+            block.load(input.n_items, event)
+        } else {
+            0
+        };
         if !fits && block.thread() == 0 {
             block.atomic_or(output.status, 0, STRIPS_OVERFLOW);
         }
@@ -157,15 +183,26 @@ impl Kernel for ClusterAndPredecode {
             ItemLoop::fixed(block, n_items)
         };
         let first_item = event * items_capacity(switches.version, tables.n_boards());
-        let emitter = Emitter { block, switches, next_place: shared.next_place, output: *output };
+        let emitter = Emitter {
+            block,
+            switches,
+            next_place: shared.next_place,
+            output: *output,
+        };
         while let Some(i) = items.fetch(block) {
-            let item = if i < n_items { Item::from_bits(block.load(input.items, first_item + i)) } else { EMPTY };
+            let item = if i < n_items {
+                Item::from_bits(block.load(input.items, first_item + i))
+            } else {
+                EMPTY
+            };
             match switches.version {
                 BankVersion::V4 => copy_bank(&emitter, input, tables, item),
                 BankVersion::V5 if switches.narrow_sums => {
                     cluster_lane::<NarrowSums, B>(&emitter, options, input, tables, item);
                 }
-                BankVersion::V5 => cluster_lane::<WideSums, B>(&emitter, options, input, tables, item),
+                BankVersion::V5 => {
+                    cluster_lane::<WideSums, B>(&emitter, options, input, tables, item);
+                }
             }
         }
         // All clusters are placed.
@@ -180,7 +217,11 @@ impl Kernel for ClusterAndPredecode {
     }
 }
 
-const EMPTY: Item = Item { first_hit: 0, n_hits: 0, slot: 0 };
+const EMPTY: Item = Item {
+    first_hit: 0,
+    n_hits: 0,
+    slot: 0,
+};
 
 #[inline(always)]
 fn cluster_lane<S: Sums, B: Block>(
@@ -214,14 +255,23 @@ fn cluster_lane<S: Sums, B: Block>(
         if step.oversized {
             emitter.report(Count::OversizedClusters);
         }
-        let cluster = Cluster { position: step.position, weight: step.weight as u16, slot: item.slot as u16 };
+        let cluster = Cluster {
+            position: step.position,
+            weight: step.weight as u16,
+            slot: item.slot as u16,
+        };
         emitter.emit((step.weight > 0).then_some(group), cluster);
         i += 1;
     }
 }
 
 #[inline(always)]
-fn copy_bank<B: Block>(emitter: &Emitter<'_, B>, input: &ClusterInput<'_>, tables: &Tables<'_>, item: Item) {
+fn copy_bank<B: Block>(
+    emitter: &Emitter<'_, B>,
+    input: &ClusterInput<'_>,
+    tables: &Tables<'_>,
+    item: Item,
+) {
     let block = emitter.block;
     let board = item.slot / v5::LANES;
     let mut strips_per_hybrid = 1;
@@ -235,9 +285,14 @@ fn copy_bank<B: Block>(emitter: &Emitter<'_, B>, input: &ClusterInput<'_>, table
         if i < item.n_hits {
             let word: u16 = block.load_bytes(input.raw, item.first_hit + 2 * i);
             let index = v4::channel(word) / strips_per_hybrid;
-            if let Some((slot, its_group)) = v4_slot(block, emitter.switches, tables, board, index) {
+            if let Some((slot, its_group)) = v4_slot(block, emitter.switches, tables, board, index)
+            {
                 group = Some(its_group);
-                cluster = Cluster { position: u32::from(word), weight: 0, slot: slot as u16 };
+                cluster = Cluster {
+                    position: u32::from(word),
+                    weight: 0,
+                    slot: slot as u16,
+                };
             }
         }
         emitter.emit(group, cluster);

@@ -1,6 +1,6 @@
-//! Fifth kernel (after the prefix sum over clusters): makes the sort keys, without gaps. A warp a group of an event.
-//! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `compress.block_x`
-//! threads, no shared memory.
+//! Fifth kernel (after the prefix sum over clusters): makes the sort keys, without gaps. A warp a
+//! group of an event. Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps
+//! in blocks of `compress.block_x` threads, no shared memory.
 
 use crate::hit::Cluster;
 use crate::switches::Switches;
@@ -22,7 +22,8 @@ pub struct GroupRanges<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for GroupRanges<'_> {}
 
-/// The kernel. `keys` is as long as `clusters`; the mean strip of a flipped sector is subtracted from `flip_origin`.
+/// The kernel. `keys` is as long as `clusters`; the mean strip of a flipped sector is subtracted
+/// from `flip_origin`.
 #[derive(Clone, Copy, Debug)]
 pub struct CompressAndMakeKeys {
     /// Features that the kernel is compiled for.
@@ -34,7 +35,11 @@ impl Kernel for CompressAndMakeKeys {
     type Arguments<'a> = (f32, GroupRanges<'a>, Tables<'a>, GlobalMut<'a, u64>);
 
     #[inline(always)]
-    fn run<B: Block>(self, block: &B, &(flip_origin, ref ranges, ref tables, keys): &Self::Arguments<'_>) {
+    fn run<B: Block>(
+        self,
+        block: &B,
+        &(flip_origin, ref ranges, ref tables, keys): &Self::Arguments<'_>,
+    ) {
         let Self { switches } = self;
         let group = block.block_idx_x() * block.warps() + block.warp_id();
         if group + 1 >= ranges.hit_offsets.len() {
@@ -46,7 +51,11 @@ impl Kernel for CompressAndMakeKeys {
         let mut i = block.lane_id();
         while i < n {
             let cluster = block.load(ranges.clusters, from + i);
-            block.store(keys, to + i, cluster.strip(block, switches, tables, flip_origin).key());
+            block.store(
+                keys,
+                to + i,
+                cluster.strip(block, switches, tables, flip_origin).key(),
+            );
             i += WARP_SIZE;
         }
     }

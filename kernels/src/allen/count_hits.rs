@@ -1,12 +1,16 @@
-//! First kernel: checks every bank by the policy, counts hits per group, and lists the lanes that have any.
+//! First kernel: checks every bank by the policy, counts hits per group, and lists the lanes that
+//! have any.
 //!
 //! A block an event, in three parts:
 //! 1. *Banks*: [`headers`](crate::bank::headers).
-//! 2. *Lanes*, a thread an item (v5: a lane; v4: a bank): the item's hits are added to its group's counter.
-//! 3. *List*: with zero suppression the non-empty items, binned by size; else all items. An item has all that the
-//!    clustering kernel needs, so that layout, sourceIDs and bank headers are read once.
+//! 2. *Lanes*, a thread an item (v5: a lane; v4: a bank): the item's hits are added to its group's
+//!    counter.
+//! 3. *List*: with zero suppression the non-empty items, binned by size; else all items. An item
+//!    has all that the clustering kernel needs, so that layout, sourceIDs and bank headers are read
+//!    once.
 //!
-//! Launch: as many blocks as events, `count.block_x` threads, [`count_hits_shared_bytes`] of shared memory.
+//! Launch: as many blocks as events, `count.block_x` threads, [`count_hits_shared_bytes`] of shared
+//! memory.
 
 pub use crate::bank::headers::items_capacity;
 use crate::bank::headers::{HeaderCounters, Headers, UtBanks, clear, items_per_bank};
@@ -20,7 +24,8 @@ use simt::primitives::block_size_binning::SizeBins;
 use simt::primitives::warp_aggregated_atomics;
 use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
-/// Lane (v5) or bank (v4) with hits, in eight bytes: from the lowest bits on `first_hit`, `n_hits` (16 bits), `slot`.
+/// Lane (v5) or bank (v4) with hits, in eight bytes: from the lowest bits on `first_hit`, `n_hits`
+/// (16 bits), `slot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Byte offset of the first hit word in `raw`.
@@ -42,7 +47,11 @@ impl Item {
     #[inline(always)]
     pub const fn from_bits(bits: u64) -> Self {
         let high = (bits >> 32) as u32;
-        Self { first_hit: bits as u32, n_hits: high & 0xFFFF, slot: high >> 16 }
+        Self {
+            first_hit: bits as u32,
+            n_hits: high & 0xFFFF,
+            slot: high >> 16,
+        }
     }
 }
 
@@ -117,15 +126,28 @@ impl Kernel for CountHits {
             counters: shared.counters,
             banks: shared.banks,
         };
-        let n_banks = headers.classify(block, batch.event(block, switches.layout, block.block_idx_x()));
+        let n_banks = headers.classify(
+            block,
+            batch.event(block, switches.layout, block.block_idx_x()),
+        );
         block.sync_threads();
         count_groups(block, switches, batch, tables, &shared, n_banks);
         list_items(block, switches, tables, &shared, n_banks, output);
 
         // (A barrier of `list_items` stands between the counting and this.)
         let event = block.block_idx_x();
-        copy_out(block, shared.counters.report, output.report, event * N_COUNTS as u32);
-        copy_out(block, shared.group_counts, output.strip_counts, event * tables.n_groups);
+        copy_out(
+            block,
+            shared.counters.report,
+            output.report,
+            event * N_COUNTS as u32,
+        );
+        copy_out(
+            block,
+            shared.group_counts,
+            output.strip_counts,
+            event * tables.n_groups,
+        );
     }
 }
 
@@ -147,7 +169,11 @@ fn count_groups<B: Block>(
     // Uniform in the warp, for the aggregated atomics.
     while first < n_items {
         let i = first + block.lane_id();
-        let n = if i < n_items { u32::from(block.shared_load(shared.banks.n_hits, i)) } else { 0 };
+        let n = if i < n_items {
+            u32::from(block.shared_load(shared.banks.n_hits, i))
+        } else {
+            0
+        };
         let bank = i / per_bank;
         match switches.version {
             BankVersion::V5 => {
@@ -179,8 +205,10 @@ fn count_groups<B: Block>(
                 while block.ballot_sync(FULL_MASK, word < n) != 0 {
                     let mut group = None;
                     if word < n {
-                        let index = v4::channel(block.load_bytes(batch.raw, first_word + 2 * word)) / strips_per_hybrid;
-                        group = v4_slot(block, switches, tables, board, index).map(|(_, group)| group);
+                        let index = v4::channel(block.load_bytes(batch.raw, first_word + 2 * word))
+                            / strips_per_hybrid;
+                        group =
+                            v4_slot(block, switches, tables, board, index).map(|(_, group)| group);
                         strips += u32::from(group.is_some());
                         unconnected += u32::from(group.is_none());
                     }
@@ -198,7 +226,9 @@ fn count_groups<B: Block>(
             shared.counters.report(block, Count::Strips, strips);
         }
         if unconnected > 0 {
-            shared.counters.report(block, Count::UnconnectedHits, unconnected);
+            shared
+                .counters
+                .report(block, Count::UnconnectedHits, unconnected);
         }
     }
 }
@@ -217,12 +247,19 @@ pub fn v4_slot<B: Block>(
     }
     let number = board * v5::LANES + index;
     let slot = tables.slot(block, switches, number);
-    slot.is_connected().then_some((number, u32::from(slot.group)))
+    slot.is_connected()
+        .then_some((number, u32::from(slot.group)))
 }
 
 /// Adds `amount` to a group's counter for each thread that has one. The whole warp calls.
 #[inline(always)]
-fn add_to_group<B: Block>(block: &B, switches: Switches, shared: &CountShared, group: Option<u32>, amount: u32) {
+fn add_to_group<B: Block>(
+    block: &B,
+    switches: Switches,
+    shared: &CountShared,
+    group: Option<u32>,
+    amount: u32,
+) {
     if switches.warp_atomics {
         let mask = block.ballot_sync(FULL_MASK, group.is_some());
         if let Some(group) = group {
@@ -253,11 +290,29 @@ fn list_items<B: Block>(
         let payload = block.shared_load(shared.banks.payloads, bank);
         let (first_hit, slot) = match switches.version {
             BankVersion::V4 => (payload + v4::HEADER, first_slot),
-            BankVersion::V5 => (payload + v5::lane_offset(i % v5::LANES), first_slot + i % v5::LANES),
+            BankVersion::V5 => (
+                payload + v5::lane_offset(i % v5::LANES),
+                first_slot + i % v5::LANES,
+            ),
         };
-        block.store(output.items, list + place, Item { first_hit, n_hits: n, slot }.to_bits());
+        block.store(
+            output.items,
+            list + place,
+            Item {
+                first_hit,
+                n_hits: n,
+                slot,
+            }
+            .to_bits(),
+        );
     };
-    let size = |i: u32| if i < n_items { u32::from(block.shared_load(shared.banks.n_hits, i)) } else { 0 };
+    let size = |i: u32| {
+        if i < n_items {
+            u32::from(block.shared_load(shared.banks.n_hits, i))
+        } else {
+            0
+        }
+    };
 
     if !switches.zero_suppression {
         // All counts of part 2 are there.
@@ -315,9 +370,21 @@ mod tests {
     #[test]
     fn an_item_survives_its_eight_bytes() {
         for item in [
-            Item { first_hit: 0, n_hits: 0, slot: 0 },
-            Item { first_hit: u32::MAX, n_hits: 65535, slot: 1439 },
-            Item { first_hit: 0x1234_5678, n_hits: 254, slot: 65535 },
+            Item {
+                first_hit: 0,
+                n_hits: 0,
+                slot: 0,
+            },
+            Item {
+                first_hit: u32::MAX,
+                n_hits: 65535,
+                slot: 1439,
+            },
+            Item {
+                first_hit: 0x1234_5678,
+                n_hits: 254,
+                slot: 65535,
+            },
         ] {
             assert_eq!(Item::from_bits(item.to_bits()), item);
         }

@@ -1,5 +1,5 @@
-//! Last kernel: works out the hits and writes them in their final order. A block an event, a thread a hit; with the
-//! layer loop, as Allen had it once, layer by layer.
+//! Last kernel: works out the hits and writes them in their final order. A block an event, a thread
+//! a hit; with the layer loop, as Allen had it once, layer by layer.
 //!
 //! Launch: as many blocks as events, `decode.block_x` threads, no shared memory.
 
@@ -33,10 +33,20 @@ pub struct DecodeInOrder {
 
 impl Kernel for DecodeInOrder {
     const NAME: &'static str = "decode_in_order";
-    type Arguments<'a> = (f32, DecodeInput<'a>, Tables<'a>, HitArrays<'a>, GlobalMut<'a, u32>);
+    type Arguments<'a> = (
+        f32,
+        DecodeInput<'a>,
+        Tables<'a>,
+        HitArrays<'a>,
+        GlobalMut<'a, u32>,
+    );
 
     #[inline(always)]
-    fn run<B: Block>(self, block: &B, &(flip_origin, ref input, ref tables, ref hits, status): &Self::Arguments<'_>) {
+    fn run<B: Block>(
+        self,
+        block: &B,
+        &(flip_origin, ref input, ref tables, ref hits, status): &Self::Arguments<'_>,
+    ) {
         let Self { switches } = self;
         let first_group = block.block_idx_x() * tables.n_groups;
         let start = block.load(input.hit_offsets, first_group);
@@ -52,7 +62,9 @@ impl Kernel for DecodeInOrder {
             while i < end {
                 let place = block.load(input.permutation, i);
                 let cluster = block.load(input.clusters, place);
-                cluster.strip(block, switches, tables, flip_origin).store(block, hits, i);
+                cluster
+                    .strip(block, switches, tables, flip_origin)
+                    .store(block, hits, i);
                 i += block.threads();
             }
         };

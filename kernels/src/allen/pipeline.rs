@@ -47,7 +47,10 @@ pub struct AllenShapes {
 }
 
 /// Buffers between the kernels. A counter is a group of an event.
-#[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
+#[expect(
+    missing_debug_implementations,
+    reason = "a launcher's buffers need not show themselves"
+)]
 pub struct AllenBuffers<L: Launcher> {
     /// A word a counter.
     pub strip_counts: L::Buffer<u32>,
@@ -66,7 +69,10 @@ pub struct AllenBuffers<L: Launcher> {
 }
 
 /// Buffers between the kernels with an element a strip.
-#[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
+#[expect(
+    missing_debug_implementations,
+    reason = "a launcher's buffers need not show themselves"
+)]
 pub struct StripBuffers<L: Launcher> {
     /// The clusters, with gaps.
     pub clusters: L::Buffer<Cluster>,
@@ -80,8 +86,9 @@ pub struct StripBuffers<L: Launcher> {
 
 /// Launcher that provides the buffers with an element a strip.
 pub trait AllenLauncher: Launcher + Sized {
-    /// Called once the device has the number of strips, as the last of `offsets`. A launcher that waits for it can make
-    /// `strips` as long; without room for all of them the kernels write nothing and set a bit of the status.
+    /// Called once the device has the number of strips, as the last of `offsets`. A launcher that
+    /// waits for it can make `strips` as long; without room for all of them the kernels write
+    /// nothing and set a bit of the status.
     fn reserve_strips(
         &mut self,
         offsets: &Self::Buffer<u32>,
@@ -98,8 +105,22 @@ pub fn decode<L: AllenLauncher>(
     buffers: &mut AllenBuffers<L>,
     output: &mut Output<L>,
 ) -> Result<(), L::Error> {
-    let AllenSetup { switches, options, flip_origin, sort_run, shapes } = *setup;
-    let AllenBuffers { strip_counts, strip_offsets, cluster_counts, tile_totals, items, n_items, strips } = buffers;
+    let AllenSetup {
+        switches,
+        options,
+        flip_origin,
+        sort_run,
+        shapes,
+    } = *setup;
+    let AllenBuffers {
+        strip_counts,
+        strip_offsets,
+        cluster_counts,
+        tile_totals,
+        items,
+        n_items,
+        strips,
+    } = buffers;
 
     let to = CountOutput {
         strip_counts: launcher.write(strip_counts),
@@ -107,10 +128,25 @@ pub fn decode<L: AllenLauncher>(
         n_items: launcher.write(n_items),
         report: launcher.write(&mut output.report),
     };
-    launcher.launch(CountHits { switches }, shapes.count_hits, (batch, tables, to))?;
-    prefix_sum(launcher, shapes.prefix_sum, strip_counts, strip_offsets, tile_totals)?;
+    launcher.launch(
+        CountHits { switches },
+        shapes.count_hits,
+        (batch, tables, to),
+    )?;
+    prefix_sum(
+        launcher,
+        shapes.prefix_sum,
+        strip_counts,
+        strip_offsets,
+        tile_totals,
+    )?;
     launcher.reserve_strips(strip_offsets, strips)?;
-    let StripBuffers { clusters, keys, permutation, scratch } = strips;
+    let StripBuffers {
+        clusters,
+        keys,
+        permutation,
+        scratch,
+    } = strips;
 
     let from = ClusterInput {
         raw: batch.raw,
@@ -124,8 +160,18 @@ pub fn decode<L: AllenLauncher>(
         report: launcher.write(&mut output.report),
         status: launcher.write(&mut output.status),
     };
-    launcher.launch(ClusterAndPredecode { switches }, shapes.cluster_and_predecode, (options, from, tables, to))?;
-    prefix_sum(launcher, shapes.prefix_sum, cluster_counts, &mut output.offsets, tile_totals)?;
+    launcher.launch(
+        ClusterAndPredecode { switches },
+        shapes.cluster_and_predecode,
+        (options, from, tables, to),
+    )?;
+    prefix_sum(
+        launcher,
+        shapes.prefix_sum,
+        cluster_counts,
+        &mut output.offsets,
+        tile_totals,
+    )?;
 
     let ranges = GroupRanges {
         strip_offsets: launcher.read(strip_offsets),
@@ -133,17 +179,44 @@ pub fn decode<L: AllenLauncher>(
         clusters: launcher.read(clusters),
     };
     let arguments = (flip_origin, ranges, tables, launcher.write(keys));
-    launcher.launch(CompressAndMakeKeys { switches }, shapes.compress_and_make_keys, arguments)?;
+    launcher.launch(
+        CompressAndMakeKeys { switches },
+        shapes.compress_and_make_keys,
+        arguments,
+    )?;
 
-    let sorted = (launcher.read(keys), launcher.write(permutation), launcher.write(scratch));
-    let arguments = (flip_origin, sort_run, ranges, tables, sorted.0, sorted.1, sorted.2);
-    launcher.launch(FindPermutation { switches }, shapes.find_permutation, arguments)?;
+    let sorted = (
+        launcher.read(keys),
+        launcher.write(permutation),
+        launcher.write(scratch),
+    );
+    let arguments = (
+        flip_origin,
+        sort_run,
+        ranges,
+        tables,
+        sorted.0,
+        sorted.1,
+        sorted.2,
+    );
+    launcher.launch(
+        FindPermutation { switches },
+        shapes.find_permutation,
+        arguments,
+    )?;
 
     let from = DecodeInput {
         hit_offsets: ranges.hit_offsets,
         permutation: launcher.read(permutation),
         clusters: ranges.clusters,
     };
-    let (hits, status) = (output.hits.write(launcher), launcher.write(&mut output.status));
-    launcher.launch(DecodeInOrder { switches }, shapes.decode_in_order, (flip_origin, from, tables, hits, status))
+    let (hits, status) = (
+        output.hits.write(launcher),
+        launcher.write(&mut output.status),
+    );
+    launcher.launch(
+        DecodeInOrder { switches },
+        shapes.decode_in_order,
+        (flip_origin, from, tables, hits, status),
+    )
 }

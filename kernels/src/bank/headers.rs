@@ -1,10 +1,11 @@
 //! Checks of every bank of an event by docs/policy.md, for the kernels that begin with raw banks.
 //!
-//! A block an event, a thread a bank, chunk by chunk in the order of the event. Rules that depend on earlier banks need
-//! little of that order: the first broken bank of a chunk is an atomic minimum, the place among the UT banks a block
-//! scan. Of all banks of a board, each but one repeats it, whichever is looked at first. Results, in shared memory:
-//! payload and board of each UT bank, and the hits of its items. An *item* is a lane in v5, and a whole bank in v4,
-//! whose words belong to any of the board's lanes.
+//! A block an event, a thread a bank, chunk by chunk in the order of the event. Rules that depend
+//! on earlier banks need little of that order: the first broken bank of a chunk is an atomic
+//! minimum, the place among the UT banks a block scan. Of all banks of a board, each but one
+//! repeats it, whichever is looked at first. Results, in shared memory: payload and board of each
+//! UT bank, and the hits of its items. An *item* is a lane in v5, and a whole bank in v4, whose
+//! words belong to any of the board's lanes.
 
 use crate::bank::layout::{Bank, Banks, Batch};
 use crate::bank::{is_ut, v4, v5};
@@ -52,7 +53,8 @@ impl HeaderCounters {
         }
     }
 
-    /// Sets the counters to their start. All threads of the block call; a barrier must follow before any thread counts.
+    /// Sets the counters to their start. All threads of the block call; a barrier must follow
+    /// before any thread counts.
     #[inline(always)]
     pub fn clear<B: Block>(&self, block: &B) {
         clear(block, self.report, 0);
@@ -107,8 +109,9 @@ pub struct Headers<'a> {
 }
 
 impl Headers<'_> {
-    /// Looks at all banks of `event`; `None` counts as a broken event. All threads of the block call. Returns the
-    /// number of UT banks that have items, decoded or not; a barrier must follow before any thread reads them.
+    /// Looks at all banks of `event`; `None` counts as a broken event. All threads of the block
+    /// call. Returns the number of UT banks that have items, decoded or not; a barrier must follow
+    /// before any thread reads them.
     #[inline(always)]
     pub fn classify<B: Block>(&self, block: &B, event: Option<impl Banks<B>>) -> u32 {
         let Some(event) = event else {
@@ -124,7 +127,11 @@ impl Headers<'_> {
         // `chunk` and everything else that the loop depends on is the same for all threads.
         while chunk < n_banks {
             let i = chunk + block.thread();
-            let bank = if i < n_banks { event.bank(block, self.batch, self.switches.layout, i) } else { None };
+            let bank = if i < n_banks {
+                event.bank(block, self.batch, self.switches.layout, i)
+            } else {
+                None
+            };
             if i < n_banks && bank.is_none() {
                 block.shared_atomic_min(first_broken, 0, i);
             }
@@ -133,18 +140,24 @@ impl Headers<'_> {
             let end = block.shared_load(first_broken, 0).min(n_banks);
             let bank = if i < end { bank } else { None };
             let is_ut_bank = bank.is_some_and(|bank| is_ut(bank.kind));
-            let (before, in_chunk) = block_exclusive(block, self.counters.warp_totals, u32::from(is_ut_bank));
+            let (before, in_chunk) =
+                block_exclusive(block, self.counters.warp_totals, u32::from(is_ut_bank));
             let place = ut_banks + before;
             let mut decoded = false;
             if let Some(bank) = bank.filter(|_| is_ut_bank && place < n_boards) {
                 decoded = self.note(block, place, &bank);
             } else if bank.is_some() {
-                let count = if is_ut_bank { Count::SurplusBanks } else { Count::OtherTypes };
+                let count = if is_ut_bank {
+                    Count::SurplusBanks
+                } else {
+                    Count::OtherTypes
+                };
                 self.counters.report(block, count, 1);
             }
             let decoded = block.ballot_sync(FULL_MASK, decoded);
             if block.lane_id() == 0 && decoded != 0 {
-                self.counters.report(block, Count::Banks, decoded.count_ones());
+                self.counters
+                    .report(block, Count::Banks, decoded.count_ones());
             }
             ut_banks = ut_banks.saturating_add(in_chunk);
             if end < n_banks && end < chunk.saturating_add(block.threads()) {
@@ -158,7 +171,8 @@ impl Headers<'_> {
         ut_banks.min(n_boards)
     }
 
-    /// Applies the policy from `wrong_version` on, and notes the items at `place`. Returns true if the bank is decoded.
+    /// Applies the policy from `wrong_version` on, and notes the items at `place`. Returns true if
+    /// the bank is decoded.
     #[inline(always)]
     fn note<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> bool {
         let n_hits = self.banks.n_hits;
@@ -174,7 +188,11 @@ impl Headers<'_> {
                 match items {
                     Items::Lanes(counts) => {
                         for lane in 0..v5::LANES {
-                            block.shared_store(n_hits, place * v5::LANES + lane, counts.of(lane) as u16);
+                            block.shared_store(
+                                n_hits,
+                                place * v5::LANES + lane,
+                                counts.of(lane) as u16,
+                            );
                         }
                     }
                     Items::Words(n) => block.shared_store(n_hits, place, n as u16),

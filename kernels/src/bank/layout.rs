@@ -1,7 +1,9 @@
-//! Positions of an event's banks in a batch, in Allen or MEP layout (docs/format.md, "Batches in memory").
+//! Positions of an event's banks in a batch, in Allen or MEP layout (docs/format.md, "Batches in
+//! memory").
 //!
-//! Every word that leads to a bank is checked before it is followed. A bank that contradicts the batch is `None`: the
-//! event ends before it. Offsets are bytes of `raw`, which is shorter than 4 GiB: larger sums lie beyond it.
+//! Every word that leads to a bank is checked before it is followed. A bank that contradicts the
+//! batch is `None`: the event ends before it. Offsets are bytes of `raw`, which is shorter than 4
+//! GiB: larger sums lie beyond it.
 
 use super::board_of;
 use crate::switches::Layout;
@@ -13,17 +15,21 @@ use simt::{Block, FULL_MASK, Global, Plain, Shared};
 pub struct Batch<'a> {
     /// The bytes that `offsets` point into.
     pub raw: Global<'a, u8>,
-    /// Allen: an offset an event. MEP: `n_banks`, 0, `n_banks` sourceIDs, `n_banks` offsets an event.
+    /// Allen: an offset an event. MEP: `n_banks`, 0, `n_banks` sourceIDs, `n_banks` offsets an
+    /// event.
     pub offsets: Global<'a, u32>,
-    /// Places of rows, then the rows: payload sizes, u16. A row is an event (Allen) or a bank (MEP).
+    /// Places of rows, then the rows: payload sizes, u16. A row is an event (Allen) or a bank
+    /// (MEP).
     pub sizes: Global<'a, u32>,
     /// Bank types, u8, in rows like `sizes`.
     pub types: Global<'a, u32>,
-    /// Version bytes in such rows; read only if `version` is [`VERSION_OF_EACH`](Self::VERSION_OF_EACH).
+    /// Version bytes in such rows; read only if `version` is
+    /// [`VERSION_OF_EACH`](Self::VERSION_OF_EACH).
     pub versions: Global<'a, u32>,
     /// Version byte of every bank, or [`VERSION_OF_EACH`](Self::VERSION_OF_EACH).
     pub version: u32,
-    /// First event, as the arrays number them; kernels number events from here, and its sum with their number fits u32.
+    /// First event, as the arrays number them; kernels number events from here, and its sum with
+    /// their number fits u32.
     pub first_event: u32,
 }
 
@@ -40,7 +46,8 @@ pub struct EventBanks {
     table: u32,
 }
 
-/// Beginnings of the sizes, types and versions of an event (Allen layout) or a bank (MEP); `NOWHERE` if not there.
+/// Beginnings of the sizes, types and versions of an event (Allen layout) or a bank (MEP);
+/// `NOWHERE` if not there.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     sizes: u32,
@@ -64,7 +71,8 @@ impl Rows {
 /// Index that no view has.
 const NOWHERE: u32 = u32::MAX;
 
-/// An event that one thread has found for all of its block, so that each word that leads to its banks is read once.
+/// An event that one thread has found for all of its block, so that each word that leads to its
+/// banks is read once.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundEvent {
     /// Banks of the event.
@@ -77,9 +85,16 @@ impl FoundEvent {
     /// Words of shared memory that [`find`](Self::find) writes.
     pub const WORDS: u32 = 6;
 
-    /// Finds event `event` and stores it in `words`. One thread of the block calls; a barrier must follow.
+    /// Finds event `event` and stores it in `words`. One thread of the block calls; a barrier must
+    /// follow.
     #[inline(always)]
-    pub fn find<B: Block>(block: &B, batch: &Batch<'_>, layout: Layout, event: u32, words: Shared<u32>) {
+    pub fn find<B: Block>(
+        block: &B,
+        batch: &Batch<'_>,
+        layout: Layout,
+        event: u32,
+        words: Shared<u32>,
+    ) {
         let Some(banks) = batch.event(block, layout, event) else {
             // No event has as many banks.
             block.shared_store(words, 1, NOWHERE);
@@ -89,23 +104,42 @@ impl FoundEvent {
         block.shared_store(words, 1, banks.n_banks);
         block.shared_store(words, 2, banks.table);
         if matches!(layout, Layout::Allen) {
-            let row = |words: Global<'_, u32>| load_if_there(block, words, Some(banks.event)).unwrap_or(NOWHERE);
+            let row = |words: Global<'_, u32>| {
+                load_if_there(block, words, Some(banks.event)).unwrap_or(NOWHERE)
+            };
             block.shared_store(words, 3, row(batch.sizes));
             block.shared_store(words, 4, row(batch.types));
-            block.shared_store(words, 5, if batch.has_version_of_each() { row(batch.versions) } else { NOWHERE });
+            block.shared_store(
+                words,
+                5,
+                if batch.has_version_of_each() {
+                    row(batch.versions)
+                } else {
+                    NOWHERE
+                },
+            );
         }
     }
 
-    /// Returns the event that [`find`](Self::find) stored; `None` where its table of banks is not there.
+    /// Returns the event that [`find`](Self::find) stored; `None` where its table of banks is not
+    /// there.
     #[inline(always)]
     pub fn told<B: Block>(block: &B, layout: Layout, words: Shared<u32>) -> Option<Self> {
         let n_banks = block.shared_load(words, 1);
         if n_banks == NOWHERE {
             return None;
         }
-        let banks = EventBanks { event: block.shared_load(words, 0), n_banks, table: block.shared_load(words, 2) };
+        let banks = EventBanks {
+            event: block.shared_load(words, 0),
+            n_banks,
+            table: block.shared_load(words, 2),
+        };
         let (sizes, types, versions) = (NOWHERE, NOWHERE, NOWHERE);
-        let mut rows = Rows { sizes, types, versions };
+        let mut rows = Rows {
+            sizes,
+            types,
+            versions,
+        };
         if matches!(layout, Layout::Allen) {
             rows.sizes = block.shared_load(words, 3);
             rows.types = block.shared_load(words, 4);
@@ -168,7 +202,8 @@ pub struct Bank {
 }
 
 impl Batch<'_> {
-    /// Value of [`version`](Self::version), above any byte, with which each bank has a byte in `versions`.
+    /// Value of [`version`](Self::version), above any byte, with which each bank has a byte in
+    /// `versions`.
     pub const VERSION_OF_EACH: u32 = 256;
 
     /// Returns true if each bank has a version byte of its own.
@@ -189,14 +224,23 @@ impl Batch<'_> {
                     return None;
                 }
                 let n_banks: u32 = block.load_bytes(self.raw, start);
-                // n_banks + 1 words; one word more than fits u32 in bytes is beyond the end as well.
+                // n_banks + 1 words; one word more than fits u32 in bytes is beyond the end as
+                // well.
                 let words_there = (self.raw.len() - table) / 4;
-                (n_banks < words_there).then_some(EventBanks { event, n_banks, table })
+                (n_banks < words_there).then_some(EventBanks {
+                    event,
+                    n_banks,
+                    table,
+                })
             }
             Layout::Mep => {
                 let n_banks = load_if_there(block, self.offsets, Some(0))?;
                 let header = n_banks.checked_add(2)?;
-                (header <= self.offsets.len()).then_some(EventBanks { event, n_banks, table: 0 })
+                (header <= self.offsets.len()).then_some(EventBanks {
+                    event,
+                    n_banks,
+                    table: 0,
+                })
             }
         }
     }
@@ -205,8 +249,16 @@ impl Batch<'_> {
     #[inline(always)]
     pub fn rows_of_bank<B: Block>(&self, block: &B, bank: Option<u32>) -> Rows {
         let row = |words: Global<'_, u32>| load_if_there(block, words, bank).unwrap_or(NOWHERE);
-        let versions = if self.has_version_of_each() { row(self.versions) } else { NOWHERE };
-        Rows { sizes: row(self.sizes), types: row(self.types), versions }
+        let versions = if self.has_version_of_each() {
+            row(self.versions)
+        } else {
+            NOWHERE
+        };
+        Rows {
+            sizes: row(self.sizes),
+            types: row(self.types),
+            versions,
+        }
     }
 
     /// Size, type and version in one column of rows; `None` where one is not there.
@@ -215,7 +267,11 @@ impl Batch<'_> {
         let size = load_if_there(block, self.sizes.as_u16(), rows.sizes.checked_add(column))?;
         let kind = load_if_there(block, self.types.as_u8(), rows.types.checked_add(column))?;
         let version = if self.has_version_of_each() {
-            load_if_there(block, self.versions.as_u8(), rows.versions.checked_add(column))?
+            load_if_there(
+                block,
+                self.versions.as_u8(),
+                rows.versions.checked_add(column),
+            )?
         } else {
             self.version as u8
         };
@@ -236,7 +292,14 @@ impl Batch<'_> {
             Layout::Mep => (bank, banks.event),
         };
         let known = |of: fn(Rows) -> u32| rows.map(of);
-        let size = u32::from(entry(block, self.sizes, self.sizes.as_u16(), known(|rows| rows.sizes), row, column)?);
+        let size = u32::from(entry(
+            block,
+            self.sizes,
+            self.sizes.as_u16(),
+            known(|rows| rows.sizes),
+            row,
+            column,
+        )?);
         let (source_id, payload) = match layout {
             Layout::Allen => {
                 // The table is there: n_banks + 1 words from `table` on.
@@ -251,7 +314,10 @@ impl Batch<'_> {
                 (block.load_bytes(self.raw, fragment), fragment + 4)
             }
             Layout::Mep => {
-                let place = banks.event.checked_add(1).and_then(|rows| rows.checked_mul(banks.n_banks));
+                let place = banks
+                    .event
+                    .checked_add(1)
+                    .and_then(|rows| rows.checked_mul(banks.n_banks));
                 let place = place.and_then(|place| place.checked_add(2)?.checked_add(bank));
                 let payload = load_if_there(block, self.offsets, place)?;
                 if payload.checked_add(size)? > self.raw.len() {
@@ -260,18 +326,39 @@ impl Batch<'_> {
                 (block.load(self.offsets, 2 + bank), payload)
             }
         };
-        let kind = entry(block, self.types, self.types.as_u8(), known(|rows| rows.types), row, column)?;
+        let kind = entry(
+            block,
+            self.types,
+            self.types.as_u8(),
+            known(|rows| rows.types),
+            row,
+            column,
+        )?;
         let version = if self.has_version_of_each() {
             let first = known(|rows| rows.versions);
-            entry(block, self.versions, self.versions.as_u8(), first, row, column)?
+            entry(
+                block,
+                self.versions,
+                self.versions.as_u8(),
+                first,
+                row,
+                column,
+            )?
         } else {
             self.version as u8
         };
-        Some(Bank { kind, version, board: board_of(source_id).unwrap_or(u32::MAX), payload, size })
+        Some(Bank {
+            kind,
+            version,
+            board: board_of(source_id).unwrap_or(u32::MAX),
+            payload,
+            size,
+        })
     }
 }
 
-/// Loads entry `column` of the row that begins at `first`, or, without it, at the place in `words[row]`.
+/// Loads entry `column` of the row that begins at `first`, or, without it, at the place in
+/// `words[row]`.
 #[inline(always)]
 fn entry<B: Block, T: Plain>(
     block: &B,
@@ -292,5 +379,9 @@ fn entry<B: Block, T: Plain>(
 #[track_caller]
 fn load_if_there<B: Block, T: Plain>(block: &B, view: Global<'_, T>, i: Option<u32>) -> Option<T> {
     let i = i?;
-    if i < view.len() { Some(block.load(view, i)) } else { None }
+    if i < view.len() {
+        Some(block.load(view, i))
+    } else {
+        None
+    }
 }

@@ -1,7 +1,8 @@
-//! Raw banks: bounds-checked views over the bytes of a batch, in both layouts and both formats (docs/format.md).
+//! Raw banks: bounds-checked views over the bytes of a batch, in both layouts and both formats
+//! (docs/format.md).
 //!
-//! [`layout`] finds a bank and makes sure that its payload is there; [`v4`] and [`v5`] say what the payload holds.
-//! Nothing here trusts a number that it read.
+//! [`layout`] finds a bank and makes sure that its payload is there; [`v4`] and [`v5`] say what the
+//! payload holds. Nothing here trusts a number that it read.
 
 pub mod headers;
 pub mod layout;

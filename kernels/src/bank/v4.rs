@@ -5,7 +5,8 @@ use simt::{Block, Global};
 /// Bytes of the header.
 pub const HEADER: u32 = 4;
 
-/// Number of cluster words of a payload whose `size` bytes are there; `None` if its header counts more.
+/// Number of cluster words of a payload whose `size` bytes are there; `None` if its header counts
+/// more.
 #[inline(always)]
 pub fn n_words<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Option<u32> {
     if size < HEADER {

@@ -1,4 +1,5 @@
-//! v5 banks (version byte 4): the strips of six lanes, interleaved in rows of 32 bytes (docs/format.md, "v5 banks").
+//! v5 banks (version byte 4): the strips of six lanes, interleaved in rows of 32 bytes
+//! (docs/format.md, "v5 banks").
 
 use crate::detector::LANES_PER_BOARD;
 use simt::{Block, Global};
@@ -58,7 +59,8 @@ impl Counts {
     }
 }
 
-/// Reads the header of the payload of `size` bytes at `payload`, which are there, and checks it against the size.
+/// Reads the header of the payload of `size` bytes at `payload`, which are there, and checks it
+/// against the size.
 #[inline(always)]
 pub fn header<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Header {
     if size < SMALLEST {
@@ -70,9 +72,16 @@ pub fn header<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32)
             claimed |= u32::from(byte) * ((COUNT_BYTES_MASK >> place) & 1);
             place += 1;
         }
-        return if claimed == 0 { Header::Empty } else { Header::Short };
+        return if claimed == 0 {
+            Header::Empty
+        } else {
+            Header::Short
+        };
     }
-    let counts = Counts { low: block.load_bytes(raw, payload), high: block.load_bytes(raw, payload + 4) };
+    let counts = Counts {
+        low: block.load_bytes(raw, payload),
+        high: block.load_bytes(raw, payload + 4),
+    };
     let mut most = 0;
     for lane in 0..LANES {
         most = most.max(counts.of(lane));
@@ -86,7 +95,8 @@ pub fn header<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32)
     }
 }
 
-/// Byte offset of a lane's first hit from the start of the payload; hit `i` is [`hit_offset`]`(i)` further on.
+/// Byte offset of a lane's first hit from the start of the payload; hit `i` is [`hit_offset`]`(i)`
+/// further on.
 #[inline(always)]
 pub const fn lane_offset(lane: u32) -> u32 {
     HEADER + 4 * (LANES - 1 - lane)
@@ -123,10 +133,19 @@ mod tests {
 
     #[test]
     fn counts_lie_in_bytes_4_5_6_7_0_1() {
-        let counts = Counts { low: u32::from_le_bytes([50, 60, 99, 98]), high: u32::from_le_bytes([10, 20, 30, 40]) };
-        assert_eq!([0, 1, 2, 3, 4, 5].map(|lane| counts.of(lane)), [10, 20, 30, 40, 50, 60]);
+        let counts = Counts {
+            low: u32::from_le_bytes([50, 60, 99, 98]),
+            high: u32::from_le_bytes([10, 20, 30, 40]),
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|lane| counts.of(lane)),
+            [10, 20, 30, 40, 50, 60]
+        );
         assert_eq!(COUNT_BYTES, [4, 5, 6, 7, 0, 1]);
-        assert_eq!(COUNT_BYTES.iter().fold(0, |mask, byte| mask | 1 << byte), COUNT_BYTES_MASK);
+        assert_eq!(
+            COUNT_BYTES.iter().fold(0, |mask, byte| mask | 1 << byte),
+            COUNT_BYTES_MASK
+        );
     }
 
     #[test]

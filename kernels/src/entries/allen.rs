@@ -1,9 +1,10 @@
 //! Entry points of Allen's pipeline: every kernel, for every variant that is shipped.
 //!
-//! An entry takes the kernel's own argument structs by value, which the host fills in. Its name is the kernel's, two
-//! underscores and the variant's: `count_hits__v5_allen`. Each variant is a PTX file (`ptx_unit`), with the counting kernel
-//! for 8 size classes beside the one for 16; the rungs of the ladder, `v5_allen__rung0` and on, share one.
-//! Preconditions of a launch: see [`entries`](super).
+//! An entry takes the kernel's own argument structs by value, which the host fills in. Its name is
+//! the kernel's, two underscores and the variant's: `count_hits__v5_allen`. Each variant is a PTX
+//! file (`ptx_unit`), with the counting kernel for 8 size classes beside the one for 16; the rungs
+//! of the ladder, `v5_allen__rung0` and on, share one. Preconditions of a launch: see
+//! [`entries`](super).
 
 use crate::allen::cluster_and_predecode::{ClusterAndPredecode, ClusterInput, ClusterOutput};
 use crate::allen::compress_and_make_keys::{CompressAndMakeKeys, GroupRanges};
@@ -22,8 +23,15 @@ use simt::{Global, GlobalMut, Kernel};
 macro_rules! count_hits {
     ($variant:literal, $switches:expr) => {
         #[unsafe(export_name = concat!("count_hits__", $variant))]
-        unsafe extern "ptx-kernel" fn count_hits(batch: Batch<'_>, tables: Tables<'_>, output: CountOutput<'_>) {
-            CountHits { switches: $switches }.run(&hardware!(), &(batch, tables, output));
+        unsafe extern "ptx-kernel" fn count_hits(
+            batch: Batch<'_>,
+            tables: Tables<'_>,
+            output: CountOutput<'_>,
+        ) {
+            CountHits {
+                switches: $switches,
+            }
+            .run(&hardware!(), &(batch, tables, output));
         }
     };
 }
@@ -37,7 +45,10 @@ macro_rules! cluster_and_predecode {
             tables: Tables<'_>,
             output: ClusterOutput<'_>,
         ) {
-            ClusterAndPredecode { switches: $switches }.run(&hardware!(), &(options, input, tables, output));
+            ClusterAndPredecode {
+                switches: $switches,
+            }
+            .run(&hardware!(), &(options, input, tables, output));
         }
     };
 }
@@ -62,7 +73,8 @@ macro_rules! variant {
                 tables: Tables<'_>,
                 keys: GlobalMut<'_, u64>,
             ) {
-                CompressAndMakeKeys { switches: SWITCHES }.run(&hardware!(), &(flip_origin, ranges, tables, keys));
+                CompressAndMakeKeys { switches: SWITCHES }
+                    .run(&hardware!(), &(flip_origin, ranges, tables, keys));
             }
 
             #[unsafe(export_name = concat!("find_permutation__", $variant))]
@@ -87,7 +99,8 @@ macro_rules! variant {
                 hits: HitArrays<'_>,
                 status: GlobalMut<'_, u32>,
             ) {
-                DecodeInOrder { switches: SWITCHES }.run(&hardware!(), &(flip_origin, input, tables, hits, status));
+                DecodeInOrder { switches: SWITCHES }
+                    .run(&hardware!(), &(flip_origin, input, tables, hits, status));
             }
         }
     };
@@ -101,19 +114,41 @@ macro_rules! production {
         mod bins8 {
             use super::*;
 
-            count_hits!($bins8, Switches { bins: 8, ..$switches });
+            count_hits!(
+                $bins8,
+                Switches {
+                    bins: 8,
+                    ..$switches
+                }
+            );
         }
     };
 }
 
 #[cfg(ptx_unit = "v4_allen")]
-production!("v4_allen", "v4_allen__bins8", Switches::production(BankVersion::V4, Layout::Allen));
+production!(
+    "v4_allen",
+    "v4_allen__bins8",
+    Switches::production(BankVersion::V4, Layout::Allen)
+);
 #[cfg(ptx_unit = "v4_mep")]
-production!("v4_mep", "v4_mep__bins8", Switches::production(BankVersion::V4, Layout::Mep));
+production!(
+    "v4_mep",
+    "v4_mep__bins8",
+    Switches::production(BankVersion::V4, Layout::Mep)
+);
 #[cfg(ptx_unit = "v5_allen")]
-production!("v5_allen", "v5_allen__bins8", Switches::production(BankVersion::V5, Layout::Allen));
+production!(
+    "v5_allen",
+    "v5_allen__bins8",
+    Switches::production(BankVersion::V5, Layout::Allen)
+);
 #[cfg(ptx_unit = "v5_mep")]
-production!("v5_mep", "v5_mep__bins8", Switches::production(BankVersion::V5, Layout::Mep));
+production!(
+    "v5_mep",
+    "v5_mep__bins8",
+    Switches::production(BankVersion::V5, Layout::Mep)
+);
 
 /// The rungs in the order of `Switches::ladder`; the last is production.
 #[cfg(ptx_unit = "v5_allen_ladder")]
@@ -134,6 +169,12 @@ mod ladder {
     mod wide {
         use super::*;
 
-        cluster_and_predecode!("v5_allen__wide", Switches { narrow_sums: false, ..RUNGS[6].1 });
+        cluster_and_predecode!(
+            "v5_allen__wide",
+            Switches {
+                narrow_sums: false,
+                ..RUNGS[6].1
+            }
+        );
     }
 }

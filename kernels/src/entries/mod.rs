@@ -1,8 +1,10 @@
-//! The entry points of the kernels, for `nvptx64` only: every kernel, for every variant that is shipped.
+//! The entry points of the kernels, for `nvptx64` only: every kernel, for every variant that is
+//! shipped.
 //!
 //! # Safety
 //! Preconditions of a launch, for every entry:
-//! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
+//! - the views that it passes are of device memory and keep the promises of `Global::new` and
+//!   `GlobalMut::new`;
 //! - grid, block and shared memory are as the kernel's module says ("Launch").
 
 #[allow(unused_macros, reason = "not every unit has it")]
@@ -31,7 +33,8 @@ macro_rules! prefix_sum {
 macro_rules! hardware {
     () => {
         // SAFETY: the host launches every entry point of this crate
-        // - with the grid, the block and the shared memory that the kernel's module says ("Launch");
+        // - with the grid, the block and the shared memory that the kernel's module says
+        //   ("Launch");
         // - with views of memory of the device, made by the backend's checked buffers;
         // and the executor's tests find the kernels free of races and divergent collectives.
         unsafe { simt::nvptx::Hardware::new() }

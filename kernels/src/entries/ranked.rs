@@ -1,5 +1,5 @@
-//! Entry points of the ranked pipeline: a PTX file (`ptx_unit`) for each format and layout. Preconditions of a launch: see
-//! [`entries`](super).
+//! Entry points of the ranked pipeline: a PTX file (`ptx_unit`) for each format and layout.
+//! Preconditions of a launch: see [`entries`](super).
 
 use crate::bank::layout::Batch;
 use crate::detector::BankVersion;
@@ -49,7 +49,8 @@ macro_rules! ranked {
             lanes: LaneTables<'_>,
             work: Work<'_>,
         ) {
-            ClusterUnusual { switches: SWITCHES }.run(&hardware!(), &(options, batch, tables, lanes, work));
+            ClusterUnusual { switches: SWITCHES }
+                .run(&hardware!(), &(options, batch, tables, lanes, work));
         }
 
         #[unsafe(export_name = concat!("scan__", $variant))]
@@ -62,12 +63,20 @@ macro_rules! ranked {
         }
 
         #[unsafe(export_name = concat!("sort_groups__", $variant))]
-        unsafe extern "ptx-kernel" fn sort_groups(flip_origin: f32, tables: RankedTables<'_>, work: Work<'_>) {
+        unsafe extern "ptx-kernel" fn sort_groups(
+            flip_origin: f32,
+            tables: RankedTables<'_>,
+            work: Work<'_>,
+        ) {
             SortGroups { switches: SWITCHES }.run(&hardware!(), &(flip_origin, tables, work));
         }
 
         #[unsafe(export_name = concat!("make_hits__", $variant))]
-        unsafe extern "ptx-kernel" fn make_hits(input: HitsInput<'_>, tables: RankedTables<'_>, to: Written<'_>) {
+        unsafe extern "ptx-kernel" fn make_hits(
+            input: HitsInput<'_>,
+            tables: RankedTables<'_>,
+            to: Written<'_>,
+        ) {
             MakeHits { switches: SWITCHES }.run(&hardware!(), &(input, tables, to));
         }
     };
@@ -77,7 +86,11 @@ macro_rules! ranked {
 macro_rules! gather {
     ($variant:literal) => {
         #[unsafe(export_name = concat!("gather_banks__", $variant))]
-        unsafe extern "ptx-kernel" fn gather_banks(batch: Batch<'_>, n_events: u32, words: GlobalMut<'_, u32>) {
+        unsafe extern "ptx-kernel" fn gather_banks(
+            batch: Batch<'_>,
+            n_events: u32,
+            words: GlobalMut<'_, u32>,
+        ) {
             GatherBanks { switches: SWITCHES }.run(&hardware!(), &(batch, n_events, words));
         }
     };

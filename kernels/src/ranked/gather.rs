@@ -1,7 +1,8 @@
-//! MEP layout: sizes, types and versions of an event's banks, gathered beforehand into a word a bank.
+//! MEP layout: sizes, types and versions of an event's banks, gathered beforehand into a word a
+//! bank.
 //!
-//! The batch has them side by side for all events: a block that looked up its own would read three sectors of 32 bytes
-//! for four bytes of each bank. So an earlier launch transposes them.
+//! The batch has them side by side for all events: a block that looked up its own would read three
+//! sectors of 32 bytes for four bytes of each bank. So an earlier launch transposes them.
 //!
 //! ```text
 //! sizes, types, versions       words
@@ -9,7 +10,8 @@
 //! bank 1   e0 e1 e2 … e31      e1    b0 b1 … b7 │ b8 …        turned in shared memory, written along the banks
 //! ```
 //!
-//! Launch: [`gather_blocks`] blocks of [`GATHER_THREADS`] threads, [`gather_shared_bytes`] of shared memory.
+//! Launch: [`gather_blocks`] blocks of [`GATHER_THREADS`] threads, [`gather_shared_bytes`] of
+//! shared memory.
 
 use super::tables::MAX_BOARDS;
 use crate::bank::layout::Batch;
@@ -23,7 +25,8 @@ pub const GATHER_THREADS: u32 = 256;
 /// Banks that a warp takes at a time: their words fill a sector.
 const BANKS: u32 = 8;
 
-/// Words from one event to the next in shared memory: one more, so that warp lanes hit different memory banks.
+/// Words from one event to the next in shared memory: one more, so that warp lanes hit different
+/// memory banks.
 const STRIDE: u32 = BANKS + 1;
 
 /// Blocks that share the banks of the same 32 events.
@@ -124,22 +127,30 @@ impl Kernel for GatherBanks {
     fn run<B: Block>(self, block: &B, &(ref batch, n_events, words): &Self::Arguments<'_>) {
         let Self { switches } = self;
         // The same for all events of the batch.
-        let Some(banks) = batch.event(block, switches.layout, 0) else { return };
+        let Some(banks) = batch.event(block, switches.layout, 0) else {
+            return;
+        };
         let n_banks = banks.n_banks;
         let (tile, _) = layout();
         let (lane, mine) = (block.lane_id(), block.warp_id() * WARP_SIZE * STRIDE);
         let first_event = block.block_idx_x() / SLICES * WARP_SIZE;
         let event = first_event + lane;
-        let mut first_bank = (block.block_idx_x() % SLICES * block.warps() + block.warp_id()) * BANKS;
+        let mut first_bank =
+            (block.block_idx_x() % SLICES * block.warps() + block.warp_id()) * BANKS;
         while first_bank < n_banks {
             let bank = first_bank + lane;
             let is_one = lane < BANKS && bank < n_banks;
             let rows = batch.rows_of_bank(block, is_one.then_some(bank));
-            let source_id = if is_one { block.load(batch.offsets, 2 + bank) } else { 0 };
+            let source_id = if is_one {
+                block.load(batch.offsets, 2 + bank)
+            } else {
+                0
+            };
             let mut i = 0;
             while i < BANKS {
                 let rows = rows.of_lane(block, i);
-                let board = board_of(block.shuffle_idx_sync(FULL_MASK, source_id, i)).unwrap_or(NO_BOARD);
+                let board =
+                    board_of(block.shuffle_idx_sync(FULL_MASK, source_id, i)).unwrap_or(NO_BOARD);
                 let word = if event < n_events {
                     match batch.entries(block, rows, batch.first_event + event) {
                         None => BankWord::new(State::Missing, 0, NO_BOARD),
@@ -166,8 +177,9 @@ impl Kernel for GatherBanks {
             let mut i = lane / BANKS;
             while i < WARP_SIZE {
                 let word = block.shared_load(tile, mine + i * STRIDE + bank);
-                let place =
-                    (first_event + i).checked_mul(n_banks).and_then(|place| place.checked_add(first_bank + bank));
+                let place = (first_event + i)
+                    .checked_mul(n_banks)
+                    .and_then(|place| place.checked_add(first_bank + bank));
                 if let Some(place) = place
                     && first_event + i < n_events
                     && first_bank + bank < n_banks
@@ -190,10 +202,18 @@ mod tests {
 
     #[test]
     fn a_bank_survives_its_word() {
-        for state in [State::Missing, State::OtherType, State::WrongVersion, State::Good] {
+        for state in [
+            State::Missing,
+            State::OtherType,
+            State::WrongVersion,
+            State::Good,
+        ] {
             for (size, board) in [(0, 0), (u16::MAX, 215), (8, NO_BOARD - 1)] {
                 let word = BankWord::new(state, size, board);
-                assert_eq!((word.state(), word.size(), word.board()), (state, u32::from(size), board));
+                assert_eq!(
+                    (word.state(), word.size(), word.board()),
+                    (state, u32::from(size), board)
+                );
             }
         }
         assert_eq!(BankWord::new(State::Good, 1, u32::MAX).board(), NO_BOARD);

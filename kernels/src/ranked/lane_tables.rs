@@ -1,8 +1,9 @@
 //! Look-up tables in the static order of the lane slots, a column a number.
 //!
-//! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x; unconnected slots have none.
-//! Neighbouring hits come from neighbouring ranks, so a table by rank is read in few sectors. The constants that many
-//! sectors share (steps, lengths, slopes: 9 sets in the real geometries) are stored once for each *class*.
+//! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x;
+//! unconnected slots have none. Neighbouring hits come from neighbouring ranks, so a table by rank
+//! is read in few sectors. The constants that many sectors share (steps, lengths, slopes: 9 sets in
+//! the real geometries) are stored once for each *class*.
 
 use crate::detector::{BankVersion, SectorConstants};
 use crate::hit::Strip;
@@ -14,7 +15,8 @@ pub const REVERSED: u16 = 1 << 15;
 /// Rank of unconnected slots.
 pub const UNCONNECTED: u16 = u16::MAX;
 
-/// Words of a class: `dp0di_x`, `dp0di_y`, `dp0di_z`, `dy`, `dx_dy`, `weight`, `first_strip`, and the flags.
+/// Words of a class: `dp0di_x`, `dp0di_y`, `dp0di_z`, `dy`, `dx_dy`, `weight`, `first_strip`, and
+/// the flags.
 pub const CLASS_WORDS: u32 = 8;
 
 /// Flag of a class: the sectors are flipped.
@@ -88,7 +90,8 @@ impl LaneTables<'_> {
         block.load(self.constants, class + 7) & CLASS_REVERSED != 0
     }
 
-    /// Returns the strip of a cluster of this position and weight (v4: word and 0) on the lane of a rank.
+    /// Returns the strip of a cluster of this position and weight (v4: word and 0) on the lane of a
+    /// rank.
     #[inline(always)]
     pub fn strip<B: Block>(
         &self,
@@ -121,7 +124,12 @@ impl LaneTables<'_> {
             },
         };
         match version {
-            BankVersion::V4 => Strip::of_v4(position as u16, chan_id, block.load(self.first_channels, rank), sector),
+            BankVersion::V4 => Strip::of_v4(
+                position as u16,
+                chan_id,
+                block.load(self.first_channels, rank),
+                sector,
+            ),
             BankVersion::V5 => Strip::of_v5(position, weight, chan_id, sector, flip_origin),
         }
     }

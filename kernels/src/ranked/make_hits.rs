@@ -1,8 +1,9 @@
 //! Last kernel: from records to hits.
 //!
-//! A warp takes a part of an event, which lies in one piece of the pool and of the output: nothing is searched. It begins at
-//! a sector of 32 bytes of the output, so that every later store of it fills whole sectors: this kernel is bound by the
-//! bytes that it moves, and not by its instructions.
+//! A warp takes a part of an event, which lies in one piece of the pool and of the output: nothing
+//! is searched. It begins at a sector of 32 bytes of the output, so that every later store of it
+//! fills whole sectors: this kernel is bound by the bytes that it moves, and not by its
+//! instructions.
 //!
 //! Launch: any number of blocks of [`THREADS`] threads, which share the events.
 
@@ -41,7 +42,8 @@ unsafe impl simt::Argument for HitsInput<'_> {}
 pub struct Written<'a> {
     /// The hits.
     pub hits: HitArrays<'a>,
-    /// Beginning of the hits of each group of each event, and the end of the last: `events * n_groups + 1`.
+    /// Beginning of the hits of each group of each event, and the end of the last:
+    /// `events * n_groups + 1`.
     pub offsets: GlobalMut<'a, u32>,
     /// `N_COUNTS` counters per event.
     pub report: GlobalMut<'a, u32>,
@@ -71,7 +73,11 @@ impl Kernel for MakeHits {
         let n_events = input.bases.len() - 1;
         let formulas = tables.formulas(self.switches.version, input.flip_origin);
         // (The same for all blocks. Without room for all records the batch is decoded again.)
-        let hits = if block.load(input.counters, EXHAUSTED) == 0 { to.hits.of_one_length() } else { None };
+        let hits = if block.load(input.counters, EXHAUSTED) == 0 {
+            to.hits.of_one_length()
+        } else {
+            None
+        };
         let mut event = block.block_idx_x();
         // Uniform in the block.
         while event < n_events {
@@ -79,7 +85,9 @@ impl Kernel for MakeHits {
             let end = block.load(input.bases, event + 1);
             write_offsets(block, input, tables, to, event, base);
             let head = block.load(input.heads, event * HEAD_WORDS + block.lane_id());
-            if block.warp_id() == 0 && block.lane_id() >= HEAD_REPORT && block.lane_id() < HEAD_REPORT + N_COUNTS as u32
+            if block.warp_id() == 0
+                && block.lane_id() >= HEAD_REPORT
+                && block.lane_id() < HEAD_REPORT + N_COUNTS as u32
             {
                 let count = block.lane_id() - HEAD_REPORT;
                 block.store(to.report, event * N_COUNTS as u32 + count, head);
@@ -114,16 +122,24 @@ fn write_offsets<B: Block>(
     let mut group = block.thread();
     while group < n_groups {
         let place = event * n_groups + group;
-        block.store(to.offsets, place, base.saturating_add(block.load(input.starts, place)));
+        block.store(
+            to.offsets,
+            place,
+            base.saturating_add(block.load(input.starts, place)),
+        );
         group += THREADS;
     }
     if event + 2 == input.bases.len() && block.thread() == 0 {
-        block.store(to.offsets, (event + 1) * n_groups, block.load(input.bases, event + 1));
+        block.store(
+            to.offsets,
+            (event + 1) * n_groups,
+            block.load(input.bases, event + 1),
+        );
     }
 }
 
-/// Makes the hits of a part of an event, whose hits begin at `base`. All threads of the warp call, with their word of the
-/// head.
+/// Makes the hits of a part of an event, whose hits begin at `base`. All threads of the warp call,
+/// with their word of the head.
 #[inline(always)]
 fn write_part<B: Block>(
     block: &B,

@@ -14,17 +14,20 @@
 //! make_hits          a thread per record: constants of its rank, one division, seven stores      make_hits.rs
 //! ```
 //!
-//! **No sort.** The sector that a lane reads, and so the range of x of its hits, is known before the first event.
-//! Clusters that are written lane by lane in the order of (group, x), inside a lane in the direction in which x rises,
-//! are sorted as far as these ranges do not overlap: in y-rows all but a few groups, in unique-x hardly any.
+//! **No sort.** The sector that a lane reads, and so the range of x of its hits, is known before
+//! the first event. Clusters that are written lane by lane in the order of (group, x), inside a
+//! lane in the direction in which x rises, are sorted as far as these ranges do not overlap: in
+//! y-rows all but a few groups, in unique-x hardly any.
 //!
-//! **Why records.** A hit has 28 bytes, and its place depends on all events before. A record has eight and may lie
-//! anywhere: so no block waits for the sum over the others, and nothing is read twice, although the total is known
-//! before the first hit is stored. Records stay in the L2 cache for batches of some hundred events.
+//! **Why records.** A hit has 28 bytes, and its place depends on all events before. A record has
+//! eight and may lie anywhere: so no block waits for the sum over the others, and nothing is read
+//! twice, although the total is known before the first hit is stored. Records stay in the L2 cache
+//! for batches of some hundred events.
 //!
-//! **Unusual events.** Anything extraordinary (a bank with trouble or of another type, a board that is named twice, an
-//! unsorted lane, a strip without charge, a cluster above the maximum size, an address that is not aligned, tables that
-//! do not fit) defers the whole event to `cluster_unusual`, which knows every rule.
+//! **Unusual events.** Anything extraordinary (a bank with trouble or of another type, a board that
+//! is named twice, an unsorted lane, a strip without charge, a cluster above the maximum size, an
+//! address that is not aligned, tables that do not fit) defers the whole event to
+//! `cluster_unusual`, which knows every rule.
 
 pub mod cluster;
 pub mod gather;
@@ -42,7 +45,8 @@ use crate::clustering::ClusterOptions;
 use crate::report::N_COUNTS;
 use simt::{Block, Global, GlobalMut, Plain};
 
-/// Warps of a block of `cluster`, and parts of an event's records: each warp writes one, and one of `make_hits` reads it.
+/// Warps of a block of `cluster`, and parts of an event's records: each warp writes one, and one of
+/// `make_hits` reads it.
 pub const PARTS: u32 = 8;
 
 /// Threads of a block of `cluster` and `make_hits`.
@@ -55,18 +59,22 @@ pub const THREADS: u32 = PARTS * simt::WARP_SIZE;
 pub struct Record {
     /// Strip of the lane, from bit 2 on; v4: below it the fraction. Rank from bit 20 on.
     place: u32,
-    /// v5: W, 13 bits, and the distance of Σpos from W times the strip, in the direction in which x rises, 19 bits. The
-    /// strip is turned. v4: 0.
+    /// v5: W, 13 bits, and the distance of Σpos from W times the strip, in the direction in which x
+    /// rises, 19 bits. The strip is turned. v4: 0.
     sums: u32,
 }
 
-// SAFETY: `repr(C)`, two u32, size and alignment 8: no padding; integers only, so every bit pattern is a value.
+// SAFETY: `repr(C)`, two u32, size and alignment 8: no padding; integers only, so every bit pattern
+// is a value.
 unsafe impl Plain for Record {}
 
 impl Record {
     #[inline(always)]
     const fn of_bits(bits: u64) -> Self {
-        Self { place: bits as u32, sums: (bits >> 32) as u32 }
+        Self {
+            place: bits as u32,
+            sums: (bits >> 32) as u32,
+        }
     }
 
     #[inline(always)]
@@ -86,7 +94,10 @@ impl Record {
     /// Packs the record of a v4 cluster on `strip` of the lane, in quarters.
     #[inline(always)]
     const fn of_v4(quarter_strip: u32, rank: u32) -> Self {
-        Self { place: quarter_strip | rank << Self::RANK, sums: 0 }
+        Self {
+            place: quarter_strip | rank << Self::RANK,
+            sums: 0,
+        }
     }
 
     /// Packs the record of a v5 cluster with this Σpos, below 2²², and W, 1…7874.
@@ -95,7 +106,10 @@ impl Record {
         // (Not turned, so that the kernels need not know the direction.)
         let strip = position / if weight == 0 { 1 } else { weight };
         let sums = weight | (position - strip * weight) << Self::WEIGHT;
-        Self { place: strip << 2 | rank << Self::RANK, sums }
+        Self {
+            place: strip << 2 | rank << Self::RANK,
+            sums,
+        }
     }
 
     #[inline(always)]
@@ -114,7 +128,14 @@ impl Record {
     const fn position_and_weight(self) -> (u32, u32) {
         let weight = self.sums & ((1 << Self::WEIGHT) - 1);
         let position = weight * (self.place >> 2 & 0x1FF) + (self.sums >> Self::WEIGHT);
-        (if self.place & Self::REVERSED == 0 { position } else { (511 * weight).wrapping_sub(position) }, weight)
+        (
+            if self.place & Self::REVERSED == 0 {
+                position
+            } else {
+                (511 * weight).wrapping_sub(position)
+            },
+            weight,
+        )
     }
 }
 
@@ -129,7 +150,8 @@ pub struct FlaggedGroup {
     pub len: u32,
 }
 
-// SAFETY: `repr(C)`, two u32, size and alignment 8: no padding; integers only, so every bit pattern is a value.
+// SAFETY: `repr(C)`, two u32, size and alignment 8: no padding; integers only, so every bit pattern
+// is a value.
 unsafe impl Plain for FlaggedGroup {}
 
 /// Options of a launch.
@@ -171,9 +193,17 @@ impl RankedOptions {
             step: if clusters { cluster::STEP } else { 1 },
             is_plain: (!clusters || cluster.flags & ClusterOptions::GEOMETRIC != 0) as u32,
             least_charge: !clusters as u32,
-            too_many: if is_limited { cluster.max_size + 1 } else { cluster::MAX_SIZE + 1 },
+            too_many: if is_limited {
+                cluster.max_size + 1
+            } else {
+                cluster::MAX_SIZE + 1
+            },
         };
-        Self { cluster, flip_origin, ordinary }
+        Self {
+            cluster,
+            flip_origin,
+            ordinary,
+        }
     }
 }
 
@@ -185,8 +215,8 @@ pub struct RankedInput<'a> {
     pub batch: Batch<'a>,
     /// MEP layout: the words of [`gather`]. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
-    /// Events to decode, a bit each from the lowest of the first word on; empty: all. Other events get no hits and an
-    /// empty report.
+    /// Events to decode, a bit each from the lowest of the first word on; empty: all. Other events
+    /// get no hits and an empty report.
     pub selected: Global<'a, u32>,
 }
 
@@ -209,7 +239,8 @@ pub struct Work<'a> {
     pub n_hits: GlobalMut<'a, u32>,
     /// Deferred events, in any order: room for all.
     pub unusual: GlobalMut<'a, u32>,
-    /// Groups to be sorted, small ones from the beginning, large ones from the end, in any order: room for all.
+    /// Groups to be sorted, small ones from the beginning, large ones from the end, in any order:
+    /// room for all.
     pub flagged: GlobalMut<'a, FlaggedGroup>,
     /// One word, see [`status`](crate::status).
     pub status: GlobalMut<'a, u32>,
@@ -221,14 +252,15 @@ unsafe impl simt::Argument for Work<'_> {}
 /// Number of words in [`Work::counters`].
 pub const COUNTERS: usize = 5;
 
-/// Counter of the records that were taken from the pool. (It cannot wrap unnoticed: an event takes fewer than 2²⁰, so that
-/// some event finds the pool exhausted before.)
+/// Counter of the records that were taken from the pool. (It cannot wrap unnoticed: an event takes
+/// fewer than 2²⁰, so that some event finds the pool exhausted before.)
 pub const TAKEN: u32 = 0;
 
 /// Counter of the deferred events.
 const UNUSUAL: u32 = 1;
 
-/// Counter of the groups that are to be sorted by a warp, which lie at the beginning of [`Work::flagged`].
+/// Counter of the groups that are to be sorted by a warp, which lie at the beginning of
+/// [`Work::flagged`].
 const FLAGGED: u32 = 2;
 
 /// Counter of the groups that are to be sorted by a block, which lie at the end, backwards.
@@ -237,8 +269,8 @@ const FLAGGED_LARGE: u32 = 4;
 /// Not 0: the pool is exhausted, so that some events have no records.
 const EXHAUSTED: u32 = 3;
 
-/// Words of an event's head, a line of 128 bytes: for each part the first record; for each part the number of records;
-/// the report; a spare word.
+/// Words of an event's head, a line of 128 bytes: for each part the first record; for each part the
+/// number of records; the report; a spare word.
 pub const HEAD_WORDS: u32 = 32;
 
 /// First word with a number of records.
@@ -250,7 +282,8 @@ const HEAD_REPORT: u32 = 2 * PARTS;
 const _: () = assert!(HEAD_REPORT as usize + N_COUNTS <= HEAD_WORDS as usize);
 
 impl Work<'_> {
-    /// Takes `n` places of the pool; `None` if it is exhausted, which the status then says. One thread calls.
+    /// Takes `n` places of the pool; `None` if it is exhausted, which the status then says. One
+    /// thread calls.
     #[inline(always)]
     fn take<B: Block>(&self, block: &B, n: u32) -> Option<u32> {
         let first = block.atomic_add(self.counters, TAKEN, n);
@@ -266,8 +299,16 @@ impl Work<'_> {
     #[inline(always)]
     fn flag<B: Block>(&self, block: &B, first: u32, len: u32) {
         let is_large = len > sort_groups::ROOM;
-        let i = block.atomic_add(self.counters, if is_large { FLAGGED_LARGE } else { FLAGGED }, 1);
-        let place = if is_large { self.flagged.len() - 1 - i } else { i };
+        let i = block.atomic_add(
+            self.counters,
+            if is_large { FLAGGED_LARGE } else { FLAGGED },
+            1,
+        );
+        let place = if is_large {
+            self.flagged.len() - 1 - i
+        } else {
+            i
+        };
         block.store(self.flagged, place, FlaggedGroup { first, len });
     }
 }
@@ -278,11 +319,23 @@ mod tests {
 
     #[test]
     fn records_keep_rank_position_and_weight() {
-        for (position, weight) in [(0, 1), (511, 1), (31 * 511, 31), (7874 * 300 + 5, 7874), (7873, 7874)] {
+        for (position, weight) in [
+            (0, 1),
+            (511, 1),
+            (31 * 511, 31),
+            (7874 * 300 + 5, 7874),
+            (7873, 7874),
+        ] {
             let record = Record::of_v5(position, weight, 1439);
-            assert_eq!((record.rank(), record.position_and_weight()), (1439, (position, weight)));
+            assert_eq!(
+                (record.rank(), record.position_and_weight()),
+                (1439, (position, weight))
+            );
         }
         let record = Record::of_v4(4 * 4095 + 3, 1439);
-        assert_eq!((record.rank(), record.quarter_strip()), (1439, 4 * 4095 + 3));
+        assert_eq!(
+            (record.rank(), record.quarter_strip()),
+            (1439, 4 * 4095 + 3)
+        );
     }
 }

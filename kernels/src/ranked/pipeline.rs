@@ -55,7 +55,10 @@ pub struct AllTables<'a> {
 }
 
 /// Buffers between the kernels.
-#[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
+#[expect(
+    missing_debug_implementations,
+    reason = "a launcher's buffers need not show themselves"
+)]
 pub struct RankedBuffers<L: Launcher> {
     /// Selected events, a bit each; empty without a list.
     pub selected: L::Buffer<u32>,
@@ -94,8 +97,8 @@ pub fn decode<L: Launcher>(
     write(launcher, setup, tables, buffers, output)
 }
 
-/// Writes the records of all hits; `buffers.bases` gets the first hit of each event, and the number of hits of the batch.
-/// `status` is 0 before.
+/// Writes the records of all hits; `buffers.bases` gets the first hit of each event, and the number
+/// of hits of the batch. `status` is 0 before.
 pub fn count<L: Launcher>(
     launcher: &mut L,
     setup: &RankedSetup<'_>,
@@ -104,21 +107,43 @@ pub fn count<L: Launcher>(
     buffers: &mut RankedBuffers<L>,
     status: &mut L::Buffer<u32>,
 ) -> Result<(), L::Error> {
-    let RankedSetup { switches, options, n_events, list, shapes } = *setup;
+    let RankedSetup {
+        switches,
+        options,
+        n_events,
+        list,
+        shapes,
+    } = *setup;
     launcher.zero(&mut buffers.counters)?;
     launcher.zero(&mut buffers.descriptors)?;
     if let Some(list) = list {
         launcher.zero(&mut buffers.selected)?;
-        let arguments = (list, n_events, launcher.write(&mut buffers.selected), launcher.write(status));
-        let shape = Shape { grid: select_blocks(list.len()), block: (SELECT_THREADS, 1), shared_bytes: 0 };
+        let arguments = (
+            list,
+            n_events,
+            launcher.write(&mut buffers.selected),
+            launcher.write(status),
+        );
+        let shape = Shape {
+            grid: select_blocks(list.len()),
+            block: (SELECT_THREADS, 1),
+            shared_bytes: 0,
+        };
         launcher.launch(SelectEvents, shape, arguments)?;
     }
     if switches.layout == Layout::Mep {
         let arguments = (batch, n_events, launcher.write(&mut buffers.bank_words));
         launcher.launch(GatherBanks { switches }, shapes.gather_banks, arguments)?;
     }
-    let (selected, bank_words) = (launcher.read(&buffers.selected), launcher.read(&buffers.bank_words));
-    let input = RankedInput { batch, bank_words, selected };
+    let (selected, bank_words) = (
+        launcher.read(&buffers.selected),
+        launcher.read(&buffers.bank_words),
+    );
+    let input = RankedInput {
+        batch,
+        bank_words,
+        selected,
+    };
     let mut work = Parts {
         records: &mut buffers.records,
         counters: &mut buffers.counters,
@@ -131,12 +156,25 @@ pub fn count<L: Launcher>(
     };
     let arguments = (options, input, tables.ranks, work.write(launcher));
     launcher.launch(Cluster { switches }, shapes.cluster, arguments)?;
-    let arguments = (options, batch, tables.ranks, tables.lanes, work.write(launcher));
-    launcher.launch(ClusterUnusual { switches }, shapes.cluster_unusual, arguments)?;
+    let arguments = (
+        options,
+        batch,
+        tables.ranks,
+        tables.lanes,
+        work.write(launcher),
+    );
+    launcher.launch(
+        ClusterUnusual { switches },
+        shapes.cluster_unusual,
+        arguments,
+    )?;
     let arguments = (options.flip_origin, tables.ranks, work.write(launcher));
     launcher.launch(SortGroups { switches }, shapes.sort_groups, arguments)?;
-    let arguments =
-        (launcher.read(&buffers.n_hits), launcher.write(&mut buffers.bases), launcher.write(&mut buffers.descriptors));
+    let arguments = (
+        launcher.read(&buffers.n_hits),
+        launcher.write(&mut buffers.bases),
+        launcher.write(&mut buffers.descriptors),
+    );
     launcher.launch(Scan, shapes.scan, arguments)
 }
 
@@ -148,7 +186,12 @@ pub fn write<L: Launcher>(
     buffers: &RankedBuffers<L>,
     output: &mut Output<L>,
 ) -> Result<(), L::Error> {
-    let RankedSetup { switches, options, shapes, .. } = *setup;
+    let RankedSetup {
+        switches,
+        options,
+        shapes,
+        ..
+    } = *setup;
     let input = HitsInput {
         records: launcher.read(&buffers.records),
         heads: launcher.read(&buffers.heads),
@@ -163,7 +206,11 @@ pub fn write<L: Launcher>(
         report: launcher.write(&mut output.report),
         status: launcher.write(&mut output.status),
     };
-    launcher.launch(MakeHits { switches }, shapes.make_hits, (input, tables.ranks, to))
+    launcher.launch(
+        MakeHits { switches },
+        shapes.make_hits,
+        (input, tables.ranks, to),
+    )
 }
 
 /// The buffers of [`Work`].

@@ -1,6 +1,7 @@
 //! Sum over the events: where the hits of each begin, and their number in all.
 //!
-//! Launch: [`tiles`](crate::allen::prefix_sum::tiles)`(n_events, block)` blocks, [`scan_shared_bytes`] of shared memory.
+//! Launch: [`tiles`](crate::allen::prefix_sum::tiles)`(n_events, block)` blocks,
+//! [`scan_shared_bytes`] of shared memory.
 
 use simt::primitives::block_scan::block_exclusive;
 use simt::primitives::grid_scan::GridScan;
@@ -14,8 +15,8 @@ pub const fn scan_shared_bytes() -> u32 {
     layout.bytes()
 }
 
-/// The kernel: `bases[event]` becomes the sum of `n_hits` before the event, the last element the sum of all. `descriptors`
-/// has an element per block and one more, all 0 before.
+/// The kernel: `bases[event]` becomes the sum of `n_hits` before the event, the last element the
+/// sum of all. `descriptors` has an element per block and one more, all 0 before.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan;
 
@@ -29,7 +30,11 @@ impl Kernel for Scan {
         let (warp_totals, word) = (layout.array(WARP_SIZE), layout.array(2));
         let scan = GridScan::begin(block, descriptors, word);
         let i = scan.tile() * block.threads() + block.thread();
-        let n = if i < n_hits.len() { block.load(n_hits, i) } else { 0 };
+        let n = if i < n_hits.len() {
+            block.load(n_hits, i)
+        } else {
+            0
+        };
         let (inside, total) = block_exclusive(block, warp_totals, n);
         let base = scan.exclusive(block, total).saturating_add(inside);
         if i < n_hits.len() {

@@ -4,8 +4,8 @@
 //! list  5 0 2 7      mask  0b1010_0101      (bit e: event e)
 //! ```
 //!
-//! Every event has a block, listed or not, since every event has places in the results. A number that the batch does
-//! not have sets a bit of the status.
+//! Every event has a block, listed or not, since every event has places in the results. A number
+//! that the batch does not have sets a bit of the status.
 //!
 //! Launch: [`select_blocks`] blocks of [`SELECT_THREADS`] threads. The mask is zero before.
 
@@ -17,10 +17,15 @@ pub const SELECT_THREADS: u32 = 256;
 
 /// Blocks to launch for a list of `listed` events; at least 1.
 pub const fn select_blocks(listed: u32) -> u32 {
-    if listed == 0 { 1 } else { listed.div_ceil(SELECT_THREADS) }
+    if listed == 0 {
+        1
+    } else {
+        listed.div_ceil(SELECT_THREADS)
+    }
 }
 
-/// The kernel: sets a bit for each event of the list, the first event's in the lowest bit of the first word.
+/// The kernel: sets a bit for each event of the list, the first event's in the lowest bit of the
+/// first word.
 #[derive(Clone, Copy, Debug)]
 pub struct SelectEvents;
 

@@ -1,4 +1,5 @@
-//! Sorts the groups in which lanes may overlap, as records and in place, by x, then `LHCbID`, then strip.
+//! Sorts the groups in which lanes may overlap, as records and in place, by x, then `LHCbID`, then
+//! strip.
 //!
 //! ```text
 //! warp lane   0  1  2  3  4  5        whole groups, as many as fit in a warp
@@ -7,15 +8,17 @@
 //! place       2  0  3  1  1  0        hits of the group that come before
 //! ```
 //!
-//! Groups have some 16 hits, so a warp takes several at a time in registers: each lane counts the hits of its group that come
-//! before its own, by x alone; only where two have the same x are `LHCbID` and strip compared. A group of up to `ROOM` hits
-//! is merged by a warp in shared memory, one of up to [`MAX_WARPS`] times as many by the block; for them `Work::flag` has a
-//! list of its own. Still larger ones do not occur in the UT, and are sorted in place.
+//! Groups have some 16 hits, so a warp takes several at a time in registers: each lane counts the
+//! hits of its group that come before its own, by x alone; only where two have the same x are
+//! `LHCbID` and strip compared. A group of up to `ROOM` hits is merged by a warp in shared memory,
+//! one of up to [`MAX_WARPS`] times as many by the block; for them `Work::flag` has a list of its
+//! own. Still larger ones do not occur in the UT, and are sorted in place.
 //!
-//! A group that is flagged is often in order all the same, or nearly: every stage looks first, and does nothing then.
+//! A group that is flagged is often in order all the same, or nearly: every stage looks first, and
+//! does nothing then.
 //!
-//! Launch: any number of blocks of up to [`MAX_WARPS`] warps, which share the lists; [`sort_groups_shared_bytes`] of shared
-//! memory.
+//! Launch: any number of blocks of up to [`MAX_WARPS`] warps, which share the lists;
+//! [`sort_groups_shared_bytes`] of shared memory.
 
 use super::tables::{Formulas, RankedTables};
 use super::{EXHAUSTED, FLAGGED, FLAGGED_LARGE, FlaggedGroup, Record, Work};
@@ -24,8 +27,8 @@ use crate::switches::Switches;
 use simt::primitives::warp_sort::{merge_sort, warp_places_by};
 use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
-/// Groups that a warp takes at a time: in both groupings in use, two or three small ones fit in 32 lanes, and with more to
-/// choose from, fewer lanes stay empty.
+/// Groups that a warp takes at a time: in both groupings in use, two or three small ones fit in 32
+/// lanes, and with more to choose from, fewer lanes stay empty.
 const PACK: u32 = 8;
 
 /// Most hits of a group that a warp sorts in shared memory.
@@ -75,12 +78,23 @@ impl Kernel for SortGroups {
 
     #[inline(always)]
     fn run<B: Block>(self, block: &B, &(flip_origin, ref tables, ref work): &Self::Arguments<'_>) {
-        let Some(formulas) = tables.formulas(self.switches.version, flip_origin) else { return };
+        let Some(formulas) = tables.formulas(self.switches.version, flip_origin) else {
+            return;
+        };
         // (The records of an exhausted pool are of no use.)
-        let room = if block.load_mut(work.counters, EXHAUSTED) == 0 { work.flagged.len() } else { 0 };
+        let room = if block.load_mut(work.counters, EXHAUSTED) == 0 {
+            work.flagged.len()
+        } else {
+            0
+        };
         let n_groups = block.load_mut(work.counters, FLAGGED).min(room);
         let n_large = block.load_mut(work.counters, FLAGGED_LARGE).min(room);
-        let sorter = Sorter { block, formulas: &formulas, records: work.records, shared: SortShared::layout().0 };
+        let sorter = Sorter {
+            block,
+            formulas: &formulas,
+            records: work.records,
+            shared: SortShared::layout().0,
+        };
         let mut i = block.block_idx_x();
         // Uniform in the block.
         while i < n_large {
@@ -97,7 +111,11 @@ impl Kernel for SortGroups {
         while first < n_groups {
             let i = first + block.lane_id();
             let is_there = block.lane_id() < PACK && i < n_groups;
-            sorter.sort(if is_there { block.load_mut(work.flagged, i) } else { FlaggedGroup::default() });
+            sorter.sort(if is_there {
+                block.load_mut(work.flagged, i)
+            } else {
+                FlaggedGroup::default()
+            });
             first += block.grid_dim_x() * block.warps() * PACK;
         }
     }
@@ -159,13 +177,17 @@ impl<B: Block> Sorter<'_, B> {
         }
     }
 
-    /// Sorts groups of up to `most` hits, of which the caller's begins in lane `first`. All threads of the warp call.
+    /// Sorts groups of up to `most` hits, of which the caller's begins in lane `first`. All threads
+    /// of the warp call.
     #[inline(always)]
     fn in_lanes(&self, group: FlaggedGroup, first: u32, most: u32) {
         let (block, lane) = (self.block, self.block.lane_id());
         let is_there = lane - first < group.len;
-        let record =
-            if is_there { block.load_mut(self.records, group.first + lane - first) } else { Record::default() };
+        let record = if is_there {
+            block.load_mut(self.records, group.first + lane - first)
+        } else {
+            Record::default()
+        };
         let key = self.key(record);
         let x_below = block.shuffle_up_sync(FULL_MASK, key.x, 1);
         if block.ballot_sync(FULL_MASK, is_there && lane > first && key.x <= x_below) == 0 {
@@ -184,17 +206,36 @@ impl<B: Block> Sorter<'_, B> {
         }
     }
 
-    /// Sorts a group of up to [`ROOM`] hits with a warp, or with `BLOCK` as many times `ROOM` as the block has warps. All
-    /// threads of the warp or block call.
+    /// Sorts a group of up to [`ROOM`] hits with a warp, or with `BLOCK` as many times `ROOM` as
+    /// the block has warps. All threads of the warp or block call.
     #[inline(always)]
     fn in_shared_memory<const BLOCK: bool>(&self, group: FlaggedGroup) {
-        let Self { block, records, shared: SortShared { keys, order, other_order, .. }, .. } = *self;
+        let Self {
+            block,
+            records,
+            shared:
+                SortShared {
+                    keys,
+                    order,
+                    other_order,
+                    ..
+                },
+            ..
+        } = *self;
         let FlaggedGroup { first, len } = group;
         let (thread, threads) = self.threads::<BLOCK>();
-        let mine = if BLOCK { 0 } else { block.warp_id() % MAX_WARPS * ROOM };
+        let mine = if BLOCK {
+            0
+        } else {
+            block.warp_id() % MAX_WARPS * ROOM
+        };
         let mut i = thread;
         while i < len {
-            block.shared_store(keys, mine + i, self.key(block.load_mut(records, first + i)).x_and_id());
+            block.shared_store(
+                keys,
+                mine + i,
+                self.key(block.load_mut(records, first + i)).x_and_id(),
+            );
             i += threads;
         }
         // All keys are there.
@@ -202,7 +243,8 @@ impl<B: Block> Sorter<'_, B> {
         let mut is_unsorted = false;
         let mut i = thread + 1;
         while i < len {
-            is_unsorted |= block.shared_load(keys, mine + i - 1) >= block.shared_load(keys, mine + i);
+            is_unsorted |=
+                block.shared_load(keys, mine + i - 1) >= block.shared_load(keys, mine + i);
             i += threads;
         }
         if !self.any::<BLOCK>(is_unsorted) {
@@ -221,14 +263,22 @@ impl<B: Block> Sorter<'_, B> {
         let is_tied = self.any::<BLOCK>(is_tied);
         let mut i = thread;
         while i < len {
-            block.shared_store(keys, mine + i, block.load_mut(records, first + from(i)).to_bits());
+            block.shared_store(
+                keys,
+                mine + i,
+                block.load_mut(records, first + from(i)).to_bits(),
+            );
             i += threads;
         }
         // All records are read before any is overwritten.
         self.sync::<BLOCK>();
         let mut i = thread;
         while i < len {
-            block.store(records, first + i, Record::of_bits(block.shared_load(keys, mine + i)));
+            block.store(
+                records,
+                first + i,
+                Record::of_bits(block.shared_load(keys, mine + i)),
+            );
             i += threads;
         }
         // The sorted records are stored, and read before the next group's keys are.
@@ -244,13 +294,21 @@ impl<B: Block> Sorter<'_, B> {
     #[inline(always)]
     fn threads<const BLOCK: bool>(&self) -> (u32, u32) {
         let block = self.block;
-        if BLOCK { (block.thread(), block.threads()) } else { (block.lane_id(), WARP_SIZE) }
+        if BLOCK {
+            (block.thread(), block.threads())
+        } else {
+            (block.lane_id(), WARP_SIZE)
+        }
     }
 
     #[inline(always)]
     #[track_caller]
     fn sync<const BLOCK: bool>(&self) {
-        if BLOCK { self.block.sync_threads() } else { self.block.sync_warp(FULL_MASK) }
+        if BLOCK {
+            self.block.sync_threads();
+        } else {
+            self.block.sync_warp(FULL_MASK);
+        }
     }
 
     /// Returns true for all threads if the argument is for any. All threads wait for each other.
@@ -280,16 +338,21 @@ impl<B: Block> Sorter<'_, B> {
     #[inline(always)]
     fn key(&self, record: Record) -> SortKey {
         let place = self.formulas.place(self.block, record);
-        SortKey { x: ordered(place.x()), id: place.id, strip: ordered(place.n) }
+        SortKey {
+            x: ordered(place.x()),
+            id: place.id,
+            strip: ordered(place.n),
+        }
     }
 
-    /// Sorts a group of any size by bitonic merges that all point upwards, so that any number works. All threads of the
-    /// warp, or with `BLOCK` of the block, call.
+    /// Sorts a group of any size by bitonic merges that all point upwards, so that any number
+    /// works. All threads of the warp, or with `BLOCK` of the block, call.
     #[inline(always)]
     fn in_place<const BLOCK: bool>(&self, FlaggedGroup { first, len }: FlaggedGroup) {
         let Self { block, records, .. } = self;
         let (thread, threads) = self.threads::<BLOCK>();
-        // Pairs of a pass: half of the next power of two. Places beyond the end count as larger than everything.
+        // Pairs of a pass: half of the next power of two. Places beyond the end count as larger
+        // than everything.
         let pairs = if len < 2 { 0 } else { 1 << (len - 1).ilog2() };
         let mut half = 1;
         while half <= pairs {
@@ -300,9 +363,16 @@ impl<B: Block> Sorter<'_, B> {
                 while pair < pairs {
                     let (run, place) = (pair / distance * (2 * distance), pair % distance);
                     let i = run + place;
-                    let j = if distance == half { run + 2 * distance - 1 - place } else { i + distance };
+                    let j = if distance == half {
+                        run + 2 * distance - 1 - place
+                    } else {
+                        i + distance
+                    };
                     if j < len {
-                        let (a, b) = (block.load_mut(*records, first + i), block.load_mut(*records, first + j));
+                        let (a, b) = (
+                            block.load_mut(*records, first + i),
+                            block.load_mut(*records, first + j),
+                        );
                         if self.key(a) > self.key(b) {
                             block.store(*records, first + i, b);
                             block.store(*records, first + j, a);

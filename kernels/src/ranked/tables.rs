@@ -1,4 +1,5 @@
-//! Look-up tables of the kernels, by rank: a lane's place in the static order by sector group and x.
+//! Look-up tables of the kernels, by rank: a lane's place in the static order by sector group and
+//! x.
 
 pub use super::lane_tables::{REVERSED, UNCONNECTED};
 
@@ -21,8 +22,8 @@ pub const MAX_RANKS_OF_WARP: u32 = 256;
 /// Most ranks of a thread, all of one group.
 pub const MAX_RANKS_OF_THREAD: u32 = 6;
 
-/// Ranks of a thread of `cluster`, in a word: the first in 11 bits, their number in 3, and from bit 14 on, if the thread
-/// begins a group, one more than the group.
+/// Ranks of a thread of `cluster`, in a word: the first in 11 bits, their number in 3, and from bit
+/// 14 on, if the thread begins a group, one more than the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(pub u32);
 
@@ -55,8 +56,8 @@ impl Share {
     }
 }
 
-/// Strips of a lane beyond which its hits may lie among those of other lanes of the group, in a word. A *turned* strip is
-/// counted in the direction in which x rises.
+/// Strips of a lane beyond which its hits may lie among those of other lanes of the group, in a
+/// word. A *turned* strip is counted in the direction in which x rises.
 ///
 /// ```text
 /// turned strip   0 …… low …………………… high …… 511
@@ -64,15 +65,19 @@ impl Share {
 ///                an earlier lane    a later lane
 /// ```
 ///
-/// `low` has 10 bits, the number of strips between 10, [`half`](Self::half) two, the number of the lane in its board three,
-/// the group seven.
+/// `low` has 10 bits, the number of strips between 10, [`half`](Self::half) two, the number of the
+/// lane in its board three, the group seven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds(pub u32);
 
 impl Bounds {
     /// Packs the bounds. Where `high` is below `low`, they apply to no strip.
     pub const fn new(low: u32, high: u32, half: u32, lane: u32, group: u32) -> Self {
-        let (between, half) = if high < low { (0, 3) } else { (high - low, half) };
+        let (between, half) = if high < low {
+            (0, 3)
+        } else {
+            (high - low, half)
+        };
         Self(low | between << 10 | half << 20 | lane << 22 | group << 25)
     }
 
@@ -94,14 +99,15 @@ impl Bounds {
         self.low() + (self.0 >> 10 & 0x3FF)
     }
 
-    /// Half of the sector to which the bounds apply, if two lanes read it: 1 for turned strips below 256, 2 for the others.
-    /// 0: the lane reads the whole sector; 3: they apply to no strip.
+    /// Half of the sector to which the bounds apply, if two lanes read it: 1 for turned strips
+    /// below 256, 2 for the others. 0: the lane reads the whole sector; 3: they apply to no strip.
     #[inline(always)]
     pub const fn half(self) -> u32 {
         self.0 >> 20 & 3
     }
 
-    /// Returns true if the bounds do not apply to a strip, because another lane should have read it.
+    /// Returns true if the bounds do not apply to a strip, because another lane should have read
+    /// it.
     #[inline(always)]
     pub const fn is_misplaced(self, turned: u32) -> bool {
         self.half() == 3 || self.half() == 1 + (turned < 256) as u32
@@ -180,7 +186,8 @@ pub struct ClassRecord {
 // SAFETY: `repr(C)`, eight 4-byte numbers, size 32, alignment 16: no padding; numbers only.
 unsafe impl Plain for ClassRecord {}
 
-/// The tables. Where they do not fit `cluster`, `fits` is 0, and `boards`, `bounds`, `shares` and `ranges` are empty.
+/// The tables. Where they do not fit `cluster`, `fits` is 0, and `boards`, `bounds`, `shares` and
+/// `ranges` are empty.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RankedTables<'a> {
@@ -229,7 +236,8 @@ pub(super) struct Place {
 }
 
 impl<'a> RankedTables<'a> {
-    /// Returns the tables of the hit formulas; `None` where one is empty, so that there are no hits.
+    /// Returns the tables of the hit formulas; `None` where one is empty, so that there are no
+    /// hits.
     #[inline(always)]
     pub(super) fn formulas(&self, version: BankVersion, flip_origin: f32) -> Option<Formulas<'a>> {
         Some(Formulas {
@@ -248,7 +256,10 @@ impl Formulas<'_> {
     pub fn place<B: Block>(&self, block: &B, record: super::Record) -> Place {
         let rank = record.rank();
         let lane = block.load_within(self.lanes, rank);
-        let class = block.load_within(self.classes, u32::from(block.load_within(self.class_of, rank)));
+        let class = block.load_within(
+            self.classes,
+            u32::from(block.load_within(self.class_of, rank)),
+        );
         let (n, channel) = match self.version {
             BankVersion::V4 => {
                 let strip_id = (record.quarter_strip() >> 2) + 1;
@@ -257,14 +268,24 @@ impl Formulas<'_> {
                 (n, lane.chan_id.wrapping_add(strip_id - 1))
             }
             BankVersion::V5 => {
-                // Not 0: each cluster has a charge. The guard keeps the division defined on the device all the same.
+                // Not 0: each cluster has a charge. The guard keeps the division defined on the
+                // device all the same.
                 let (position, weight) = record.position_and_weight();
                 let mean = position as f32 / weight.max(1) as f32;
-                let n = if class.flipped == 0 { mean } else { self.flip_origin - mean };
+                let n = if class.flipped == 0 {
+                    mean
+                } else {
+                    self.flip_origin - mean
+                };
                 (n, lane.chan_id + nearest_strip(mean))
             }
         };
-        Place { n, id: UT_CHANNEL | channel, lane, class }
+        Place {
+            n,
+            id: UT_CHANNEL | channel,
+            lane,
+            class,
+        }
     }
 }
 
@@ -279,8 +300,9 @@ impl Place {
 /// Bits of an `LHCbID` that say that a channel of the UT follows.
 const UT_CHANNEL: u32 = 3 << 28;
 
-/// Whole number nearest to the quotient `mean` = Σpos/W, the larger of two. A quotient that is not halfway between two
-/// is at least 1/(2W) > 2⁻¹⁴ away from there: a small step up does no harm. The sum with 2²³ then rounds.
+/// Whole number nearest to the quotient `mean` = Σpos/W, the larger of two. A quotient that is not
+/// halfway between two is at least 1/(2W) > 2⁻¹⁴ away from there: a small step up does no harm. The
+/// sum with 2²³ then rounds.
 #[inline(always)]
 const fn nearest_strip(mean: f32) -> u32 {
     (mean + HALFWAY_STEP + 8_388_608.0).to_bits() & 0x3FF
@@ -300,7 +322,11 @@ mod tests {
                 for near in [strip * weight + weight / 2, strip * weight] {
                     for sum in near.saturating_sub(1)..=(near + 1).min(511 * weight) {
                         let nearest = (2 * sum + weight) / (2 * weight);
-                        assert_eq!(nearest_strip(sum as f32 / weight as f32), nearest, "{sum}/{weight}");
+                        assert_eq!(
+                            nearest_strip(sum as f32 / weight as f32),
+                            nearest,
+                            "{sum}/{weight}"
+                        );
                     }
                 }
             }
@@ -314,12 +340,24 @@ mod tests {
             assert_eq!((share.first(), share.n(), share.group()), (first, n, group));
         }
         let bounds = Bounds::new(300, 511, 2, 5, 95);
-        assert_eq!((bounds.low(), bounds.high(), bounds.half(), bounds.lane(), bounds.group()), (300, 511, 2, 5, 95));
+        assert_eq!(
+            (
+                bounds.low(),
+                bounds.high(),
+                bounds.half(),
+                bounds.lane(),
+                bounds.group()
+            ),
+            (300, 511, 2, 5, 95)
+        );
         let beyond = [0, 299, 300, 510, 511].map(|strip| bounds.is_beyond(strip));
         assert_eq!(beyond, [true, true, false, false, true]);
         let none = Bounds::new(512, 0, 0, 5, 95);
         assert!((0..512).all(|strip| none.is_beyond(strip) && none.is_misplaced(strip)));
         assert!(bounds.is_misplaced(255) && !bounds.is_misplaced(256));
-        assert!(!Bounds::new(0, 9, 1, 0, 0).is_misplaced(255) && Bounds::new(0, 9, 1, 0, 0).is_misplaced(256));
+        assert!(
+            !Bounds::new(0, 9, 1, 0, 0).is_misplaced(255)
+                && Bounds::new(0, 9, 1, 0, 0).is_misplaced(256)
+        );
     }
 }

@@ -19,7 +19,9 @@ use std::mem::discriminant;
 use std::ops::Range;
 use std::panic::Location;
 
-use crate::{AtomicScalar, Block, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, Shuffle, Update};
+use crate::{
+    AtomicScalar, Block, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, Shuffle, Update,
+};
 use corosensei::Yielder;
 
 use super::known::{Known, LatestWrite};
@@ -107,8 +109,15 @@ pub struct ThreadState {
 }
 
 impl ThreadState {
-    pub const NEW: Self =
-        Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32], known: None, pending: None, fenced: None };
+    pub const NEW: Self = Self {
+        status: Status::Runnable,
+        answer: 0,
+        clock: 1,
+        seen: [0; 32],
+        known: None,
+        pending: None,
+        fenced: None,
+    };
 
     /// Describes what the thread does, for messages: "lane 3 …".
     pub fn doing(&self) -> String {
@@ -177,10 +186,20 @@ impl BlockState {
     /// Shared memory and its shadows are not cleared, which would cost more than many blocks do:
     /// they carry the serial of the block that wrote them, and another block's are taken for
     /// absent.
-    pub fn begin(&mut self, serial: u32, threads: u32, shared_bytes: u32, max_steps: u64, max_reads: u64) {
+    pub fn begin(
+        &mut self,
+        serial: u32,
+        threads: u32,
+        shared_bytes: u32,
+        max_steps: u64,
+        max_reads: u64,
+    ) {
         self.threads.clear();
         self.threads.resize(threads as usize, ThreadState::NEW);
-        self.coalescers.resize_with(self.coalescers.len().max((threads / 32) as usize), Default::default);
+        self.coalescers.resize_with(
+            self.coalescers.len().max((threads / 32) as usize),
+            Default::default,
+        );
         // A block that broke a rule has left its steps uncounted.
         self.coalescers.iter_mut().for_each(Coalescer::forget);
         self.serial = serial;
@@ -247,7 +266,10 @@ pub struct LaunchState {
 
 impl LaunchState {
     fn describe(&self, record: &Record) -> String {
-        describe(record, self.numbers[(record.serial() - self.oldest) as usize])
+        describe(
+            record,
+            self.numbers[(record.serial() - self.oldest) as usize],
+        )
     }
 
     fn toucher<'a>(
@@ -259,7 +281,16 @@ impl LaunchState {
         location: &'static Location<'static>,
     ) -> Toucher<'a> {
         let (thread, known) = (thread as u16, own.known.as_deref());
-        Toucher { oldest, serial, epoch, clock: own.clock, thread, seen: &own.seen, known, location }
+        Toucher {
+            oldest,
+            serial,
+            epoch,
+            clock: own.clock,
+            thread,
+            seen: &own.seen,
+            known,
+            location,
+        }
     }
 }
 
@@ -296,7 +327,10 @@ pub struct BlockContext<'a> {
 /// assert_eq!(sums, [496; 32]);
 /// # Ok::<(), simt::executor::Violation>(())
 /// ```
-#[expect(missing_debug_implementations, reason = "a coroutine's yielder cannot be shown")]
+#[expect(
+    missing_debug_implementations,
+    reason = "a coroutine's yielder cannot be shown"
+)]
 pub struct EmulatedBlock<'a> {
     pub(super) context: &'a BlockContext<'a>,
     pub(super) yielder: &'a Yielder<(), ()>,
@@ -332,8 +366,13 @@ impl EmulatedBlock<'_> {
     /// an end is found by `max_steps`, after less than a minute.
     fn step(&self, location: &'static Location<'static>) {
         let fault = {
-            let BlockState { max_steps, steps_left, max_reads, reads_left, .. } =
-                &mut self.context.launch.borrow_mut().block;
+            let BlockState {
+                max_steps,
+                steps_left,
+                max_reads,
+                reads_left,
+                ..
+            } = &mut self.context.launch.borrow_mut().block;
             *steps_left = steps_left.saturating_sub(1);
             *reads_left = reads_left.saturating_sub(1);
             if *steps_left == 0 {
@@ -353,13 +392,30 @@ impl EmulatedBlock<'_> {
     ///
     /// A lane outside its mask is a fault of this thread alone, so it is found here. Any
     /// other disagreement, such as a lane that never comes, is visible to the scheduler only.
-    fn collective(&self, operation: Operation, mask: u32, value: u32, location: &'static Location<'static>) -> u32 {
+    fn collective(
+        &self,
+        operation: Operation,
+        mask: u32,
+        value: u32,
+        location: &'static Location<'static>,
+    ) -> u32 {
         self.step(location);
         if mask & (1 << self.lane_id()) == 0 {
-            self.fail(location, Fault::NotInMask { operation: operation.name(), mask });
+            self.fail(
+                location,
+                Fault::NotInMask {
+                    operation: operation.name(),
+                    mask,
+                },
+            );
         }
         self.context.launch.borrow_mut().block.threads[self.thread as usize].status =
-            Status::AtCollective(Request { operation, mask, value, location });
+            Status::AtCollective(Request {
+                operation,
+                mask,
+                value,
+                location,
+            });
         self.yielder.suspend(());
         self.context.launch.borrow().block.threads[self.thread as usize].answer
     }
@@ -374,7 +430,15 @@ impl EmulatedBlock<'_> {
         location: &'static Location<'static>,
     ) {
         if index >= len {
-            self.fail(location, Fault::OutOfBounds { access, memory, index, len });
+            self.fail(
+                location,
+                Fault::OutOfBounds {
+                    access,
+                    memory,
+                    index,
+                    len,
+                },
+            );
         }
     }
 
@@ -382,15 +446,35 @@ impl EmulatedBlock<'_> {
     ///
     /// The coalescer gathers the accesses of a warp's lanes from the same place in the source, as
     /// hardware does for one instruction: only then is it known how many sectors they touch.
-    fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
+    fn count_global(
+        &self,
+        touch: Touch,
+        location: &'static Location<'static>,
+        base: usize,
+        offset: u64,
+        size: u64,
+    ) {
         self.step(location);
         let mut launch = self.context.launch.borrow_mut();
-        let LaunchState { stats, touched, block: BlockState { coalescers, .. }, tables, .. } = &mut *launch;
+        let LaunchState {
+            stats,
+            touched,
+            block: BlockState { coalescers, .. },
+            tables,
+            ..
+        } = &mut *launch;
         stats.global_loads += u64::from(touch == Touch::Read);
         stats.global_stores += u64::from(touch == Touch::Write);
         stats.global_atomics += u64::from(touch == Touch::Atomic);
         let in_table = tables.contains(&base);
-        let access = Access { touch, location, base, offset, size, in_table };
+        let access = Access {
+            touch,
+            location,
+            base,
+            offset,
+            size,
+            in_table,
+        };
         let coalescer = &mut coalescers[(self.thread / 32) as usize];
         coalescer.access(stats, touched, self.thread % 32, access);
         if touch == Touch::Write {
@@ -411,18 +495,41 @@ impl EmulatedBlock<'_> {
     ) {
         self.check_bounds(touch.name(), "global", i, view.len(), location);
         let size = size_of::<T>() as u64;
-        self.count_global(touch, location, view.as_ptr().addr(), u64::from(i) * size, size);
+        self.count_global(
+            touch,
+            location,
+            view.as_ptr().addr(),
+            u64::from(i) * size,
+            size,
+        );
         let fault = {
             let mut launch = self.context.launch.borrow_mut();
             let LaunchState {
-                block: BlockState { threads, serial, epoch, .. }, oldest, views, first_tag, n_views, ..
+                block:
+                    BlockState {
+                        threads,
+                        serial,
+                        epoch,
+                        ..
+                    },
+                oldest,
+                views,
+                first_tag,
+                n_views,
+                ..
             } = &mut *launch;
             match Some(view.tag().wrapping_sub(*first_tag)).filter(|place| place < n_views) {
-                None => Some(Fault::BadLaunch("a view is used that was not made for this launch".to_owned())),
+                None => Some(Fault::BadLaunch(
+                    "a view is used that was not made for this launch".to_owned(),
+                )),
                 Some(place) => {
                     let own = &threads[self.thread as usize];
-                    let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
-                    let View { shadows, location: made } = &mut views[place as usize];
+                    let toucher =
+                        LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
+                    let View {
+                        shadows,
+                        location: made,
+                    } = &mut views[place as usize];
                     let made = *made;
                     if shadows.len() <= i as usize {
                         shadows.resize((i as usize + 1).next_power_of_two(), Shadow::default());
@@ -432,8 +539,12 @@ impl EmulatedBlock<'_> {
                         access: touch.name(),
                         memory: "global element",
                         place: i,
-                        array: format!("of the view of {} {} made at {made}", view.len(), std::any::type_name::<T>())
-                            .into(),
+                        array: format!(
+                            "of the view of {} {} made at {made}",
+                            view.len(),
+                            std::any::type_name::<T>()
+                        )
+                        .into(),
                         other: launch.describe(&other),
                     })
                 }
@@ -463,15 +574,36 @@ impl EmulatedBlock<'_> {
         let byte = array.offset().saturating_add(i.saturating_mul(size));
         let fault = {
             let mut launch = self.context.launch.borrow_mut();
-            let LaunchState { block, stats, oldest, shared_bytes, .. } = &mut *launch;
-            let BlockState { threads, serial, epoch, shared_shadow, elements, .. } = block;
+            let LaunchState {
+                block,
+                stats,
+                oldest,
+                shared_bytes,
+                ..
+            } = &mut *launch;
+            let BlockState {
+                threads,
+                serial,
+                epoch,
+                shared_shadow,
+                elements,
+                ..
+            } = block;
             match touch {
                 Touch::Read => stats.shared_loads += 1,
                 Touch::Write => stats.shared_stores += 1,
                 Touch::Atomic => stats.shared_atomics += 1,
             }
-            block.coalescers[(self.thread / 32) as usize]
-                .shared(self.thread % 32, SharedAccess { touch, location, byte, size, piece: align_of::<T>() as u32 });
+            block.coalescers[(self.thread / 32) as usize].shared(
+                self.thread % 32,
+                SharedAccess {
+                    touch,
+                    location,
+                    byte,
+                    size,
+                    piece: align_of::<T>() as u32,
+                },
+            );
             let end = byte.saturating_add(size);
             if end > *shared_bytes {
                 Some(Fault::BadLaunch(format!(
@@ -479,8 +611,13 @@ impl EmulatedBlock<'_> {
                 )))
             } else {
                 let own = &threads[self.thread as usize];
-                let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
-                let element = Element { serial: *serial, first_byte: byte, size };
+                let toucher =
+                    LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
+                let element = Element {
+                    serial: *serial,
+                    first_byte: byte,
+                    size,
+                };
                 let is_new = elements[byte as usize] != element;
                 let mut race = None;
                 if is_new && touch == Touch::Write {
@@ -497,16 +634,21 @@ impl EmulatedBlock<'_> {
                     shared_shadow[byte as usize] = Shadow::default();
                 }
                 if is_new && touch != Touch::Write {
-                    Some(Fault::UnwrittenShared { byte, size, array: array.describe(i) })
+                    Some(Fault::UnwrittenShared {
+                        byte,
+                        size,
+                        array: array.describe(i),
+                    })
                 } else {
                     let shadow = &mut shared_shadow[byte as usize];
-                    race.or_else(|| shadow.touch(&toucher, touch)).map(|other| Fault::Race {
-                        access: touch.name(),
-                        memory: "shared byte",
-                        place: byte,
-                        array: array.describe(i).into(),
-                        other: launch.describe(&other),
-                    })
+                    race.or_else(|| shadow.touch(&toucher, touch))
+                        .map(|other| Fault::Race {
+                            access: touch.name(),
+                            memory: "shared byte",
+                            place: byte,
+                            array: array.describe(i).into(),
+                            other: launch.describe(&other),
+                        })
                 }
             }
         };
@@ -566,7 +708,13 @@ impl EmulatedBlock<'_> {
         let Some(change) = change else {
             return T::from_bits(launch.read(self.thread, key, before.to_bits(), ordered));
         };
-        launch.write(self.thread, key, before.to_bits(), (reads, ordered), location);
+        launch.write(
+            self.thread,
+            key,
+            before.to_bits(),
+            (reads, ordered),
+            location,
+        );
         let after = change(before);
         if after.to_bits() != before.to_bits() {
             launch.block.not_only_reads();
@@ -617,7 +765,8 @@ impl Block for EmulatedBlock<'_> {
     fn sync_threads(&self) {
         let location = Location::caller();
         self.step(location);
-        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::AtBarrier(location);
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status =
+            Status::AtBarrier(location);
         self.yielder.suspend(());
     }
     #[track_caller]
@@ -626,7 +775,12 @@ impl Block for EmulatedBlock<'_> {
     }
     #[track_caller]
     fn ballot_sync(&self, mask: u32, predicate: bool) -> u32 {
-        self.collective(Operation::Ballot, mask, u32::from(predicate), Location::caller())
+        self.collective(
+            Operation::Ballot,
+            mask,
+            u32::from(predicate),
+            Location::caller(),
+        )
     }
     #[track_caller]
     fn shuffle_bits(&self, mask: u32, value: u32, shuffle: Shuffle) -> u32 {
@@ -650,7 +804,13 @@ impl Block for EmulatedBlock<'_> {
         let location = Location::caller();
         self.check_bounds("read", "read-only global", i, view.len(), location);
         let size = size_of::<T>() as u64;
-        self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(i) * size, size);
+        self.count_global(
+            Touch::Read,
+            location,
+            view.as_ptr().addr(),
+            u64::from(i) * size,
+            size,
+        );
         // SAFETY: aligned and readable: `i` is below the view's length, and `Global::new`, or the
         // slice in `from_slice`, gives `len` such elements, which nothing writes while the view
         // exists.
@@ -666,9 +826,23 @@ impl Block for EmulatedBlock<'_> {
         let size = size_of::<T>() as u64;
         if u64::from(at) + size > u64::from(view.len()) {
             let (access, memory) = ("read beyond the end", "read-only global");
-            self.fail(location, Fault::OutOfBounds { access, memory, index: at, len: view.len() });
+            self.fail(
+                location,
+                Fault::OutOfBounds {
+                    access,
+                    memory,
+                    index: at,
+                    len: view.len(),
+                },
+            );
         }
-        self.count_global(Touch::Read, location, view.as_ptr().addr(), u64::from(at), size);
+        self.count_global(
+            Touch::Read,
+            location,
+            view.as_ptr().addr(),
+            u64::from(at),
+            size,
+        );
         // SAFETY:
         // - `at + size` is within the view, whose bytes are readable (`Global::new`, `from_slice`).
         // - The read needs no alignment; every bit pattern is a `T` (`Plain`).
@@ -696,17 +870,40 @@ impl Block for EmulatedBlock<'_> {
         unsafe { view.as_ptr().add(i as usize).write(value) };
     }
     #[track_caller]
-    fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T {
+    fn atomic_update<T: AtomicScalar>(
+        &self,
+        view: GlobalMut<'_, T>,
+        i: u32,
+        update: Update<T>,
+    ) -> T {
         let update = T::lower(update);
-        self.exchange(view, i, Location::caller(), (true, false), Some(&|before| update.apply(before)))
+        self.exchange(
+            view,
+            i,
+            Location::caller(),
+            (true, false),
+            Some(&|before| update.apply(before)),
+        )
     }
     #[track_caller]
     fn atomic_read<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, acquire: bool) -> T {
         self.exchange(view, i, Location::caller(), (true, acquire), None)
     }
     #[track_caller]
-    fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool) {
-        self.exchange(view, i, Location::caller(), (false, release), Some(&|_| value));
+    fn atomic_write<T: AtomicScalar>(
+        &self,
+        view: GlobalMut<'_, T>,
+        i: u32,
+        value: T,
+        release: bool,
+    ) {
+        self.exchange(
+            view,
+            i,
+            Location::caller(),
+            (false, release),
+            Some(&|_| value),
+        );
     }
     #[track_caller]
     fn fence(&self) {
@@ -717,7 +914,8 @@ impl Block for EmulatedBlock<'_> {
     fn pause(&self) {
         let location = Location::caller();
         self.step(location);
-        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::Paused(location);
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status =
+            Status::Paused(location);
         self.yielder.suspend(());
     }
 
@@ -732,7 +930,12 @@ impl Block for EmulatedBlock<'_> {
         self.write_shared(byte, value);
     }
     #[track_caller]
-    fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T {
+    fn shared_atomic_update<T: AtomicScalar>(
+        &self,
+        array: Shared<T>,
+        i: u32,
+        update: Update<T>,
+    ) -> T {
         let byte = self.touch_shared(array, i, Touch::Atomic, Location::caller());
         let before: T = self.read_shared(byte);
         let after = T::lower(update).apply(before);

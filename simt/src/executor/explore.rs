@@ -32,7 +32,10 @@ impl<E> Failure<E> {
     fn told(&self) -> String {
         match &self.choices[..] {
             [] => "It fails in the plain order too, block by block, warp by warp.".to_owned(),
-            choices => format!("It takes this, in an order that is plain otherwise:\n- {}", choices.join("\n- ")),
+            choices => format!(
+                "It takes this, in an order that is plain otherwise:\n- {}",
+                choices.join("\n- ")
+            ),
         }
     }
 }
@@ -73,7 +76,12 @@ pub fn explore<E>(
     for seed in seeds {
         let mut executor = Executor::new(seed);
         if let Err(error) = test(&mut executor) {
-            return Err(shrink(seed, error, executor.orders().map(Order::made), test));
+            return Err(shrink(
+                seed,
+                error,
+                executor.orders().map(Order::made),
+                test,
+            ));
         }
     }
     Ok(())
@@ -83,14 +91,22 @@ pub fn explore<E>(
 type Place = (usize, u64);
 
 /// Finds fewer choices that still fail; a run makes `made` choices in each order.
-fn shrink<E>(seed: u64, error: E, made: [u64; 2], mut test: impl FnMut(&mut Executor) -> Result<(), E>) -> Failure<E> {
+fn shrink<E>(
+    seed: u64,
+    error: E,
+    made: [u64; 2],
+    mut test: impl FnMut(&mut Executor) -> Result<(), E>,
+) -> Failure<E> {
     let runs = Cell::new(0);
     let mut fails = |drawn: [Drawn; 2]| {
         runs.set(runs.get() + 1);
         let mut executor = Executor::drawing(seed, drawn);
         let error = test(&mut executor).err()?;
         let noted = executor.orders().map(|order| order.noted().to_vec());
-        let noted = noted.into_iter().zip(0..).flat_map(|(of, k)| of.into_iter().map(move |(n, text)| ((k, n), text)));
+        let noted = noted
+            .into_iter()
+            .zip(0..)
+            .flat_map(|(of, k)| of.into_iter().map(move |(n, text)| ((k, n), text)));
         Some((error, noted.collect::<Vec<(Place, String)>>()))
     };
     // First the length: how many of the drawn choices must be kept from the beginning, by
@@ -122,7 +138,12 @@ fn shrink<E>(seed: u64, error: E, made: [u64; 2], mut test: impl FnMut(&mut Exec
         while at < found.1.len() && runs.get() < MOST_RUNS {
             let end = (at + at_once).min(found.1.len());
             let rest = [&found.1[..at], &found.1[end..]].concat();
-            let of = |order| rest.iter().filter(|((of, _), _)| *of == order).map(|((_, number), _)| *number).collect();
+            let of = |order| {
+                rest.iter()
+                    .filter(|((of, _), _)| *of == order)
+                    .map(|((_, number), _)| *number)
+                    .collect()
+            };
             match fails([Drawn::These(of(0)), Drawn::These(of(1))]) {
                 Some(failure) => found = failure,
                 None => at = end,
@@ -130,5 +151,9 @@ fn shrink<E>(seed: u64, error: E, made: [u64; 2], mut test: impl FnMut(&mut Exec
         }
         at_once /= 2;
     }
-    Failure { seed, error: found.0, choices: found.1.into_iter().map(|(_, text)| text).collect() }
+    Failure {
+        seed,
+        error: found.0,
+        choices: found.1.into_iter().map(|(_, text)| text).collect(),
+    }
 }

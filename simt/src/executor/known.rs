@@ -37,7 +37,10 @@ impl Over {
         } else if other.epoch == self.epoch {
             for (warp, clocks) in &other.warps {
                 match self.warps.iter_mut().find(|own| own.0 == *warp) {
-                    Some((_, own)) => own.iter_mut().zip(clocks).for_each(|(own, &clock)| *own = clock.max(*own)),
+                    Some((_, own)) => own
+                        .iter_mut()
+                        .zip(clocks)
+                        .for_each(|(own, &clock)| *own = clock.max(*own)),
                     None => self.warps.push((*warp, *clocks)),
                 }
             }
@@ -52,12 +55,20 @@ pub struct Knowledge(Vec<Over>);
 impl Knowledge {
     /// Returns true if the record's accesses are over.
     pub fn covers(&self, record: &Record) -> bool {
-        let Ok(place) = self.0.binary_search_by_key(&record.serial(), |over| over.serial) else { return false };
+        let Ok(place) = self
+            .0
+            .binary_search_by_key(&record.serial(), |over| over.serial)
+        else {
+            return false;
+        };
         let Over { epoch, warps, .. } = &self.0[place];
         if record.epoch() != *epoch {
             return record.epoch() < *epoch;
         }
-        let clocks = warps.iter().find(|(warp, _)| *warp == record.thread() / 32).map(|(_, clocks)| clocks);
+        let clocks = warps
+            .iter()
+            .find(|(warp, _)| *warp == record.thread() / 32)
+            .map(|(_, clocks)| clocks);
         clocks.is_some_and(|clocks| match record.sharers() {
             Sharers::One => record.clock() <= clocks[usize::from(record.thread() % 32)],
             Sharers::LanesOfAWarp => clocks.iter().all(|&clock| record.clock() <= clock),
@@ -106,7 +117,11 @@ impl ThreadState {
         let mut clocks = self.seen;
         clocks[(thread % 32) as usize] = self.clock;
         self.clock += 1;
-        let over = Over { serial, epoch, warps: vec![((thread / 32) as u16, clocks)] };
+        let over = Over {
+            serial,
+            epoch,
+            warps: vec![((thread / 32) as u16, clocks)],
+        };
         let mut known = self.known.clone();
         join(&mut known, &Some(Arc::new(Knowledge(vec![over]))));
         known
@@ -117,7 +132,9 @@ impl LaunchState {
     /// Returns the bits that an atomic load gives: `latest`, which memory holds, or the value
     /// before.
     pub fn read(&mut self, thread: u32, element: (u32, u32), latest: u64, acquire: bool) -> u64 {
-        let Some(write) = self.atomics.get_mut(&element) else { return latest };
+        let Some(write) = self.atomics.get_mut(&element) else {
+            return latest;
+        };
         let serial = self.block.serial;
         let own = &mut self.block.threads[thread as usize];
         let known = own.known.as_deref();
@@ -127,7 +144,10 @@ impl LaunchState {
         let name = |serial: u32| self.numbers[(serial - self.oldest) as usize];
         let older = |_| {
             let write = describe(&write.record, name(write.record.serial()));
-            format!("thread {thread} of block {} reads what was there before the {write}", name(serial))
+            format!(
+                "thread {thread} of block {} reads what was there before the {write}",
+                name(serial)
+            )
         };
         let (value, released) = if is_seen || self.luck.below(2, older) == 0 {
             if !is_seen {
@@ -139,7 +159,14 @@ impl LaunchState {
             self.writes += 1;
             (write.before.0, &write.before.1)
         };
-        join(if acquire { &mut own.known } else { &mut own.pending }, released);
+        join(
+            if acquire {
+                &mut own.known
+            } else {
+                &mut own.pending
+            },
+            released,
+        );
         value
     }
 
@@ -156,16 +183,38 @@ impl LaunchState {
         self.writes += 1;
         let (serial, epoch) = (self.block.serial, self.block.epoch);
         let own = &mut self.block.threads[thread as usize];
-        let record = Record::one(serial, epoch, own.clock, thread as u16, Touch::Atomic, location);
-        let mut released = if release { own.release(thread, serial, epoch) } else { own.fenced.clone() };
-        let earlier = self.atomics.remove(&element).and_then(|write| write.released);
+        let record = Record::one(
+            serial,
+            epoch,
+            own.clock,
+            thread as u16,
+            Touch::Atomic,
+            location,
+        );
+        let mut released = if release {
+            own.release(thread, serial, epoch)
+        } else {
+            own.fenced.clone()
+        };
+        let earlier = self
+            .atomics
+            .remove(&element)
+            .and_then(|write| write.released);
         if reads {
             // A read-modify-write continues the release sequence: whoever acquires its value also
             // acquires what was released with the value before.
             join(&mut own.pending, &earlier);
             join(&mut released, &earlier);
         }
-        self.atomics.insert(element, LatestWrite { record, released, before: (before, earlier), read_by: Vec::new() });
+        self.atomics.insert(
+            element,
+            LatestWrite {
+                record,
+                released,
+                before: (before, earlier),
+                read_by: Vec::new(),
+            },
+        );
     }
 
     /// Orders a thread's accesses as a fence does: acquires what its relaxed loads have read, and

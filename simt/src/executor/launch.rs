@@ -115,7 +115,10 @@ impl Executor {
             order: Order::new(seed, of_schedule),
             stacks: Stacks::default(),
             spare: Vec::new(),
-            state: RefCell::new(LaunchState { luck: Order::new(!seed, of_loads), ..LaunchState::default() }),
+            state: RefCell::new(LaunchState {
+                luck: Order::new(!seed, of_loads),
+                ..LaunchState::default()
+            }),
             next_serial: 1,
             max_steps: MAX_STEPS,
             max_resident: MAX_RESIDENT,
@@ -195,7 +198,10 @@ impl Executor {
         let location = Location::caller();
         match state.views.get_mut(place) {
             Some(view) => view.location = location,
-            None => state.views.push(View { shadows: Vec::new(), location }),
+            None => state.views.push(View {
+                shadows: Vec::new(),
+                location,
+            }),
         }
         state.n_views += 1;
         let tag = state.first_tag.wrapping_add(place as u32);
@@ -240,15 +246,19 @@ impl Executor {
             location: None,
             fault: Fault::BadLaunch(what),
         };
-        let threads =
-            block.0.checked_mul(block.1).filter(|&threads| threads > 0 && threads <= 1024 && threads % 32 == 0);
+        let threads = block
+            .0
+            .checked_mul(block.1)
+            .filter(|&threads| threads > 0 && threads <= 1024 && threads % 32 == 0);
         let Some(threads) = threads else {
             return Err(bad(format!(
                 "a block of {}x{} threads: the number of threads must be a multiple of 32, from 32 to 1024",
                 block.0, block.1
             )));
         };
-        let grid = grid_x.checked_mul(grid_y).filter(|&grid| grid <= MAX_GRID && grid_y <= MAX_GRID_Y);
+        let grid = grid_x
+            .checked_mul(grid_y)
+            .filter(|&grid| grid <= MAX_GRID && grid_y <= MAX_GRID_Y);
         let Some(grid) = grid else {
             return Err(bad(format!(
                 "a grid of {grid_x}x{grid_y} blocks: a device takes at most {MAX_GRID} in x and {MAX_GRID_Y} in y, and the \
@@ -256,19 +266,27 @@ impl Executor {
             )));
         };
         if shared_bytes > MAX_SHARED {
-            return Err(bad(format!("{shared_bytes} bytes of shared memory: a block has at most {MAX_SHARED}")));
+            return Err(bad(format!(
+                "{shared_bytes} bytes of shared memory: a block has at most {MAX_SHARED}"
+            )));
         }
         let state = self.state.get_mut();
         if self.next_serial.checked_add(grid).is_none() {
             // Serials run out after four billion blocks. They begin again at 1, so that no shadow
             // may keep an old one.
-            state.views.iter_mut().for_each(|view| view.shadows.fill(Shadow::default()));
+            state
+                .views
+                .iter_mut()
+                .for_each(|view| view.shadows.fill(Shadow::default()));
             self.spare.iter_mut().for_each(BlockState::forget);
             self.next_serial = 1;
         }
         state.shared_bytes = shared_bytes;
         state.oldest = self.next_serial;
-        state.stats = LaunchStats { blocks: u64::from(grid), ..LaunchStats::default() };
+        state.stats = LaunchStats {
+            blocks: u64::from(grid),
+            ..LaunchStats::default()
+        };
         state.touched.clear();
         state.numbers.clear();
         state.atomics.clear();
@@ -280,13 +298,24 @@ impl Executor {
         // grid and so visits every block. It also draws how many blocks are resident, and sometimes
         // a block that gets a turn only when no other can go on: such an order finds kernels that
         // take for granted that a block which has begun makes progress before later ones.
-        let start = if grid == 0 { 0 } else { self.order.below(grid, |block| format!("block {block} begins first")) };
+        let start = if grid == 0 {
+            0
+        } else {
+            self.order
+                .below(grid, |block| format!("block {block} begins first"))
+        };
         let stride = stride_through(grid, &mut self.order);
-        let nth_block = |nth| ((u64::from(start) + u64::from(nth) * u64::from(stride)) % u64::from(grid.max(1))) as u32;
+        let nth_block = |nth| {
+            ((u64::from(start) + u64::from(nth) * u64::from(stride)) % u64::from(grid.max(1)))
+                as u32
+        };
         let at_once = |more| format!("up to {} blocks run at a time", more + 1);
         let resident = 1 + self.order.below(self.max_resident, at_once);
         let held = |nth| format!("block {} waits until no other can go on", nth_block(nth));
-        let held = self.order.rarely(grid.clamp(1, resident), held).map(nth_block);
+        let held = self
+            .order
+            .rarely(grid.clamp(1, resident), held)
+            .map(nth_block);
         let mut begun = 0;
         // Resident blocks, each with the number of writes at the beginning of its last turn if it
         // waits. As long as that number stands, another turn would find what it has found before.
@@ -296,9 +325,13 @@ impl Executor {
         // end.
         loop {
             let writes = self.state.borrow().writes;
-            let able: Vec<usize> = (0..blocks.len()).filter(|&i| blocks[i].1 != Some(writes)).collect();
+            let able: Vec<usize> = (0..blocks.len())
+                .filter(|&i| blocks[i].1 != Some(writes))
+                .collect();
             let can_begin = begun < grid && blocks.len() < resident as usize;
-            let first_able = able.iter().position(|&i| Some(blocks[i].0.number()) != held);
+            let first_able = able
+                .iter()
+                .position(|&i| Some(blocks[i].0.number()) != held);
             let number = nth_block(begun);
             let first = |_| format!("block {number} begins later, when another has gone on");
             let place = if can_begin && (first_able.is_none() || self.order.below(2, first) == 0) {
@@ -320,7 +353,10 @@ impl Executor {
                 self.state.borrow_mut().numbers.push(number);
                 self.next_serial += 1;
                 begun += 1;
-                blocks.push((RunningBlock::begin(context, kernel, block_state, &mut self.stacks), None));
+                blocks.push((
+                    RunningBlock::begin(context, kernel, block_state, &mut self.stacks),
+                    None,
+                ));
                 blocks.len() - 1
             } else if !able.is_empty() {
                 let named = |i: usize| format!("block {}", blocks[able[i]].0.number());
@@ -331,9 +367,20 @@ impl Executor {
             } else if let Some((first, _)) = blocks.first() {
                 let (thread, location) = first.waits_at().unzip();
                 let waiting = blocks.len() as u32;
-                let fault = Fault::Deadlock { waiting, finished: begun - waiting, resident, grid };
+                let fault = Fault::Deadlock {
+                    waiting,
+                    finished: begun - waiting,
+                    resident,
+                    grid,
+                };
                 let (block, thread) = (first.number(), thread.unwrap_or(0));
-                return Err(Violation { kernel: name.to_owned(), block, thread, location, fault });
+                return Err(Violation {
+                    kernel: name.to_owned(),
+                    block,
+                    thread,
+                    location,
+                    fault,
+                });
             } else {
                 break;
             };
@@ -363,7 +410,9 @@ fn stride_through(n: u32, order: &mut Order) -> u32 {
     if n < 3 {
         return 1;
     }
-    let mut stride = 1 + order.below(n - 1, |more| format!("blocks begin in steps of about {}", more + 1));
+    let mut stride = 1 + order.below(n - 1, |more| {
+        format!("blocks begin in steps of about {}", more + 1)
+    });
     while gcd(stride, n) != 1 {
         stride = 1 + stride % (n - 1);
     }

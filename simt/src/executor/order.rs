@@ -33,7 +33,12 @@ pub enum Drawn {
 
 impl Order {
     pub const fn new(seed: u64, drawn: Drawn) -> Self {
-        Self { seed, made: 0, drawn, noted: Vec::new() }
+        Self {
+            seed,
+            made: 0,
+            drawn,
+            noted: Vec::new(),
+        }
     }
 
     /// Draws 64 bits by SplitMix64, which gives each number without the numbers before it.
@@ -48,7 +53,9 @@ impl Order {
         if !is_drawn {
             return 0;
         }
-        let mut z = self.seed.wrapping_add(self.made.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut z = self
+            .seed
+            .wrapping_add(self.made.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
@@ -68,7 +75,8 @@ impl Order {
     /// effect. Otherwise, and as the plain choice, returns `None`.
     pub fn rarely(&mut self, n: u32, meaning: impl FnOnce(u32) -> String) -> Option<u32> {
         let drawn = self.next();
-        let choice = (drawn % RARELY == 1).then_some((((drawn >> 32) * u64::from(n)) >> 32) as u32)?;
+        let choice =
+            (drawn % RARELY == 1).then_some((((drawn >> 32) * u64::from(n)) >> 32) as u32)?;
         self.note(|| meaning(choice));
         Some(choice)
     }

@@ -20,7 +20,9 @@ use corosensei::{Coroutine, CoroutineResult};
 
 use crate::Shuffle;
 
-use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState, Operation, Request, Status, ThreadState};
+use super::block::{
+    BlockContext, BlockState, EmulatedBlock, LaunchState, Operation, Request, Status, ThreadState,
+};
 use super::known::join;
 use super::order::Order;
 use super::violation::{Fault, Violation};
@@ -77,10 +79,17 @@ impl<'a> RunningBlock<'a> {
         let threads = context.block_dim.0 * context.block_dim.1;
         let context = Rc::new(context);
         let routine = |thread| {
-            let stack = stacks.0.pop().unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a stack"));
+            let stack = stacks
+                .0
+                .pop()
+                .unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a stack"));
             let context = Rc::clone(&context);
             let body = move |yielder: &corosensei::Yielder<(), ()>, ()| {
-                kernel(&EmulatedBlock { context: &context, yielder, thread });
+                kernel(&EmulatedBlock {
+                    context: &context,
+                    yielder,
+                    thread,
+                });
             };
             // SAFETY: the coroutine must not outlive what its closure borrows, which is borrowed
             // for `'a`.
@@ -91,7 +100,11 @@ impl<'a> RunningBlock<'a> {
             unsafe { ThreadRoutine::with_stack_unchecked(stack, body) }
         };
         let routines = (0..threads).map(routine).collect();
-        Self { routines, context, state }
+        Self {
+            routines,
+            context,
+            state,
+        }
     }
 
     /// Gives the block a turn. `others`: other blocks may be resident, which can have turns, too.
@@ -105,7 +118,9 @@ impl<'a> RunningBlock<'a> {
     /// Runs warps, in a drawn order and a few rounds each, until none can go on; then lets them
     /// pass the barrier, if that is where all of them are, and begins again.
     fn go_on(&mut self, others: bool, order: &mut Order) -> Turn {
-        let Self { routines, context, .. } = self;
+        let Self {
+            routines, context, ..
+        } = self;
         for thread in &mut context.launch.borrow_mut().block.threads {
             if matches!(thread.status, Status::Paused(_)) {
                 thread.status = Status::Runnable;
@@ -114,25 +129,42 @@ impl<'a> RunningBlock<'a> {
         let n_warps = routines.len() as u32 / 32;
         let named = |warp| format!("warp {warp} of block {}", context.block);
         let gives_way = |order: &mut Order| {
-            order.rarely(1, |_| format!("block {} lets another one go on at a barrier", context.block)).is_some()
+            order
+                .rarely(1, |_| {
+                    format!(
+                        "block {} lets another one go on at a barrier",
+                        context.block
+                    )
+                })
+                .is_some()
         };
         let mut able: Vec<u32> = (0..n_warps).collect();
         loop {
-            let held = order.rarely(n_warps, |warp| format!("{} waits until no other can go on", named(warp)));
+            let held = order.rarely(n_warps, |warp| {
+                format!("{} waits until no other can go on", named(warp))
+            });
             let mut last = 0;
             while !able.is_empty() {
                 // The plain choice: the warp that went on last.
                 let n_able = able.len();
                 let after = |steps: usize| (last + steps) % n_able;
-                let switched =
-                    |steps| format!("{} goes on instead of {}", named(able[after(steps)]), named(able[after(0)]));
-                let mut pick = after(order.below(n_able as u32, |steps| switched(steps as usize)) as usize);
+                let switched = |steps| {
+                    format!(
+                        "{} goes on instead of {}",
+                        named(able[after(steps)]),
+                        named(able[after(0)])
+                    )
+                };
+                let mut pick =
+                    after(order.below(n_able as u32, |steps| switched(steps as usize)) as usize);
                 if held == Some(able[pick]) {
                     pick = (pick + 1) % n_able;
                 }
                 last = pick;
                 let warp = able[pick];
-                let rounds = 1 + order.below(MOST_ROUNDS, |more| format!("{} goes on {more} times more", named(warp)));
+                let rounds = 1 + order.below(MOST_ROUNDS, |more| {
+                    format!("{} goes on {more} times more", named(warp))
+                });
                 let mut goes_on = true;
                 for _ in 0..rounds {
                     if !run_warp(context, routines, warp, order) {
@@ -160,10 +192,14 @@ impl<'a> RunningBlock<'a> {
 
     /// Returns the first thread that waits for another block, and its place in the source.
     pub fn waits_at(&self) -> Option<(u32, &'static std::panic::Location<'static>)> {
-        self.state.threads.iter().zip(0..).find_map(|(thread, number)| match thread.status {
-            Status::Paused(location) => Some((number, location)),
-            _ => None,
-        })
+        self.state
+            .threads
+            .iter()
+            .zip(0..)
+            .find_map(|(thread, number)| match thread.status {
+                Status::Paused(location) => Some((number, location)),
+                _ => None,
+            })
     }
 
     /// Returns the index of the block in the grid.
@@ -174,7 +210,12 @@ impl<'a> RunningBlock<'a> {
     /// Ends the block: returns its state, and gives its stacks back, for later blocks. Threads that
     /// have not finished are unwound.
     pub fn end(self, stacks: &mut Stacks) -> BlockState {
-        stacks.0.extend(self.routines.into_iter().filter(ThreadRoutine::done).map(ThreadRoutine::into_stack));
+        stacks.0.extend(
+            self.routines
+                .into_iter()
+                .filter(ThreadRoutine::done)
+                .map(ThreadRoutine::into_stack),
+        );
         self.state
     }
 }
@@ -183,12 +224,21 @@ impl<'a> RunningBlock<'a> {
 /// was broken.
 ///
 /// The stride is odd and so visits each of 32 lanes once.
-fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u32, order: &mut Order) -> bool {
+fn run_warp(
+    context: &BlockContext<'_>,
+    routines: &mut [ThreadRoutine],
+    warp: u32,
+    order: &mut Order,
+) -> bool {
     let draw = order.next() as u32;
     let (start, stride) = (draw % 32, (draw >> 8) | 1);
     if draw != 0 {
         order.note(|| {
-            format!("lanes of warp {warp} of block {} go on from {start} in steps of {}", context.block, stride % 32)
+            format!(
+                "lanes of warp {warp} of block {} go on from {start} in steps of {}",
+                context.block,
+                stride % 32
+            )
         });
     }
     for i in 0..32 {
@@ -205,15 +255,25 @@ fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u3
         match catch_unwind(AssertUnwindSafe(|| routine.resume(()))) {
             Ok(CoroutineResult::Yield(())) => {}
             Ok(CoroutineResult::Return(())) => {
-                context.launch.borrow_mut().block.threads[thread as usize].status = Status::Finished;
+                context.launch.borrow_mut().block.threads[thread as usize].status =
+                    Status::Finished;
             }
             Err(payload) => {
                 let message = payload
                     .downcast_ref::<String>()
                     .cloned()
-                    .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+                    .or_else(|| {
+                        payload
+                            .downcast_ref::<&str>()
+                            .map(|text| (*text).to_owned())
+                    })
                     .unwrap_or_else(|| "with a payload that is not text".to_owned());
-                fail(context, thread, None, Fault::Panicked(message, PANICKED_AT.take()));
+                fail(
+                    context,
+                    thread,
+                    None,
+                    Fault::Panicked(message, PANICKED_AT.take()),
+                );
             }
         }
         if context.launch.borrow().violation.is_some() {
@@ -231,13 +291,17 @@ fn fail(
     fault: Fault,
 ) {
     let kernel = context.kernel.to_owned();
-    context.launch.borrow_mut().violation.get_or_insert(Violation {
-        kernel,
-        block: context.block,
-        thread,
-        location,
-        fault,
-    });
+    context
+        .launch
+        .borrow_mut()
+        .violation
+        .get_or_insert(Violation {
+            kernel,
+            block: context.block,
+            thread,
+            location,
+            fault,
+        });
 }
 
 thread_local! {
@@ -282,7 +346,9 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
     let mut left: u32 = waiting;
     while left != 0 && fault.is_none() {
         let first = left.trailing_zeros();
-        let Status::AtCollective(request) = lanes[first as usize].status else { break };
+        let Status::AtCollective(request) = lanes[first as usize].status else {
+            break;
+        };
         let same = lanes_at(lanes, left, &request);
         left &= !same;
         if request.operation == Operation::ActiveMask {
@@ -290,7 +356,12 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
             let some = same & !order.next() as u32;
             let some = if some == 0 { 1 << first } else { some };
             if some != same {
-                order.note(|| format!("active_mask of warp {warp} of block {} gives {some:#010x}", context.block));
+                order.note(|| {
+                    format!(
+                        "active_mask of warp {warp} of block {} gives {some:#010x}",
+                        context.block
+                    )
+                });
             }
             for lane in bits(some) {
                 lanes[lane].status = Status::Runnable;
@@ -336,8 +407,14 @@ fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
 /// or none among them.
 fn describe_threads(chosen: impl Iterator<Item = bool>) -> String {
     let chosen: Vec<bool> = chosen.collect();
-    let by_warp = chosen.chunks(32).all(|warp| warp.iter().all(|&one| one == warp[0]));
-    let (of, unit) = if by_warp { (chosen.iter().copied().step_by(32).collect(), "warp") } else { (chosen, "thread") };
+    let by_warp = chosen
+        .chunks(32)
+        .all(|warp| warp.iter().all(|&one| one == warp[0]));
+    let (of, unit) = if by_warp {
+        (chosen.iter().copied().step_by(32).collect(), "warp")
+    } else {
+        (chosen, "thread")
+    };
     let numbers: Vec<usize> = (0..of.len()).filter(|&i| of[i]).collect();
     let all = of.len();
     match numbers[..] {
@@ -383,7 +460,15 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
             Some(source) if request.mask >> source & 1 == 1 => asked[source as usize].0,
             Some(source_lane) => {
                 let (operation, mask) = (request.operation.name(), request.mask);
-                fault.get_or_insert((lane, request.location, Fault::SourceNotInMask { operation, mask, source_lane }));
+                fault.get_or_insert((
+                    lane,
+                    request.location,
+                    Fault::SourceNotInMask {
+                        operation,
+                        mask,
+                        source_lane,
+                    },
+                ));
                 0
             }
         };
@@ -391,9 +476,9 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
             Operation::SyncWarp | Operation::ActiveMask => 0,
             Operation::Ballot => ballot,
             Operation::ReduxAdd => sum,
-            Operation::MatchAny => {
-                bits(request.mask).filter(|&other| asked[other].0 == value).fold(0, |peers, other| peers | 1 << other)
-            }
+            Operation::MatchAny => bits(request.mask)
+                .filter(|&other| asked[other].0 == value)
+                .fold(0, |peers, other| peers | 1 << other),
             Operation::Shuffle(Shuffle::Up(delta)) => shuffle(lane.checked_sub(delta)),
             Operation::Shuffle(Shuffle::Down(delta)) => shuffle(lane.checked_add(delta)),
             Operation::Shuffle(Shuffle::Index(source)) => shuffle(Some(source % 32)),
@@ -406,7 +491,10 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
         let (mut seen, mut known) = ([0; 32], None);
         // The clocks of all lanes go on from the highest, because a record that several lanes share
         // keeps only the highest clock (see `Toucher::enter`).
-        let clock = bits(request.mask).map(|k| lanes[k].clock).max().unwrap_or(0);
+        let clock = bits(request.mask)
+            .map(|k| lanes[k].clock)
+            .max()
+            .unwrap_or(0);
         for k in bits(request.mask) {
             for (latest, &known) in seen.iter_mut().zip(&lanes[k].seen) {
                 *latest = known.max(*latest);
@@ -429,14 +517,28 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
 /// can go on.
 fn pass_barrier(context: &BlockContext<'_>) -> Turn {
     let mut guard = context.launch.borrow_mut();
-    let LaunchState { block, stats, touched, .. } = &mut *guard;
-    if block.threads.iter().all(|thread| thread.status == Status::Finished) {
+    let LaunchState {
+        block,
+        stats,
+        touched,
+        ..
+    } = &mut *guard;
+    if block
+        .threads
+        .iter()
+        .all(|thread| thread.status == Status::Finished)
+    {
         return Turn::Over;
     }
     let first = block.threads[0].status;
-    if matches!(first, Status::AtBarrier(_)) && block.threads.iter().all(|thread| thread.status == first) {
+    if matches!(first, Status::AtBarrier(_))
+        && block.threads.iter().all(|thread| thread.status == first)
+    {
         let mut known = None;
-        block.threads.iter().for_each(|thread| join(&mut known, &thread.known));
+        block
+            .threads
+            .iter()
+            .for_each(|thread| join(&mut known, &thread.known));
         for thread in &mut block.threads {
             thread.status = Status::Runnable;
             thread.known.clone_from(&known);
@@ -448,33 +550,68 @@ fn pass_barrier(context: &BlockContext<'_>) -> Turn {
         }
         return Turn::Able;
     }
-    if block.threads.iter().any(|thread| matches!(thread.status, Status::Paused(_))) {
+    if block
+        .threads
+        .iter()
+        .any(|thread| matches!(thread.status, Status::Paused(_)))
+    {
         return Turn::Waits;
     }
     // The block is stuck. If a collective can never complete, it is the cause, and threads that
     // wait at a barrier wait because of it.
-    let stuck_at_collective = block.threads.iter().enumerate().find_map(|(number, thread)| match thread.status {
-        Status::AtCollective(request) => Some((number as u32, request)),
-        _ => None,
-    });
+    let stuck_at_collective = block
+        .threads
+        .iter()
+        .enumerate()
+        .find_map(|(number, thread)| match thread.status {
+            Status::AtCollective(request) => Some((number as u32, request)),
+            _ => None,
+        });
     let (thread, location, fault) = if let Some((thread, request)) = stuck_at_collective {
         let warp = &block.threads[(thread / 32 * 32) as usize..][..32];
         let missing = request.mask & !lanes_at(warp, request.mask, &request);
         let missing = missing.trailing_zeros() % 32;
         let (operation, mask) = (request.operation.name(), request.mask);
         let doing = warp[missing as usize].doing();
-        (thread, request.location, Fault::DivergentCollective { operation, mask, missing, doing })
+        (
+            thread,
+            request.location,
+            Fault::DivergentCollective {
+                operation,
+                mask,
+                missing,
+                doing,
+            },
+        )
     } else {
-        let waits = block.threads.iter().enumerate().find_map(|(number, thread)| match thread.status {
-            Status::AtBarrier(location) => Some((number as u32, location)),
-            _ => None,
-        });
-        let Some((thread, location)) = waits else { return Turn::Over };
+        let waits = block
+            .threads
+            .iter()
+            .enumerate()
+            .find_map(|(number, thread)| match thread.status {
+                Status::AtBarrier(location) => Some((number as u32, location)),
+                _ => None,
+            });
+        let Some((thread, location)) = waits else {
+            return Turn::Over;
+        };
         let own = Status::AtBarrier(location);
-        let missing = block.threads.iter().position(|thread| thread.status != own).unwrap_or(0);
+        let missing = block
+            .threads
+            .iter()
+            .position(|thread| thread.status != own)
+            .unwrap_or(0);
         let doing = block.threads[missing].doing();
         let reached_by = describe_threads(block.threads.iter().map(|thread| thread.status == own));
-        (thread, location, Fault::MissedBarrier { reached_by, missing: missing as u32, doing })
+        (
+            thread,
+            location,
+            Fault::MissedBarrier {
+                reached_by,
+                missing: missing as u32,
+                doing,
+            },
+        )
     };
     drop(guard);
     fail(context, thread, Some(location), fault);

@@ -60,8 +60,15 @@ pub struct Record {
     location: Option<&'static Location<'static>>,
 }
 
-const NO_RECORD: Record =
-    Record { serial: 0, epoch: 0, clock: 0, thread: 0, sharers: Sharers::One, touch: Touch::Read, location: None };
+const NO_RECORD: Record = Record {
+    serial: 0,
+    epoch: 0,
+    clock: 0,
+    thread: 0,
+    sharers: Sharers::One,
+    touch: Touch::Read,
+    location: None,
+};
 
 impl Record {
     pub const fn is_atomic(&self) -> bool {
@@ -96,7 +103,15 @@ impl Record {
         touch: Touch,
         location: &'static Location<'static>,
     ) -> Self {
-        Self { serial, epoch, clock, thread, sharers: Sharers::One, touch, location: Some(location) }
+        Self {
+            serial,
+            epoch,
+            clock,
+            thread,
+            sharers: Sharers::One,
+            touch,
+            location: Some(location),
+        }
     }
     pub const fn location(&self) -> Option<&'static Location<'static>> {
         self.location
@@ -145,14 +160,26 @@ impl Toucher<'_> {
             }
             Sharers::LanesOfAWarp => {
                 let own = usize::from(self.thread % 32);
-                same_warp && self.seen.iter().enumerate().all(|(lane, &seen)| lane == own || record.clock <= seen)
+                same_warp
+                    && self
+                        .seen
+                        .iter()
+                        .enumerate()
+                        .all(|(lane, &seen)| lane == own || record.clock <= seen)
             }
             Sharers::Warps | Sharers::Blocks => false,
         }
     }
 
     const fn record(&self, touch: Touch) -> Record {
-        Record::one(self.serial, self.epoch, self.clock, self.thread, touch, self.location)
+        Record::one(
+            self.serial,
+            self.epoch,
+            self.clock,
+            self.thread,
+            touch,
+            self.location,
+        )
     }
 
     /// Returns the record with this thread's access.
@@ -168,8 +195,16 @@ impl Toucher<'_> {
         } else {
             Sharers::Warps
         };
-        let sharers = if record.sharers == Sharers::Blocks { Sharers::Blocks } else { sharers };
-        Record { sharers, clock: self.clock.max(record.clock), ..self.record(touch) }
+        let sharers = if record.sharers == Sharers::Blocks {
+            Sharers::Blocks
+        } else {
+            sharers
+        };
+        Record {
+            sharers,
+            clock: self.clock.max(record.clock),
+            ..self.record(touch)
+        }
     }
 }
 
@@ -184,7 +219,11 @@ pub struct Shadow {
 
 impl Default for Shadow {
     fn default() -> Self {
-        Self { write: NO_RECORD, atomic: NO_RECORD, read: NO_RECORD }
+        Self {
+            write: NO_RECORD,
+            atomic: NO_RECORD,
+            read: NO_RECORD,
+        }
     }
 }
 

@@ -30,7 +30,10 @@ const MAX_STEPS: usize = 1024;
 /// # Ok::<(), simt::executor::Violation>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "shared_loads to global_atomics: accesses by kind of memory and access")]
+#[expect(
+    missing_docs,
+    reason = "shared_loads to global_atomics: accesses by kind of memory and access"
+)]
 pub struct LaunchStats {
     /// Number of blocks.
     pub blocks: u64,
@@ -68,7 +71,11 @@ pub struct LaunchStats {
 impl LaunchStats {
     /// Returns the share of lanes, 0…1, that were idle while their warp accessed global memory.
     pub fn idle_share(&self) -> f64 {
-        if self.warp_steps == 0 { 0.0 } else { 1.0 - self.step_lanes as f64 / (32 * self.warp_steps) as f64 }
+        if self.warp_steps == 0 {
+            0.0
+        } else {
+            1.0 - self.step_lanes as f64 / (32 * self.warp_steps) as f64
+        }
     }
 
     /// Adds the counts of another launch.
@@ -229,11 +236,27 @@ pub struct Coalescer {
 
 impl Coalescer {
     #[inline]
-    pub fn access(&mut self, stats: &mut LaunchStats, touched: &mut Touched, lane: u32, access: Access) {
-        let Access { touch, location, base, offset, size, in_table } = access;
+    pub fn access(
+        &mut self,
+        stats: &mut LaunchStats,
+        touched: &mut Touched,
+        lane: u32,
+        access: Access,
+    ) {
+        let Access {
+            touch,
+            location,
+            base,
+            offset,
+            size,
+            in_table,
+        } = access;
         // On a device, each buffer begins at a sector, and none share a sector.
         let base = base as u64 * (2 * SECTOR);
-        let (first, last) = ((base + offset) / SECTOR, (base + offset + size - 1) / SECTOR);
+        let (first, last) = (
+            (base + offset) / SECTOR,
+            (base + offset + size - 1) / SECTOR,
+        );
         let site = self.site(location);
         let visit = site.visits[lane as usize];
         site.visits[lane as usize] += 1;
@@ -261,7 +284,13 @@ impl Coalescer {
     /// Records an access to shared memory.
     #[inline]
     pub fn shared(&mut self, lane: u32, access: SharedAccess) {
-        let SharedAccess { touch, location, byte, size, piece } = access;
+        let SharedAccess {
+            touch,
+            location,
+            byte,
+            size,
+            piece,
+        } = access;
         let site = self.site(location);
         for at in (0..size).step_by(piece as usize) {
             let visit = site.visits[lane as usize];
@@ -278,10 +307,17 @@ impl Coalescer {
     #[inline]
     fn site(&mut self, location: &'static Location<'static>) -> &mut Site {
         let location = std::ptr::from_ref(location).addr();
-        let found = self.sites[..self.used].iter().position(|site| site.location == location);
+        let found = self.sites[..self.used]
+            .iter()
+            .position(|site| site.location == location);
         let place = found.unwrap_or_else(|| {
             if self.used == self.sites.len() {
-                self.sites.push(Site { location, visits: [0; 32], steps: Vec::new(), used: 0 });
+                self.sites.push(Site {
+                    location,
+                    visits: [0; 32],
+                    steps: Vec::new(),
+                    used: 0,
+                });
             }
             self.sites[self.used].location = location;
             self.used += 1;

@@ -27,28 +27,54 @@ pub struct Violation {
 pub enum Fault {
     /// A lane of a collective's mask never arrives.
     #[error("{operation} waits for the lanes of mask {mask:#010x}, but lane {missing} {doing}")]
-    DivergentCollective { operation: &'static str, mask: u32, missing: u32, doing: String },
+    DivergentCollective {
+        operation: &'static str,
+        mask: u32,
+        missing: u32,
+        doing: String,
+    },
     /// The caller of a collective is not in its own mask.
     #[error("{operation} is called with mask {mask:#010x}, which does not contain its own lane")]
     NotInMask { operation: &'static str, mask: u32 },
     /// A shuffle reads from a lane that does not take part.
     #[error("{operation} reads from lane {source_lane}, which is not in mask {mask:#010x}")]
-    SourceNotInMask { operation: &'static str, mask: u32, source_lane: u32 },
+    SourceNotInMask {
+        operation: &'static str,
+        mask: u32,
+        source_lane: u32,
+    },
     /// A thread never arrives at a barrier. `reached_by` names the threads that wait there.
     #[error(
         "sync_threads waits for all threads, and only {reached_by} reached it, so that it stands behind a condition or an \
          early return; thread {missing} {doing}"
     )]
-    MissedBarrier { reached_by: String, missing: u32, doing: String },
+    MissedBarrier {
+        reached_by: String,
+        missing: u32,
+        doing: String,
+    },
     /// A thread reads shared memory that no thread of the block has written.
-    #[error("reads shared memory at byte {byte}, which no thread wrote as an element of {size} bytes ({array})")]
+    #[error(
+        "reads shared memory at byte {byte}, which no thread wrote as an element of {size} bytes ({array})"
+    )]
     UnwrittenShared { byte: u32, size: u32, array: String },
     /// Two threads access one element, at least one writes it, and nothing orders the accesses.
     #[error("{access} of {memory} {place} ({array}) races with the {other}")]
-    Race { access: &'static str, memory: &'static str, place: u32, array: Box<str>, other: String },
+    Race {
+        access: &'static str,
+        memory: &'static str,
+        place: u32,
+        array: Box<str>,
+        other: String,
+    },
     /// An access is outside its array.
     #[error("{access} of {memory} element {index} of {len}")]
-    OutOfBounds { access: &'static str, memory: &'static str, index: u32, len: u32 },
+    OutOfBounds {
+        access: &'static str,
+        memory: &'static str,
+        index: u32,
+        len: u32,
+    },
     /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) allows.
     #[error(
         "the block is not done after {steps} accesses and collectives: a loop without end, or more work than \
@@ -67,7 +93,12 @@ pub enum Fault {
         "waits for another block forever: {waiting} blocks of {grid} have begun and wait, {finished} are done, and \
          the device holds {resident} at a time"
     )]
-    Deadlock { waiting: u32, finished: u32, resident: u32, grid: u32 },
+    Deadlock {
+        waiting: u32,
+        finished: u32,
+        resident: u32,
+        grid: u32,
+    },
     /// The kernel used another launch's view, or more shared memory than the launch has.
     #[error("{0}")]
     BadLaunch(String),
@@ -78,7 +109,11 @@ pub enum Fault {
 
 impl Fault {
     fn panic_place(&self) -> Option<&str> {
-        if let Self::Panicked(_, place) = self { place.as_deref() } else { None }
+        if let Self::Panicked(_, place) = self {
+            place.as_deref()
+        } else {
+            None
+        }
     }
 }
 
@@ -102,6 +137,14 @@ pub fn describe(record: &Record, block: u32) -> String {
     } else {
         "read"
     };
-    let several = if record.is_of_block() { "" } else { "several blocks, the last one being " };
-    format!("{kind} by {several}thread {} of block {block} at {}", record.thread(), Place(record.location(), None))
+    let several = if record.is_of_block() {
+        ""
+    } else {
+        "several blocks, the last one being "
+    };
+    format!(
+        "{kind} by {several}thread {} of block {block} at {}",
+        record.thread(),
+        Place(record.location(), None)
+    )
 }

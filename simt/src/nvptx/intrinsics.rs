@@ -1,8 +1,9 @@
 //! NVIDIA's instructions, one function each.
 //!
-//! Barriers and collectives are LLVM intrinsics and never `asm!`: the compiler knows that intrinsics are convergent and
-//! neither duplicates them nor moves them into a branch. Memory instructions are `asm!`, since Rust has no type for
-//! shared memory and no read-only loads; they are not convergent. `atom` is relaxed on the device without a suffix.
+//! Barriers and collectives are LLVM intrinsics and never `asm!`: the compiler knows that
+//! intrinsics are convergent and neither duplicates them nor moves them into a branch. Memory
+//! instructions are `asm!`, since Rust has no type for shared memory and no read-only loads; they
+//! are not convergent. `atom` is relaxed on the device without a suffix.
 
 use core::arch::asm;
 
@@ -53,7 +54,8 @@ unsafe extern "C" {
 #[inline(always)]
 fn shared_base() -> u32 {
     let address: u32;
-    // SAFETY: takes the address of the symbol that `declare_shared_memory!` declares; no memory is touched.
+    // SAFETY: takes the address of the symbol that `declare_shared_memory!` declares; no memory is
+    // touched.
     unsafe { asm!("mov.u32 {}, block_shared;", out(reg32) address, options(pure, nomem, nostack)) };
     address
 }
@@ -69,7 +71,8 @@ macro_rules! global_accesses {
         #[inline(always)]
         pub(super) unsafe fn $load_nc(pointer: *const u8) -> $type {
             let value: $type;
-            // SAFETY: reads one aligned, readable element that nothing writes, required of `pointer`.
+            // SAFETY: reads one aligned, readable element that nothing writes, required of
+            // `pointer`.
             unsafe {
                 asm!(concat!("ld.global.nc.", $bits, " {}, [{}];"), out($class) value, in(reg64) pointer,
                      options(pure, readonly, nostack));
@@ -83,7 +86,8 @@ macro_rules! global_accesses {
         #[inline(always)]
         pub(super) unsafe fn $load(pointer: *const u8) -> $type {
             let value: $type;
-            // SAFETY: reads one aligned, readable element that no other thread writes now, required of `pointer`.
+            // SAFETY: reads one aligned, readable element that no other thread writes now, required
+            // of `pointer`.
             unsafe {
                 asm!(concat!("ld.global.", $bits, " {}, [{}];"), out($class) value, in(reg64) pointer,
                      options(pure, readonly, nostack));
@@ -96,7 +100,8 @@ macro_rules! global_accesses {
         /// - No other thread touches what is there between the two barriers around.
         #[inline(always)]
         pub(super) unsafe fn $store(pointer: *mut u8, value: $type) {
-            // SAFETY: writes one aligned, writable element that no other thread touches now, required of `pointer`.
+            // SAFETY: writes one aligned, writable element that no other thread touches now,
+            // required of `pointer`.
             unsafe {
                 asm!(concat!("st.global.", $bits, " [{}], {};"), in(reg64) pointer, in($class) value,
                      options(nostack));
@@ -139,7 +144,8 @@ macro_rules! vector_accesses {
         #[inline(always)]
         pub(super) unsafe fn $load(pointer: *const u8) -> [u32; $n] {
             $(let $register: u32;)*
-            // SAFETY: reads aligned, readable bytes that no other thread writes now, required of `pointer`.
+            // SAFETY: reads aligned, readable bytes that no other thread writes now, required of
+            // `pointer`.
             unsafe {
                 asm!(concat!("ld.global.", $v, ".u32 ", $operands, ", [{}];"), $(out(reg32) $register,)*
                      in(reg64) pointer, options(pure, readonly, nostack));
@@ -154,7 +160,8 @@ macro_rules! vector_accesses {
         /// - No other thread touches what is there between the two barriers around.
         #[inline(always)]
         pub(super) unsafe fn $store(pointer: *mut u8, [$($register),*]: [u32; $n]) {
-            // SAFETY: writes aligned, writable bytes that no other thread touches now, required of `pointer`.
+            // SAFETY: writes aligned, writable bytes that no other thread touches now, required of
+            // `pointer`.
             unsafe {
                 asm!(concat!("st.global.", $v, ".u32 [{}], ", $operands, ";"), in(reg64) pointer,
                      $(in(reg32) $register,)* options(nostack));
@@ -164,12 +171,13 @@ macro_rules! vector_accesses {
         /// Loads a vector of words from `offset` bytes into the block's shared memory.
         ///
         /// # Safety
-        /// `offset` is a multiple of the vector's size, and the bytes are inside what the launch gave.
+        /// `offset` is a multiple of the vector's size, and the bytes are inside what the launch
+        /// gave.
         #[inline(always)]
         pub(super) unsafe fn $load_shared(offset: u32) -> [u32; $n] {
             $(let $register: u32;)*
-            // SAFETY: reads aligned bytes of the block's shared memory, required of `offset`; the memory itself begins on
-            // a multiple of 16.
+            // SAFETY: reads aligned bytes of the block's shared memory, required of `offset`; the
+            // memory itself begins on a multiple of 16.
             unsafe {
                 asm!(concat!("ld.shared.", $v, ".u32 ", $operands, ", [{}];"), $(out(reg32) $register,)*
                      in(reg32) shared_base() + offset, options(pure, readonly, nostack));
@@ -180,11 +188,12 @@ macro_rules! vector_accesses {
         /// Stores a vector of words to `offset` bytes into the block's shared memory.
         ///
         /// # Safety
-        /// `offset` is a multiple of the vector's size, and the bytes are inside what the launch gave.
+        /// `offset` is a multiple of the vector's size, and the bytes are inside what the launch
+        /// gave.
         #[inline(always)]
         pub(super) unsafe fn $store_shared(offset: u32, [$($register),*]: [u32; $n]) {
-            // SAFETY: writes aligned bytes of the block's shared memory, required of `offset`; the memory itself begins on
-            // a multiple of 16.
+            // SAFETY: writes aligned bytes of the block's shared memory, required of `offset`; the
+            // memory itself begins on a multiple of 16.
             unsafe {
                 asm!(concat!("st.shared.", $v, ".u32 [{}], ", $operands, ";"), in(reg32) shared_base() + offset,
                      $(in(reg32) $register,)* options(nostack));
@@ -239,17 +248,20 @@ macro_rules! atomics {
         /// - Nothing but atomics changes the element at the same time.
         #[inline(always)]
         pub(super) unsafe fn $global(pointer: *mut $type, update: BitUpdate<$type>) -> $type {
-            // SAFETY: changes one aligned element, good for reads and writes, required of `pointer`.
+            // SAFETY: changes one aligned element, good for reads and writes, required of
+            // `pointer`.
             unsafe { update!("global", $class, pointer, reg64, update, $type, $u, $s, $f, $b) }
         }
 
-        /// Changes an element at `offset` bytes into the block's shared memory, relaxed, and returns the value before.
+        /// Changes an element at `offset` bytes into the block's shared memory, relaxed, and
+        /// returns the value before.
         ///
         /// # Safety
         /// `offset` is aligned and inside what the launch gave.
         #[inline(always)]
         pub(super) unsafe fn $shared(offset: u32, update: BitUpdate<$type>) -> $type {
-            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
+            // SAFETY: touches one aligned element of the block's shared memory, required of
+            // `offset`.
             unsafe { update!("shared", $class, shared_base() + offset, reg32, update, $type, $u, $s, $f, $b) }
         }
 
@@ -267,7 +279,8 @@ macro_rules! atomics {
         #[inline(always)]
         pub(super) unsafe fn $name(pointer: *const $type) -> $type {
             let value: $type;
-            // SAFETY: reads one aligned, readable element, required of `pointer`. Not `pure`: the value may change.
+            // SAFETY: reads one aligned, readable element, required of `pointer`. Not `pure`: the
+            // value may change.
             unsafe { asm!(concat!($instruction, " {}, [{}];"), out($class) value, in(reg64) pointer, options(nostack)) };
             value
         }
@@ -294,7 +307,8 @@ atomics! {
     "u64", "s64", "f64", "b64"
 }
 
-/// Orders the thread's accesses before the fence ahead of those after it, where relaxed atomics meet, on the device.
+/// Orders the thread's accesses before the fence ahead of those after it, where relaxed atomics
+/// meet, on the device.
 #[inline(always)]
 pub(super) fn fence() {
     // SAFETY: orders accesses and makes none.
@@ -317,7 +331,8 @@ macro_rules! shared_accesses {
         #[inline(always)]
         pub(super) unsafe fn $load(offset: u32) -> $type {
             let value: $type;
-            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
+            // SAFETY: touches one aligned element of the block's shared memory, required of
+            // `offset`.
             unsafe {
                 asm!(concat!("ld.shared.", $bits, " {}, [{}];"), out($class) value, in(reg32) shared_base() + offset,
                      options(pure, readonly, nostack));
@@ -331,7 +346,8 @@ macro_rules! shared_accesses {
         /// `offset` is aligned and inside what the launch gave.
         #[inline(always)]
         pub(super) unsafe fn $store(offset: u32, value: $type) {
-            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
+            // SAFETY: touches one aligned element of the block's shared memory, required of
+            // `offset`.
             unsafe {
                 asm!(concat!("st.shared.", $bits, " [{}], {};"), in(reg32) shared_base() + offset, in($class) value,
                      options(nostack));

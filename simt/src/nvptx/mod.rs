@@ -1,8 +1,8 @@
 //! [`Block`] on NVIDIA hardware.
 //!
-//! The only target-specific module: it exists for `nvptx64` and needs a compiler with unstable features (see the module
-//! `ptx`). [`Hardware`] has no state and costs nothing to pass around. Every method is `inline(always)`: a kernel
-//! becomes one entry point without calls.
+//! The only target-specific module: it exists for `nvptx64` and needs a compiler with unstable
+//! features (see the module `ptx`). [`Hardware`] has no state and costs nothing to pass around.
+//! Every method is `inline(always)`: a kernel becomes one entry point without calls.
 //!
 //! # Example
 //! An entry point names its arguments and calls the kernel:
@@ -18,8 +18,8 @@
 
 mod intrinsics;
 
-/// Declares the block's dynamic shared memory, as long as the launch says. Each crate of kernels needs it once, beside
-/// its entry points: assembly in a dependency does not reach the PTX.
+/// Declares the block's dynamic shared memory, as long as the launch says. Each crate of kernels
+/// needs it once, beside its entry points: assembly in a dependency does not reach the PTX.
 #[macro_export]
 macro_rules! declare_shared_memory {
     () => {
@@ -48,12 +48,14 @@ impl Hardware {
     ///
     /// # Safety
     /// For every launch of the entry point, whatever its arguments:
-    /// - The block has full warps: `x * y` threads, a multiple of 32, at most 1024; the grid is one-dimensional.
-    /// - The launch gives as many bytes of dynamic shared memory as the kernel's `SharedLayout` cuts up.
-    /// - Views are of memory of the device that runs the launch and keep the promises of `Global::new` and
-    ///   `GlobalMut::new`.
-    /// - The kernel is free of data races, and its collectives are reached by all warp lanes of their masks. The executor
-    ///   checks both.
+    /// - The block has full warps: `x * y` threads, a multiple of 32, at most 1024; the grid is
+    ///   one-dimensional.
+    /// - The launch gives as many bytes of dynamic shared memory as the kernel's `SharedLayout`
+    ///   cuts up.
+    /// - Views are of memory of the device that runs the launch and keep the promises of
+    ///   `Global::new` and `GlobalMut::new`.
+    /// - The kernel is free of data races, and its collectives are reached by all warp lanes of
+    ///   their masks. The executor checks both.
     #[inline(always)]
     pub const unsafe fn new() -> Self {
         Self(())
@@ -122,9 +124,13 @@ impl Block for Hardware {
         match shuffle {
             // The instruction takes `delta` modulo 32, and 0 gives the caller's own value.
             Shuffle::Up(delta) => intrinsics::shfl_sync_up(mask, value, delta.min(WARP_SIZE), 0),
-            Shuffle::Down(delta) => intrinsics::shfl_sync_down(mask, value, delta.min(WARP_SIZE), LAST_LANE),
+            Shuffle::Down(delta) => {
+                intrinsics::shfl_sync_down(mask, value, delta.min(WARP_SIZE), LAST_LANE)
+            }
             Shuffle::Index(lane) => intrinsics::shfl_sync_idx(mask, value, lane, LAST_LANE),
-            Shuffle::Xor(lane_mask) => intrinsics::shfl_sync_bfly(mask, value, lane_mask, LAST_LANE),
+            Shuffle::Xor(lane_mask) => {
+                intrinsics::shfl_sync_bfly(mask, value, lane_mask, LAST_LANE)
+            }
         }
     }
     #[inline(always)]
@@ -162,7 +168,8 @@ impl Block for Hardware {
             return T::default();
         }
         // SAFETY:
-        // - Aligned and readable: `i` is below the view's length, and `Global::new` requires `len` such elements.
+        // - Aligned and readable: `i` is below the view's length, and `Global::new` requires `len`
+        //   such elements.
         // - Not written during the launch: `Global::new` requires it.
         unsafe { load::<T, true>(view.as_ptr().add(i as usize)) }
     }
@@ -172,8 +179,8 @@ impl Block for Hardware {
         let view = view.view();
         let i = i.min(view.len() - 1);
         // SAFETY:
-        // - Aligned and readable: `i` is below the view's length, which is not 0, and `Global::new` requires `len` such
-        //   elements.
+        // - Aligned and readable: `i` is below the view's length, which is not 0, and `Global::new`
+        //   requires `len` such elements.
         // - Not written during the launch: `Global::new` requires it.
         unsafe { load::<T, true>(view.as_ptr().add(i as usize)) }
     }
@@ -184,12 +191,14 @@ impl Block for Hardware {
         if size > view.len() || at > view.len() - size {
             return T::default();
         }
-        // SAFETY: byte `at` is inside the view, by the check above, so the offset stays inside its memory.
+        // SAFETY: byte `at` is inside the view, by the check above, so the offset stays inside its
+        // memory.
         let pointer = unsafe { view.as_ptr().add(at as usize) };
         if pointer.addr().is_multiple_of(size as usize) {
             // SAFETY:
             // - Aligned: checked just above; a scalar's alignment is at most its size.
-            // - Readable: `at + size` is within the view, whose bytes `Global::new` requires to be readable.
+            // - Readable: `at + size` is within the view, whose bytes `Global::new` requires to be
+            //   readable.
             // - Not written during the launch: `Global::new` requires it.
             return unsafe { load::<T, true>(pointer.cast()) };
         }
@@ -197,9 +206,11 @@ impl Block for Hardware {
         let mut byte = 0;
         while byte < size {
             // SAFETY:
-            // - Readable: `at + byte` is below `at + size`, which is within the view; a byte is always aligned.
+            // - Readable: `at + byte` is below `at + size`, which is within the view; a byte is
+            //   always aligned.
             // - Not written during the launch: `Global::new` requires it.
-            bits |= u64::from(unsafe { intrinsics::load_nc_u8(pointer.add(byte as usize)) }) << (8 * byte);
+            bits |= u64::from(unsafe { intrinsics::load_nc_u8(pointer.add(byte as usize)) })
+                << (8 * byte);
             byte += 1;
         }
         T::from_bits(bits)
@@ -211,8 +222,10 @@ impl Block for Hardware {
             return T::default();
         }
         // SAFETY:
-        // - Aligned and readable: `i` is below the view's length, and `GlobalMut::new` requires `len` such elements.
-        // - No other thread writes the element between the barriers around: `Hardware::new` requires race-free kernels.
+        // - Aligned and readable: `i` is below the view's length, and `GlobalMut::new` requires
+        //   `len` such elements.
+        // - No other thread writes the element between the barriers around: `Hardware::new`
+        //   requires race-free kernels.
         unsafe { load::<T, false>(view.as_ptr().add(i as usize)) }
     }
 
@@ -220,21 +233,30 @@ impl Block for Hardware {
     fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T) {
         if i < view.len() {
             // SAFETY:
-            // - Aligned and writable: `i` is below the view's length, and `GlobalMut::new` requires `len` such elements.
-            // - No other thread touches the element between the barriers around: `Hardware::new` requires race-free kernels.
+            // - Aligned and writable: `i` is below the view's length, and `GlobalMut::new` requires
+            //   `len` such elements.
+            // - No other thread touches the element between the barriers around: `Hardware::new`
+            //   requires race-free kernels.
             unsafe { store(view.as_ptr().add(i as usize), value) };
         }
     }
 
     #[inline(always)]
-    fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T {
+    fn atomic_update<T: AtomicScalar>(
+        &self,
+        view: GlobalMut<'_, T>,
+        i: u32,
+        update: Update<T>,
+    ) -> T {
         if i >= view.len() {
             return T::default();
         }
         let update = T::lower(update);
         // SAFETY:
-        // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
+        // - Aligned, good for reads and writes: `i` is below the view's length, and
+        //   `GlobalMut::new` requires it.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires
+        //   race-free kernels.
         T::from_bits(unsafe {
             let element = view.as_ptr().add(i as usize);
             match size_of::<T>() {
@@ -250,8 +272,10 @@ impl Block for Hardware {
             return T::default();
         }
         // SAFETY:
-        // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
+        // - Aligned, good for reads and writes: `i` is below the view's length, and
+        //   `GlobalMut::new` requires it.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires
+        //   race-free kernels.
         T::from_bits(unsafe {
             let element = view.as_ptr().add(i as usize);
             match (size_of::<T>(), acquire) {
@@ -264,13 +288,21 @@ impl Block for Hardware {
     }
 
     #[inline(always)]
-    fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool) {
+    fn atomic_write<T: AtomicScalar>(
+        &self,
+        view: GlobalMut<'_, T>,
+        i: u32,
+        value: T,
+        release: bool,
+    ) {
         if i >= view.len() {
             return;
         }
         // SAFETY:
-        // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
+        // - Aligned, good for reads and writes: `i` is below the view's length, and
+        //   `GlobalMut::new` requires it.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires
+        //   race-free kernels.
         unsafe {
             let element = view.as_ptr().add(i as usize);
             match (size_of::<T>(), release) {
@@ -299,8 +331,9 @@ impl Block for Hardware {
         }
         // (Not a branch, which would keep loads from being issued together.)
         let offset = element(array, i.min(array.len() - 1));
-        // SAFETY: the element is below the array's length, and `Hardware::new` requires that the launch gave the shared
-        // memory in which the kernel's `SharedLayout` placed the array, on a multiple of the element's alignment.
+        // SAFETY: the element is below the array's length, and `Hardware::new` requires that the
+        // launch gave the shared memory in which the kernel's `SharedLayout` placed the array, on a
+        // multiple of the element's alignment.
         unsafe { load_shared(offset) }
     }
 
@@ -309,19 +342,26 @@ impl Block for Hardware {
         if i >= array.len() {
             return;
         }
-        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
-        // which the kernel's `SharedLayout` placed the array, on a multiple of the element's alignment.
+        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch
+        // gave the shared memory in which the kernel's `SharedLayout` placed the array, on a
+        // multiple of the element's alignment.
         unsafe { store_shared(element(array, i), value) };
     }
 
     #[inline(always)]
-    fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T {
+    fn shared_atomic_update<T: AtomicScalar>(
+        &self,
+        array: Shared<T>,
+        i: u32,
+        update: Update<T>,
+    ) -> T {
         if i >= array.len() {
             return T::default();
         }
         let (offset, update) = (element(array, i), T::lower(update));
-        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
-        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
+        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch
+        // gave the shared memory in which the kernel's `SharedLayout` placed the array; arrays
+        // begin on a multiple of 8 bytes.
         T::from_bits(unsafe {
             match size_of::<T>() {
                 4 => u64::from(intrinsics::shared_atomic_u32(offset, word(update))),
@@ -333,12 +373,20 @@ impl Block for Hardware {
 
 #[inline(always)]
 fn word<T: AtomicScalar>(update: BitUpdate<T>) -> BitUpdate<u32> {
-    BitUpdate { op: update.op, value: update.value.to_word(), expected: update.expected.to_word() }
+    BitUpdate {
+        op: update.op,
+        value: update.value.to_word(),
+        expected: update.expected.to_word(),
+    }
 }
 
 #[inline(always)]
 fn long<T: AtomicScalar>(update: BitUpdate<T>) -> BitUpdate<u64> {
-    BitUpdate { op: update.op, value: update.value.to_bits(), expected: update.expected.to_bits() }
+    BitUpdate {
+        op: update.op,
+        value: update.value.to_bits(),
+        expected: update.expected.to_bits(),
+    }
 }
 
 #[inline(always)]
@@ -346,11 +394,13 @@ fn element<T: Plain>(array: Shared<T>, i: u32) -> u32 {
     array.offset() + i * size_of::<T>() as u32
 }
 
-/// Loads a value of global memory, with `READ_ONLY` through the read-only cache, in pieces as wide as its alignment.
+/// Loads a value of global memory, with `READ_ONLY` through the read-only cache, in pieces as wide
+/// as its alignment.
 ///
 /// # Safety
 /// - `pointer` is aligned for `T` and readable.
-/// - Nothing writes there: with `READ_ONLY` during the launch, else between the two barriers around.
+/// - Nothing writes there: with `READ_ONLY` during the launch, else between the two barriers
+///   around.
 #[inline(always)]
 unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
     let mut value = MaybeUninit::<T>::uninit();
@@ -358,8 +408,9 @@ unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
     let mut at = 0;
     while at < size_of::<T>() {
         // SAFETY:
-        // - A piece is as long as the alignment of `T`, which is at most 16 for views, and a size is a multiple of the
-        //   alignment: the pieces cover `T` without a rest, each aligned, inside `pointer`'s element and inside `value`.
+        // - A piece is as long as the alignment of `T`, which is at most 16 for views, and a size
+        //   is a multiple of the alignment: the pieces cover `T` without a rest, each aligned,
+        //   inside `pointer`'s element and inside `value`.
         // - The element is readable and not written: required of `pointer`.
         unsafe {
             let (from, to) = (pointer.cast::<u8>().add(at), to.add(at));
@@ -372,9 +423,13 @@ unsafe fn load<T: Plain, const READ_ONLY: bool>(pointer: *const T) -> T {
                 (4, false) => to.cast::<u32>().write(intrinsics::load_u32(from)),
                 (8, true) if T::IS_NUMBER => to.cast::<u64>().write(intrinsics::load_nc_u64(from)),
                 (8, false) if T::IS_NUMBER => to.cast::<u64>().write(intrinsics::load_u64(from)),
-                (8, true) => to.cast::<[u32; 2]>().write(intrinsics::load_nc_u32_two(from)),
+                (8, true) => to
+                    .cast::<[u32; 2]>()
+                    .write(intrinsics::load_nc_u32_two(from)),
                 (8, false) => to.cast::<[u32; 2]>().write(intrinsics::load_u32_two(from)),
-                (_, true) => to.cast::<[u32; 4]>().write(intrinsics::load_nc_u32_four(from)),
+                (_, true) => to
+                    .cast::<[u32; 4]>()
+                    .write(intrinsics::load_nc_u32_four(from)),
                 (_, false) => to.cast::<[u32; 4]>().write(intrinsics::load_u32_four(from)),
             }
         }
@@ -395,8 +450,9 @@ unsafe fn store<T: Plain>(pointer: *mut T, value: T) {
     let mut at = 0;
     while at < size_of::<T>() {
         // SAFETY:
-        // - A piece is as long as the alignment of `T`, which is at most 16 for views, and a size is a multiple of the
-        //   alignment: each piece is aligned, inside `value` and inside `pointer`'s element. `Plain`: no padding is read.
+        // - A piece is as long as the alignment of `T`, which is at most 16 for views, and a size
+        //   is a multiple of the alignment: each piece is aligned, inside `value` and inside
+        //   `pointer`'s element. `Plain`: no padding is read.
         // - The element is writable and no other thread touches it: required of `pointer`.
         unsafe {
             let (from, to) = (from.add(at), pointer.cast::<u8>().add(at));
@@ -413,7 +469,8 @@ unsafe fn store<T: Plain>(pointer: *mut T, value: T) {
     }
 }
 
-/// Loads a value from `offset` bytes into the block's shared memory, in pieces as wide as its alignment.
+/// Loads a value from `offset` bytes into the block's shared memory, in pieces as wide as its
+/// alignment.
 ///
 /// # Safety
 /// - `offset` is aligned for `T`, and the element is inside what the launch gave.
@@ -421,8 +478,8 @@ unsafe fn store<T: Plain>(pointer: *mut T, value: T) {
 #[inline(always)]
 unsafe fn load_shared<T: Plain>(offset: u32) -> T {
     if T::IS_NUMBER {
-        // SAFETY: the element is there, aligned, and not written: required of `offset`. A number is as long as what is
-        // loaded for it, and `Plain` makes any bytes a value.
+        // SAFETY: the element is there, aligned, and not written: required of `offset`. A number is
+        // as long as what is loaded for it, and `Plain` makes any bytes a value.
         unsafe {
             return match size_of::<T>() {
                 1 => core::mem::transmute_copy(&(intrinsics::load_shared_u8(offset) as u8)),
@@ -437,8 +494,9 @@ unsafe fn load_shared<T: Plain>(offset: u32) -> T {
     let mut at = 0;
     while at < size_of::<T>() {
         // SAFETY:
-        // - A piece is as long as the alignment of `T`, which is at most 16 for arrays, and a size is a multiple of the
-        //   alignment: the pieces cover `T` without a rest, each aligned, inside the element and inside `value`.
+        // - A piece is as long as the alignment of `T`, which is at most 16 for arrays, and a size
+        //   is a multiple of the alignment: the pieces cover `T` without a rest, each aligned,
+        //   inside the element and inside `value`.
         // - The element is there and not written: required of `offset`.
         unsafe {
             let (from, to) = (offset + at as u32, to.add(at));
@@ -446,8 +504,12 @@ unsafe fn load_shared<T: Plain>(offset: u32) -> T {
                 1 => to.write(intrinsics::load_shared_u8(from) as u8),
                 2 => to.cast::<u16>().write(intrinsics::load_shared_u16(from)),
                 4 => to.cast::<u32>().write(intrinsics::load_shared_u32(from)),
-                8 => to.cast::<[u32; 2]>().write(intrinsics::load_shared_u32_two(from)),
-                _ => to.cast::<[u32; 4]>().write(intrinsics::load_shared_u32_four(from)),
+                8 => to
+                    .cast::<[u32; 2]>()
+                    .write(intrinsics::load_shared_u32_two(from)),
+                _ => to
+                    .cast::<[u32; 4]>()
+                    .write(intrinsics::load_shared_u32_four(from)),
             }
         }
         at += align_of::<T>();
@@ -456,7 +518,8 @@ unsafe fn load_shared<T: Plain>(offset: u32) -> T {
     unsafe { value.assume_init() }
 }
 
-/// Stores a value to `offset` bytes into the block's shared memory, in pieces as wide as its alignment.
+/// Stores a value to `offset` bytes into the block's shared memory, in pieces as wide as its
+/// alignment.
 ///
 /// # Safety
 /// - `offset` is aligned for `T`, and the element is inside what the launch gave.
@@ -464,11 +527,14 @@ unsafe fn load_shared<T: Plain>(offset: u32) -> T {
 #[inline(always)]
 unsafe fn store_shared<T: Plain>(offset: u32, value: T) {
     if T::IS_NUMBER {
-        // SAFETY: the element is there, aligned, and no other thread touches it: required of `offset`. A number is as long
-        // as what is stored for it.
+        // SAFETY: the element is there, aligned, and no other thread touches it: required of
+        // `offset`. A number is as long as what is stored for it.
         unsafe {
             match size_of::<T>() {
-                1 => intrinsics::store_shared_u8(offset, u16::from(core::mem::transmute_copy::<T, u8>(&value))),
+                1 => intrinsics::store_shared_u8(
+                    offset,
+                    u16::from(core::mem::transmute_copy::<T, u8>(&value)),
+                ),
                 2 => intrinsics::store_shared_u16(offset, core::mem::transmute_copy(&value)),
                 4 => intrinsics::store_shared_u32(offset, core::mem::transmute_copy(&value)),
                 _ => intrinsics::store_shared_u64(offset, core::mem::transmute_copy(&value)),
@@ -480,8 +546,9 @@ unsafe fn store_shared<T: Plain>(offset: u32, value: T) {
     let mut at = 0;
     while at < size_of::<T>() {
         // SAFETY:
-        // - A piece is as long as the alignment of `T`, which is at most 16 for arrays, and a size is a multiple of the
-        //   alignment: each piece is aligned, inside `value` and inside the element. `Plain`: no padding is read.
+        // - A piece is as long as the alignment of `T`, which is at most 16 for arrays, and a size
+        //   is a multiple of the alignment: each piece is aligned, inside `value` and inside the
+        //   element. `Plain`: no padding is read.
         // - The element is there and no other thread touches it: required of `offset`.
         unsafe {
             let (from, to) = (from.add(at), offset + at as u32);

@@ -1,4 +1,5 @@
-//! Compaction: the threads of a block that keep something get consecutive places, in the order of the threads.
+//! Compaction: the threads of a block that keep something get consecutive places, in the order of
+//! the threads.
 //!
 //! ```text
 //! thread   0  1  2  3  4  5 …      keep   x  –  x  x  –  x
@@ -32,8 +33,8 @@
 use super::warp_scan::warp_inclusive;
 use crate::{Block, FULL_MASK, Shared, WARP_SIZE};
 
-/// Returns the thread's place among those that keep something, and the number of these. All threads call, with a
-/// barrier between two calls with the same `warps`, which has an element a warp.
+/// Returns the thread's place among those that keep something, and the number of these. All threads
+/// call, with a barrier between two calls with the same `warps`, which has an element a warp.
 #[inline(always)]
 pub fn block_compaction<B: Block>(block: &B, warps: Shared<u32>, keep: bool) -> (u32, u32) {
     let kept = block.ballot_sync(FULL_MASK, keep);
@@ -42,7 +43,11 @@ pub fn block_compaction<B: Block>(block: &B, warps: Shared<u32>, keep: bool) -> 
     }
     // The counts of all warps are there.
     block.sync_threads();
-    let count = if block.lane_id() < block.warps() { block.shared_load(warps, block.lane_id()) } else { 0 };
+    let count = if block.lane_id() < block.warps() {
+        block.shared_load(warps, block.lane_id())
+    } else {
+        0
+    };
     let up_to = warp_inclusive::<32, B>(block, count);
     let before = block.shuffle_idx_sync(FULL_MASK, up_to - count, block.warp_id());
     let total = block.shuffle_idx_sync(FULL_MASK, up_to, WARP_SIZE - 1);

@@ -1,4 +1,5 @@
-//! Merge sort by all threads of a block: of sequences that are too long for a warp, or for shared memory.
+//! Merge sort by all threads of a block: of sequences that are too long for a warp, or for shared
+//! memory.
 //!
 //! ```
 //! use simt::primitives::block_merge_sort::block_merge_sort;
@@ -17,14 +18,15 @@
 //! }
 //! ```
 //!
-//! The algorithm, and its cost, are those of [`warp_merge_sort`](super::warp_sort::warp_merge_sort), with block barriers.
+//! The algorithm, and its cost, are those of
+//! [`warp_merge_sort`](super::warp_sort::warp_merge_sort), with block barriers.
 
 use super::warp_sort::{Indices, merge_sort};
 use crate::Block;
 
-/// Sorts the indices 0 … `len` − 1 by (`key`(index), index), with elements `start .. start + len` of `a` and `b` as
-/// scratch; returns the one in which they then are, from `start` on. All threads of the block call, with equal
-/// arguments, and may read the result at once.
+/// Sorts the indices 0 … `len` − 1 by (`key`(index), index), with elements `start .. start + len`
+/// of `a` and `b` as scratch; returns the one in which they then are, from `start` on. All threads
+/// of the block call, with equal arguments, and may read the result at once.
 #[inline(always)]
 pub fn block_merge_sort<B: Block, A: Indices<B>>(
     block: &B,

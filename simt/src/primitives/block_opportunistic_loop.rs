@@ -1,4 +1,5 @@
-//! Opportunistic loop: the warps of a block share a list and fetch 32 items at a time, whenever they are done.
+//! Opportunistic loop: the warps of a block share a list and fetch 32 items at a time, whenever
+//! they are done.
 //!
 //! ```text
 //! 4 warps, 300 items:     warp 0  0–31   128–159 (first to be done)   …
@@ -7,11 +8,12 @@
 //! counter: 128 at first, +32 a fetch; a warp leaves when its fetch begins at or beyond 300.
 //! ```
 //!
-//! The first 32 items of a warp follow from its number; the counter starts behind them, at the number of threads. One
-//! thread sets it, before a barrier in this loop's constructor, without which a fast warp could add too early, and
-//! items would be done twice or never. Items are dealt by thread number, x fastest, so any block shape with full warps
-//! works; there may be up to 2³² − 2048 items, beyond which the numbers that warps fetch behind the last item would
-//! begin again at 0.
+//! The first 32 items of a warp follow from its number; the counter starts behind them, at the
+//! number of threads. One thread sets it, before a barrier in this loop's constructor, without
+//! which a fast warp could add too early, and items would be done twice or never. Items are dealt
+//! by thread number, x fastest, so any block shape with full warps works; there may be up to 2³² −
+//! 2048 items, beyond which the numbers that warps fetch behind the last item would begin again at
+//! 0.
 //!
 //! Cost: a barrier; per fetch an atomic and a shuffle.
 
@@ -26,8 +28,8 @@ pub struct ItemLoop {
 }
 
 impl ItemLoop {
-    /// Begins a loop over `n_items` items that warps fetch from `next`, an array of one. All threads of the block call,
-    /// after a barrier since the last use of `next`.
+    /// Begins a loop over `n_items` items that warps fetch from `next`, an array of one. All
+    /// threads of the block call, after a barrier since the last use of `next`.
     #[inline(always)]
     pub fn opportunistic<B: Block>(block: &B, next: Shared<u32>, n_items: u32) -> Self {
         if block.thread() == 0 {
@@ -35,17 +37,25 @@ impl ItemLoop {
         }
         // The counter is set.
         block.sync_threads();
-        Self { next: Some(next), first: block.warp_id() * WARP_SIZE, n_items }
+        Self {
+            next: Some(next),
+            first: block.warp_id() * WARP_SIZE,
+            n_items,
+        }
     }
 
     /// Begins a loop over `n_items` items in fixed strides of the block's size.
     #[inline(always)]
     pub fn fixed<B: Block>(block: &B, n_items: u32) -> Self {
-        Self { next: None, first: block.warp_id() * WARP_SIZE, n_items }
+        Self {
+            next: None,
+            first: block.warp_id() * WARP_SIZE,
+            n_items,
+        }
     }
 
-    /// Returns the thread's next item, to be skipped if it is not below the number of items, or `None` when the warp is
-    /// done. The whole warp calls, and gets `None` or `Some` together.
+    /// Returns the thread's next item, to be skipped if it is not below the number of items, or
+    /// `None` when the warp is done. The whole warp calls, and gets `None` or `Some` together.
     #[inline(always)]
     pub fn fetch<B: Block>(&mut self, block: &B) -> Option<u32> {
         let first = self.first;

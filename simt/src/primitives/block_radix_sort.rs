@@ -1,12 +1,13 @@
-//! Radix sort of keys in shared memory by the threads of a block, least digit first, four bits a pass; stable.
+//! Radix sort of keys in shared memory by the threads of a block, least digit first, four bits a
+//! pass; stable.
 //!
 //! ```text
 //! keys        31 24 11 20 14      by the low digit (base 10, say)     20 31 11 24 14
 //!                                 by the high one                     11 14 20 24 31
 //! ```
 //!
-//! A warp counts and moves the keys of its own stretch, 32 at a time. Each digit and warp has a counter, digits first,
-//! whose exclusive sum is the place of the warp's first key with this digit.
+//! A warp counts and moves the keys of its own stretch, 32 at a time. Each digit and warp has a
+//! counter, digits first, whose exclusive sum is the place of the warp's first key with this digit.
 //!
 //! ```
 //! use simt::primitives::block_radix_sort::{SortBuffers, block_radix_sort};
@@ -31,7 +32,8 @@
 //! }
 //! ```
 //!
-//! Cost of a pass: five barriers, a block scan, and per 32 keys two matches, two shuffles, two atomics a digit.
+//! Cost of a pass: five barriers, a block scan, and per 32 keys two matches, two shuffles, two
+//! atomics a digit.
 
 use core::ops::Range;
 
@@ -68,8 +70,8 @@ impl SortBuffers {
     }
 }
 
-/// Sorts the first `len` keys by `bits` of them, lowest first; returns the arrays that then hold keys and values. All
-/// threads call, with the same arguments, and may read the result at once.
+/// Sorts the first `len` keys by `bits` of them, lowest first; returns the arrays that then hold
+/// keys and values. All threads call, with the same arguments, and may read the result at once.
 #[inline(always)]
 pub fn block_radix_sort<B: Block>(
     block: &B,
@@ -77,7 +79,13 @@ pub fn block_radix_sort<B: Block>(
     len: u32,
     bits: Range<u32>,
 ) -> (Shared<u32>, Shared<u32>) {
-    let SortBuffers { keys, values, others, counters, warp_totals } = *buffers;
+    let SortBuffers {
+        keys,
+        values,
+        others,
+        counters,
+        warp_totals,
+    } = *buffers;
     let (mut from, mut to) = ((keys, values), others);
     // (A whole number of warps.)
     let stretch = len.div_ceil(block.threads()).saturating_mul(WARP_SIZE);
@@ -104,7 +112,11 @@ pub fn block_radix_sort<B: Block>(
         // All keys are counted.
         block.sync_threads();
         let is_counter = block.thread() < DIGITS * block.warps();
-        let count = if is_counter { block.shared_load(counters, block.thread()) } else { 0 };
+        let count = if is_counter {
+            block.shared_load(counters, block.thread())
+        } else {
+            0
+        };
         let (place, _) = block_exclusive(block, warp_totals, count);
         if is_counter {
             block.shared_store(counters, block.thread(), place);

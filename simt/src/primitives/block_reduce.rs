@@ -23,8 +23,9 @@
 //! }
 //! ```
 //!
-//! Sums of floats come out the same in every schedule and on the device: the tree is always this one. Cost of a block:
-//! two warp reductions of 5 shuffles and a shuffle (twice as many for 8 bytes), one barrier.
+//! Sums of floats come out the same in every schedule and on the device: the tree is always this
+//! one. Cost of a block: two warp reductions of 5 shuffles and a shuffle (twice as many for 8
+//! bytes), one barrier.
 
 use crate::{Block, FULL_MASK, Scalar, Shared, WARP_SIZE};
 
@@ -41,8 +42,9 @@ pub fn warp_reduce<T: Scalar, B: Block>(block: &B, value: T, operation: impl Fn(
     block.shuffle_idx_sync(FULL_MASK, sum, 0)
 }
 
-/// Combines the values of the block, for every thread. `neutral` leaves any value as it is. All threads call, with a
-/// barrier between two calls with the same `warps`, which has an element a warp.
+/// Combines the values of the block, for every thread. `neutral` leaves any value as it is. All
+/// threads call, with a barrier between two calls with the same `warps`, which has an element a
+/// warp.
 #[inline(always)]
 pub fn block_reduce<T: Scalar, B: Block>(
     block: &B,
@@ -57,6 +59,10 @@ pub fn block_reduce<T: Scalar, B: Block>(
     }
     // The results of all warps are there.
     block.sync_threads();
-    let other = if block.lane_id() < block.warps() { block.shared_load(warps, block.lane_id()) } else { neutral };
+    let other = if block.lane_id() < block.warps() {
+        block.shared_load(warps, block.lane_id())
+    } else {
+        neutral
+    };
     warp_reduce(block, other, operation)
 }

@@ -1,4 +1,5 @@
-//! Segmented scan: prefix sums over the threads of a block that begin again at each head of a segment.
+//! Segmented scan: prefix sums over the threads of a block that begin again at each head of a
+//! segment.
 //!
 //! ```text
 //! value       3  1  0  2  1  1  0  4
@@ -21,17 +22,23 @@
 //! }
 //! ```
 //!
-//! Sums saturate, as in [`warp_scan`](super::warp_scan). Cost: two ballots, 2 × 5 shuffles and one more, one barrier,
-//! and per warp a shared store, per thread a shared load.
+//! Sums saturate, as in [`warp_scan`](super::warp_scan). Cost: two ballots, 2 × 5 shuffles and one
+//! more, one barrier, and per warp a shared store, per thread a shared load.
 
 use crate::{Block, FULL_MASK, Shared, WARP_SIZE};
 
-/// Inclusive sum since the last head at or below the lane; true if there is a head. The whole warp calls.
+/// Inclusive sum since the last head at or below the lane; true if there is a head. The whole warp
+/// calls.
 #[inline(always)]
 pub fn warp_segmented_inclusive<B: Block>(block: &B, value: u32, head: bool) -> (u32, bool) {
     let heads = block.ballot_sync(FULL_MASK, head) & (block.lanemask_lt() | 1 << block.lane_id());
     // Lanes between the last head and this one.
-    let reach = block.lane_id() - if heads == 0 { 0 } else { WARP_SIZE - 1 - heads.leading_zeros() };
+    let reach = block.lane_id()
+        - if heads == 0 {
+            0
+        } else {
+            WARP_SIZE - 1 - heads.leading_zeros()
+        };
     let mut sum = value;
     let mut delta = 1;
     while delta < WARP_SIZE {
@@ -44,18 +51,39 @@ pub fn warp_segmented_inclusive<B: Block>(block: &B, value: u32, head: bool) -> 
     (sum, heads != 0)
 }
 
-/// Inclusive sum over the threads from the last head on. All threads call, with a barrier between two calls with the
-/// same `warps`, which has an element a warp.
+/// Inclusive sum over the threads from the last head on. All threads call, with a barrier between
+/// two calls with the same `warps`, which has an element a warp.
 #[inline(always)]
-pub fn block_segmented_inclusive<B: Block>(block: &B, warps: Shared<u64>, value: u32, head: bool) -> u32 {
+pub fn block_segmented_inclusive<B: Block>(
+    block: &B,
+    warps: Shared<u64>,
+    value: u32,
+    head: bool,
+) -> u32 {
     let (sum, has_head) = warp_segmented_inclusive(block, value, head);
     if block.lane_id() == WARP_SIZE - 1 {
-        block.shared_store(warps, block.warp_id(), u64::from(sum) << 1 | u64::from(has_head));
+        block.shared_store(
+            warps,
+            block.warp_id(),
+            u64::from(sum) << 1 | u64::from(has_head),
+        );
     }
     // The last sums of all warps are there.
     block.sync_threads();
-    let last = if block.lane_id() < block.warps() { block.shared_load(warps, block.lane_id()) } else { 0 };
+    let last = if block.lane_id() < block.warps() {
+        block.shared_load(warps, block.lane_id())
+    } else {
+        0
+    };
     let (up_to, _) = warp_segmented_inclusive(block, (last >> 1) as u32, last & 1 == 1);
-    let before = block.shuffle_idx_sync(FULL_MASK, up_to, block.warp_id().wrapping_sub(1) % WARP_SIZE);
-    if has_head || block.warp_id() == 0 { sum } else { sum.saturating_add(before) }
+    let before = block.shuffle_idx_sync(
+        FULL_MASK,
+        up_to,
+        block.warp_id().wrapping_sub(1) % WARP_SIZE,
+    );
+    if has_head || block.warp_id() == 0 {
+        sum
+    } else {
+        sum.saturating_add(before)
+    }
 }

@@ -1,5 +1,6 @@
-//! Size binning: a counting sort of items into few size classes, the large ones first, the empty ones left out. The
-//! lanes of a warp then work on items of about the same size, and the last warps to finish have small ones.
+//! Size binning: a counting sort of items into few size classes, the large ones first, the empty
+//! ones left out. The lanes of a warp then work on items of about the same size, and the last warps
+//! to finish have small ones.
 //!
 //! ```text
 //! 8 bins, sizes       3  0  9  1  8  3        bin = 8 − min(size, 8):  5  –  0  7  0  5
@@ -9,8 +10,9 @@
 //!
 //! With one bin the items are only listed, without a sort.
 //!
-//! Cost of [`SizeBins`]: a pass over the items to count, a prefix sum over the bins by one warp (4 or 5 shuffles),
-//! three barriers, and a pass to place. Each pass: an aggregated (or plain) atomic for each 32 items.
+//! Cost of [`SizeBins`]: a pass over the items to count, a prefix sum over the bins by one warp (4
+//! or 5 shuffles), three barriers, and a pass to place. Each pass: an aggregated (or plain) atomic
+//! for each 32 items.
 
 use super::warp_aggregated_atomics;
 use super::warp_scan::warp_exclusive;
@@ -28,7 +30,8 @@ pub const fn bin_of(size: u32, bins: u32) -> u32 {
 /// Size classes of one block's items.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeBins {
-    /// By bin: first the count, then the next place. One more: the number of items that are not empty.
+    /// By bin: first the count, then the next place. One more: the number of items that are not
+    /// empty.
     counters: Shared<u32>,
     bins: u32,
     aggregate: bool,
@@ -46,7 +49,11 @@ impl SizeBins {
         }
         // The counters are 0.
         block.sync_threads();
-        Self { counters, bins, aggregate }
+        Self {
+            counters,
+            bins,
+            aggregate,
+        }
     }
 
     /// Counts one item a thread; items of size 0 are empty. The whole warp calls.
@@ -55,14 +62,19 @@ impl SizeBins {
         self.increment(block, size);
     }
 
-    /// Ends the counting and returns the number of items that are not empty. All threads of the block call.
+    /// Ends the counting and returns the number of items that are not empty. All threads of the
+    /// block call.
     #[inline(always)]
     pub fn sum<B: Block>(&self, block: &B) -> u32 {
         // All items are counted.
         block.sync_threads();
         if block.warp_id() == 0 {
             let bin = block.lane_id();
-            let count = if bin < self.bins { block.shared_load(self.counters, bin) } else { 0 };
+            let count = if bin < self.bins {
+                block.shared_load(self.counters, bin)
+            } else {
+                0
+            };
             let before = match self.bins {
                 1 => 0,
                 8 => warp_exclusive::<8, B>(block, count),
@@ -80,7 +92,8 @@ impl SizeBins {
         block.shared_load(self.counters, MAX_BINS)
     }
 
-    /// Returns the place of the thread's item in the list, or any number if the item is empty. The whole warp calls.
+    /// Returns the place of the thread's item in the list, or any number if the item is empty. The
+    /// whole warp calls.
     #[inline(always)]
     pub fn place<B: Block>(&self, block: &B, size: u32) -> u32 {
         self.increment(block, size)
@@ -91,7 +104,11 @@ impl SizeBins {
         let bin = bin_of(size, self.bins);
         if self.aggregate {
             let mask = block.ballot_sync(FULL_MASK, size > 0);
-            if size > 0 { warp_aggregated_atomics::increment(block, mask, self.counters, bin) } else { 0 }
+            if size > 0 {
+                warp_aggregated_atomics::increment(block, mask, self.counters, bin)
+            } else {
+                0
+            }
         } else if size > 0 {
             block.shared_atomic_add(self.counters, bin, 1)
         } else {
@@ -106,7 +123,10 @@ mod tests {
 
     #[test]
     fn bins_are_those_of_the_released_code() {
-        assert_eq!([1, 2, 15, 16, 17, 254].map(|n| bin_of(n, 16)), [15, 14, 1, 0, 0, 0]);
+        assert_eq!(
+            [1, 2, 15, 16, 17, 254].map(|n| bin_of(n, 16)),
+            [15, 14, 1, 0, 0, 0]
+        );
         assert_eq!([1, 7, 8, 9, 254].map(|n| bin_of(n, 8)), [7, 1, 0, 0, 0]);
         assert_eq!([1, 254].map(|n| bin_of(n, 1)), [0, 0]);
     }

@@ -6,9 +6,10 @@
 //! tile 7 looks at        6: aggregate 3   5: aggregate 8   4: nothing yet …wait…   4: inclusive prefix 42   ⇒  3 + 8 + 42
 //! ```
 //!
-//! Tiles are numbered by ticket, in the order in which blocks begin: a block waits only for blocks that have begun or
-//! are done. State and number are one word of 64 bits, so relaxed atomics do. Values that do not fit go beside the word,
-//! stored before it with release and read after it with acquire: see [`Block`].
+//! Tiles are numbered by ticket, in the order in which blocks begin: a block waits only for blocks
+//! that have begun or are done. State and number are one word of 64 bits, so relaxed atomics do.
+//! Values that do not fit go beside the word, stored before it with release and read after it with
+//! acquire: see [`Block`].
 //!
 //! ```
 //! use simt::primitives::block_scan::block_exclusive;
@@ -29,8 +30,9 @@
 //! }
 //! ```
 //!
-//! Sums saturate, as in [`warp_scan`](super::warp_scan). Cost of a block: an atomic, a store or two, two barriers; a
-//! load, two ballots and a warp scan for each 32 tiles that it looks back over.
+//! Sums saturate, as in [`warp_scan`](super::warp_scan). Cost of a block: an atomic, a store or
+//! two, two barriers; a load, two ballots and a warp scan for each 32 tiles that it looks back
+//! over.
 
 use super::warp_scan::warp_inclusive;
 use crate::{Block, FULL_MASK, GlobalMut, Shared, WARP_SIZE};
@@ -47,8 +49,9 @@ pub struct GridScan<'a> {
 }
 
 impl<'a> GridScan<'a> {
-    /// Takes a tile. All threads of the block call. `descriptors` has an element for each block of the launch and one
-    /// more, all 0 before the launch, and `word` two elements that nothing else uses.
+    /// Takes a tile. All threads of the block call. `descriptors` has an element for each block of
+    /// the launch and one more, all 0 before the launch, and `word` two elements that nothing else
+    /// uses.
     #[inline(always)]
     pub fn begin<B: Block>(block: &B, descriptors: GlobalMut<'a, u64>, word: Shared<u32>) -> Self {
         if block.thread() == 0 {
@@ -56,7 +59,11 @@ impl<'a> GridScan<'a> {
         }
         // The tile is known.
         block.sync_threads();
-        Self { descriptors, word, tile: block.shared_load(word, 0) }
+        Self {
+            descriptors,
+            word,
+            tile: block.shared_load(word, 0),
+        }
     }
 
     /// Number of the block's tile; its values follow those of the tiles below.
@@ -65,7 +72,8 @@ impl<'a> GridScan<'a> {
         self.tile
     }
 
-    /// Sum of the aggregates of all tiles below. All threads of the block call, with the aggregate of their own tile.
+    /// Sum of the aggregates of all tiles below. All threads of the block call, with the aggregate
+    /// of their own tile.
     #[inline(always)]
     pub fn exclusive<B: Block>(&self, block: &B, aggregate: u32) -> u32 {
         if block.warp_id() == 0 {
@@ -93,7 +101,11 @@ impl<'a> GridScan<'a> {
         let mut end = tile;
         while end > 0 {
             // (Below the first tile there is nothing.)
-            let state = if lane < end { block.atomic_load(self.descriptors, end - lane) } else { INCLUSIVE };
+            let state = if lane < end {
+                block.atomic_load(self.descriptors, end - lane)
+            } else {
+                INCLUSIVE
+            };
             let inclusive = block.ballot_sync(FULL_MASK, state & INCLUSIVE != 0);
             // Lanes up to the first with an inclusive prefix.
             let wanted = inclusive ^ inclusive.wrapping_sub(1);
@@ -101,7 +113,11 @@ impl<'a> GridScan<'a> {
                 block.pause();
                 continue;
             }
-            let own = if wanted >> lane & 1 == 1 { state as u32 } else { 0 };
+            let own = if wanted >> lane & 1 == 1 {
+                state as u32
+            } else {
+                0
+            };
             let sums = warp_inclusive::<32, B>(block, own);
             before = before.saturating_add(block.shuffle_idx_sync(FULL_MASK, sums, WARP_SIZE - 1));
             if inclusive != 0 {

@@ -1,4 +1,5 @@
-//! Algorithms of a warp or a block, one file each, generic over [`Block`](crate::Block). The name says the scope first.
+//! Algorithms of a warp or a block, one file each, generic over [`Block`](crate::Block). The name
+//! says the scope first.
 
 pub mod block_compaction;
 pub mod block_merge_sort;

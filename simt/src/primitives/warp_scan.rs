@@ -1,5 +1,6 @@
-//! Prefix sums over 8, 16 or 32 lanes of a warp. Sums saturate at 2³² − 1, which keeps them associative: a total that
-//! does not fit shows as that number and can be refused; it never wraps to a number that looks right.
+//! Prefix sums over 8, 16 or 32 lanes of a warp. Sums saturate at 2³² − 1, which keeps them
+//! associative: a total that does not fit shows as that number and can be refused; it never wraps
+//! to a number that looks right.
 //!
 //! ```text
 //! warp lane            0  1  2  3  4  5  6  7 │ 8  9 …
@@ -12,7 +13,8 @@
 
 use crate::{Block, FULL_MASK, WARP_SIZE};
 
-/// Inclusive sum over the thread's aligned segment of `WIDTH` warp lanes (8, 16 or 32). The whole warp calls.
+/// Inclusive sum over the thread's aligned segment of `WIDTH` warp lanes (8, 16 or 32). The whole
+/// warp calls.
 #[inline(always)]
 pub fn warp_inclusive<const WIDTH: u32, B: Block>(block: &B, value: u32) -> u32 {
     const { assert!(WIDTH.is_power_of_two() && WIDTH <= WARP_SIZE) };
@@ -34,5 +36,9 @@ pub fn warp_inclusive<const WIDTH: u32, B: Block>(block: &B, value: u32) -> u32 
 pub fn warp_exclusive<const WIDTH: u32, B: Block>(block: &B, value: u32) -> u32 {
     let inclusive = warp_inclusive::<WIDTH, B>(block, value);
     let below = block.shuffle_up_sync(FULL_MASK, inclusive, 1);
-    if block.lane_id().is_multiple_of(WIDTH) { 0 } else { below }
+    if block.lane_id().is_multiple_of(WIDTH) {
+        0
+    } else {
+        below
+    }
 }

@@ -1,5 +1,5 @@
-//! Sorts of a warp, by keys of 64 bits: small groups in registers, several at a time, and longer ones by merging, in
-//! any memory. All are stable.
+//! Sorts of a warp, by keys of 64 bits: small groups in registers, several at a time, and longer
+//! ones by merging, in any memory. All are stable.
 //!
 //! | | sorts | needs |
 //! |---|---|---|
@@ -8,9 +8,10 @@
 //! | [`block_merge_sort`](super::block_merge_sort) | one sequence, by all threads of a block | the same |
 //! | [`warp_sort`] | one sequence, whose equal keys have a tie-break | two arrays of indices in global memory |
 //!
-//! Indices move, not keys. A sequence is sorted in runs, which are then merged, twice as long with each pass: an
-//! element's place in the merged run is its place in its own plus the number of elements of the other before it, found
-//! by bisection. So n keys cost about n·log²n reads, whatever they are.
+//! Indices move, not keys. A sequence is sorted in runs, which are then merged, twice as long with
+//! each pass: an element's place in the merged run is its place in its own plus the number of
+//! elements of the other before it, found by bisection. So n keys cost about n·log²n reads,
+//! whatever they are.
 //!
 //! ```text
 //! keys       50 20 90 20 │ 60 10 70 30        runs of four: indices 1 3 0 2 │ 5 7 4 6
@@ -56,7 +57,8 @@
 
 use crate::{Block, FULL_MASK, Global, GlobalMut, Scalar, Shared, WARP_SIZE};
 
-/// Array of indices in shared or global memory. Its integers hold every index of the sequence that is sorted.
+/// Array of indices in shared or global memory. Its integers hold every index of the sequence that
+/// is sorted.
 pub trait Indices<B: Block>: Copy {
     /// Returns element `i`.
     fn get(self, block: &B, i: u32) -> u32;
@@ -90,13 +92,14 @@ impl<B: Block, T: Scalar> Indices<B> for GlobalMut<'_, T> {
     }
 }
 
-/// Returns the lane's place in its group, 0 … `n` − 1, in the order of (key, lane). The group is the `n` lanes from lane
-/// `first` on, `most` the largest `n` of the warp or a larger number; a lane of no group has an `n` of 0 and gets any
-/// place. The whole warp calls.
+/// Returns the lane's place in its group, 0 … `n` − 1, in the order of (key, lane). The group is
+/// the `n` lanes from lane `first` on, `most` the largest `n` of the warp or a larger number; a
+/// lane of no group has an `n` of 0 and gets any place. The whole warp calls.
 ///
-/// The high words of the keys are compared first, each with all of its group, then the low words of those that are
-/// equal. Cost: a shuffle and about six instructions for each of the `most` lanes (three, where `first` and `n` are the
-/// constants 0 and 32), a match; a ballot and a shuffle for each further key with the same high word.
+/// The high words of the keys are compared first, each with all of its group, then the low words of
+/// those that are equal. Cost: a shuffle and about six instructions for each of the `most` lanes
+/// (three, where `first` and `n` are the constants 0 and 32), a match; a ballot and a shuffle for
+/// each further key with the same high word.
 #[inline(always)]
 pub fn warp_places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32) -> u32 {
     let is_there = block.lane_id().wrapping_sub(first) < n;
@@ -111,8 +114,9 @@ fn places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32, is_there
     })
 }
 
-/// Returns the lane's place as [`warp_places`] does, by `high` and, where two of a group are equal, by `is_before`: true
-/// if the key of the lane that it is given comes before the caller's own. The whole warp calls it, in converged code.
+/// Returns the lane's place as [`warp_places`] does, by `high` and, where two of a group are equal,
+/// by `is_before`: true if the key of the lane that it is given comes before the caller's own. The
+/// whole warp calls it, in converged code.
 #[inline(always)]
 pub fn warp_places_by<B: Block>(
     block: &B,
@@ -158,12 +162,27 @@ fn places_by<B: Block>(
         i += 4;
     }
     // The last key counts once.
-    place -= if is_last_before == 0 { 0 } else { i.saturating_sub(n.max(1)) };
+    place -= if is_last_before == 0 {
+        0
+    } else {
+        i.saturating_sub(n.max(1))
+    };
     // Lanes with the same place have the same high word.
-    let same = block.match_any_sync(FULL_MASK, if is_there { first + place } else { WARP_SIZE + lane });
+    let same = block.match_any_sync(
+        FULL_MASK,
+        if is_there {
+            first + place
+        } else {
+            WARP_SIZE + lane
+        },
+    );
     let mut ties = same & !(1 << lane);
     while block.ballot_sync(FULL_MASK, ties != 0) != 0 {
-        let peer = if ties == 0 { lane } else { ties.trailing_zeros() };
+        let peer = if ties == 0 {
+            lane
+        } else {
+            ties.trailing_zeros()
+        };
         let comes_before = is_before(peer);
         place += u32::from(comes_before && peer != lane);
         ties &= ties.wrapping_sub(1);
@@ -171,12 +190,13 @@ fn places_by<B: Block>(
     place
 }
 
-/// Sorts the indices 0 … `len` − 1 by (`key`(index), index), with elements `start .. start + len` of `a` and `b` as
-/// scratch; returns the one in which they then are, from `start` on. The whole warp calls, with equal arguments, and may
-/// read the result at once.
+/// Sorts the indices 0 … `len` − 1 by (`key`(index), index), with elements `start .. start + len`
+/// of `a` and `b` as scratch; returns the one in which they then are, from `start` on. The whole
+/// warp calls, with equal arguments, and may read the result at once.
 ///
-/// Cost for each 32 keys: [`warp_places`] unless they are in order; then for each doubling of the run's length its
-/// logarithm times an index and a key (once, where its halves are in order), a write and a warp barrier.
+/// Cost for each 32 keys: [`warp_places`] unless they are in order; then for each doubling of the
+/// run's length its logarithm times an index and a key (once, where its halves are in order), a
+/// write and a warp barrier.
 #[inline(always)]
 pub fn warp_merge_sort<B: Block, A: Indices<B>>(
     block: &B,
@@ -219,7 +239,17 @@ pub fn merge_sort<const BLOCK: bool, B: Block, A: Indices<B>>(
     }
     // The runs are there.
     threads.sync(block);
-    merge_runs(block, &threads, len, WARP_SIZE, start, a, b, |x_key, x, y_key, y| (x_key, x) < (y_key, y), key)
+    merge_runs(
+        block,
+        &threads,
+        len,
+        WARP_SIZE,
+        start,
+        a,
+        b,
+        |x_key, x, y_key, y| (x_key, x) < (y_key, y),
+        key,
+    )
 }
 
 /// Threads that sort together.
@@ -232,9 +262,15 @@ impl<const BLOCK: bool> Threads<BLOCK> {
     #[inline(always)]
     fn of<B: Block>(block: &B) -> Self {
         if BLOCK {
-            Self { first: block.thread(), all: block.threads() }
+            Self {
+                first: block.thread(),
+                all: block.threads(),
+            }
         } else {
-            Self { first: block.lane_id(), all: WARP_SIZE }
+            Self {
+                first: block.lane_id(),
+                all: WARP_SIZE,
+            }
         }
     }
 
@@ -250,9 +286,13 @@ impl<const BLOCK: bool> Threads<BLOCK> {
     }
 }
 
-/// Merges runs of `run` indices each, a power of two unless there is only one, which are sorted in `from`; returns the
-/// array with the result. `is_before(x_key, x, y_key, y)` compares two elements by key and index.
-#[expect(clippy::too_many_arguments, reason = "two sequences, their order and the threads")]
+/// Merges runs of `run` indices each, a power of two unless there is only one, which are sorted in
+/// `from`; returns the array with the result. `is_before(x_key, x, y_key, y)` compares two elements
+/// by key and index.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "two sequences, their order and the threads"
+)]
 #[inline(always)]
 fn merge_runs<const BLOCK: bool, B: Block, A: Indices<B>>(
     block: &B,
@@ -274,12 +314,16 @@ fn merge_runs<const BLOCK: bool, B: Block, A: Indices<B>>(
             let first = place & !(width - 1);
             // Even runs merge with the next run, odd ones with the previous.
             let is_left = place & width == 0;
-            let (other, merged) =
-                if is_left { (first.saturating_add(width), first) } else { (first - width, first - width) };
+            let (other, merged) = if is_left {
+                (first.saturating_add(width), first)
+            } else {
+                (first - width, first - width)
+            };
             let mut low = other.min(len);
             let mut high = low.saturating_add(width).min(len);
             let other = low;
-            // (The runs are often in order already: the first step compares with the end that is nearer.)
+            // (The runs are often in order already: the first step compares with the end that is
+            // nearer.)
             let mut middle = if is_left { low } else { high.wrapping_sub(1) };
             while low < high {
                 let candidate = from.get(block, start + middle);
@@ -290,7 +334,11 @@ fn merge_runs<const BLOCK: bool, B: Block, A: Indices<B>>(
                 }
                 middle = low + (high - low) / 2;
             }
-            to.set(block, start + merged + (place - first) + (low - other), index);
+            to.set(
+                block,
+                start + merged + (place - first) + (low - other),
+                index,
+            );
             place = place.saturating_add(threads.all);
         }
         // The merged runs are there, and no thread reads `from` any more.
@@ -312,14 +360,17 @@ pub struct Segment<'a> {
     pub len: u32,
 }
 
-/// Sorts a segment, by counting if it is not longer than `run`, with elements `start .. start + len` of `a` and `b` as
-/// scratch; returns the one that holds the sorted indices (0 … `len` − 1). Equal keys are ordered by `tie_break`, which
-/// is computed only for them, and then by index. The whole warp calls, with equal arguments.
+/// Sorts a segment, by counting if it is not longer than `run`, with elements
+/// `start .. start + len` of `a` and `b` as scratch; returns the one that holds the sorted indices
+/// (0 … `len` − 1). Equal keys are ordered by `tie_break`, which is computed only for them, and
+/// then by index. The whole warp calls, with equal arguments.
 ///
-/// By counting, a key's place is the number of keys before it. That is quadratic, but needs no collective, and the whole
-/// warp reads the same key at a time, which is one access. In longer segments, runs of 32 are sorted by counting.
+/// By counting, a key's place is the number of keys before it. That is quadratic, but needs no
+/// collective, and the whole warp reads the same key at a time, which is one access. In longer
+/// segments, runs of 32 are sorted by counting.
 ///
-/// Cost of a segment sorted by counting: n reads of a key for each 32 keys, n writes, one warp barrier.
+/// Cost of a segment sorted by counting: n reads of a key for each 32 keys, n writes, one warp
+/// barrier.
 #[inline(always)]
 pub fn warp_sort<'a, B: Block>(
     block: &B,
@@ -329,7 +380,11 @@ pub fn warp_sort<'a, B: Block>(
     b: GlobalMut<'a, u32>,
     tie_break: impl Fn(u32) -> u32,
 ) -> GlobalMut<'a, u32> {
-    let run = if segment.len <= run { segment.len.max(1) } else { WARP_SIZE };
+    let run = if segment.len <= run {
+        segment.len.max(1)
+    } else {
+        WARP_SIZE
+    };
     let key = |i: u32| block.load(segment.keys, segment.start + i);
     // True if element (x_key, x) comes before (y_key, y).
     let is_before = |x_key: u64, x: u32, y_key: u64, y: u32| {
@@ -360,5 +415,15 @@ pub fn warp_sort<'a, B: Block>(
     let warp = Threads::<false>::of(block);
     // The runs are visible to all lanes.
     warp.sync(block);
-    merge_runs(block, &warp, segment.len, run, segment.start, a, b, is_before, key)
+    merge_runs(
+        block,
+        &warp,
+        segment.len,
+        run,
+        segment.start,
+        a,
+        b,
+        is_before,
+        key,
+    )
 }

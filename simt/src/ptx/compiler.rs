@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::check::check;
 
-/// Oldest architecture that the assembler of CUDA 13 knows; the driver compiles from here for newer ones.
+/// Oldest architecture that the assembler of CUDA 13 knows; the driver compiles from here for newer
+/// ones.
 pub const TARGET: &str = "sm_75";
 
 /// Flags of every crate: `core`, this one, and the kernels.
@@ -25,12 +26,25 @@ const COMMON_FLAGS: [&str; 8] = [
     "-Zmir-enable-passes=-JumpThreading",
 ];
 
-const KERNEL_FLAGS: [&str; 5] =
-    ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
+const KERNEL_FLAGS: [&str; 5] = [
+    "--crate-type=cdylib",
+    "-Clto=fat",
+    "-Ccodegen-units=1",
+    "-Clinker=true",
+    "-Dwarnings",
+];
 
 /// Folders and files below this crate's `src` that are compiled into device code.
-const DEVICE_SOURCES: [&str; 8] =
-    ["lib.rs", "atomics.rs", "block.rs", "kernel.rs", "math.rs", "memory.rs", "primitives", "nvptx"];
+const DEVICE_SOURCES: [&str; 8] = [
+    "lib.rs",
+    "atomics.rs",
+    "block.rs",
+    "kernel.rs",
+    "math.rs",
+    "memory.rs",
+    "primitives",
+    "nvptx",
+];
 
 /// A crate of kernels.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +96,9 @@ impl KernelCrate<'_> {
     }
 
     fn own_sources(&self) -> PathBuf {
-        self.simt.unwrap_or(Path::new(env!("CARGO_MANIFEST_DIR"))).join("src")
+        self.simt
+            .unwrap_or(Path::new(env!("CARGO_MANIFEST_DIR")))
+            .join("src")
     }
 
     fn device_sources(&self) -> Result<Vec<(String, PathBuf)>, String> {
@@ -105,8 +121,8 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Takes the compiler in the environment variable `variable`; else Debian's `rustc-web` in `/usr/bin`, a rustup
-    /// nightly, or the compiler on the path, in this order.
+    /// Takes the compiler in the environment variable `variable`; else Debian's `rustc-web` in
+    /// `/usr/bin`, a rustup nightly, or the compiler on the path, in this order.
     ///
     /// # Errors
     /// If no compiler has the source of its `core`; the message says what to install.
@@ -114,9 +130,18 @@ impl Compiler {
         if let Some(rustc) = std::env::var_os(variable) {
             return Self::at(Path::new(&rustc));
         }
-        let nightly = Command::new("rustup").args(["which", "--toolchain", "nightly", "rustc"]).output().ok();
-        let nightly = nightly.filter(|o| o.status.success()).map(|o| String::from_utf8_lossy(&o.stdout).trim().into());
-        let candidates = [Some("/usr/bin/rustc".into()), nightly, Some("rustc".to_owned())];
+        let nightly = Command::new("rustup")
+            .args(["which", "--toolchain", "nightly", "rustc"])
+            .output()
+            .ok();
+        let nightly = nightly
+            .filter(|o| o.status.success())
+            .map(|o| String::from_utf8_lossy(&o.stdout).trim().into());
+        let candidates = [
+            Some("/usr/bin/rustc".into()),
+            nightly,
+            Some("rustc".to_owned()),
+        ];
         let mut failures = String::new();
         for candidate in candidates.into_iter().flatten() {
             match Self::at(Path::new(&candidate)) {
@@ -132,21 +157,40 @@ impl Compiler {
 
     fn at(rustc: &Path) -> Result<Self, String> {
         let says = |arguments: &[&str]| {
-            let output = clean(rustc).args(arguments).output().map_err(|e| format!("{}: {e}", rustc.display()))?;
+            let output = clean(rustc)
+                .args(arguments)
+                .output()
+                .map_err(|e| format!("{}: {e}", rustc.display()))?;
             if !output.status.success() {
-                return Err(format!("{}: {}", rustc.display(), String::from_utf8_lossy(&output.stderr).trim()));
+                return Err(format!(
+                    "{}: {}",
+                    rustc.display(),
+                    String::from_utf8_lossy(&output.stderr).trim()
+                ));
             }
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         };
         let sysroot = says(&["--print=sysroot"])?;
-        let core_source = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core/src/lib.rs");
+        let core_source =
+            Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core/src/lib.rs");
         if !core_source.is_file() {
-            return Err(format!("{}: its source is not installed ({})", rustc.display(), core_source.display()));
+            return Err(format!(
+                "{}: its source is not installed ({})",
+                rustc.display(),
+                core_source.display()
+            ));
         }
         let verbose = says(&["--version", "--verbose"])?;
-        let llvm = verbose.lines().find(|l| l.starts_with("LLVM")).unwrap_or("LLVM version: unknown");
+        let llvm = verbose
+            .lines()
+            .find(|l| l.starts_with("LLVM"))
+            .unwrap_or("LLVM version: unknown");
         let version = format!("{}, {llvm}", verbose.lines().next().unwrap_or("unknown"));
-        Ok(Self { rustc: rustc.to_owned(), core_source, version })
+        Ok(Self {
+            rustc: rustc.to_owned(),
+            core_source,
+            version,
+        })
     }
 
     /// Compiles a crate of kernels with `--cfg ptx_unit="unit"`, and returns the PTX with a header.
@@ -157,14 +201,26 @@ impl Compiler {
     /// # Errors
     /// If the compiler fails, a file cannot be read or written, or [`check()`](super::check())
     /// finds something that a kernel must not contain.
-    pub fn compile(&self, kernels: &KernelCrate<'_>, unit: &str, work: &Path) -> Result<String, String> {
+    pub fn compile(
+        &self,
+        kernels: &KernelCrate<'_>,
+        unit: &str,
+        work: &Path,
+    ) -> Result<String, String> {
         let text = self.compile_unchecked(kernels, unit, work, &[])?;
         if check(&text, &[]).is_empty() {
             return Ok(text);
         }
-        let located = self.compile_unchecked(kernels, unit, work, &["-Cdebuginfo=line-tables-only"])?;
-        let findings = check(&located, &[]).into_iter().map(|finding| format!("\n  {finding}"));
-        Err(format!("{}: not fit for a GPU:{}", kernels.name, findings.collect::<String>()))
+        let located =
+            self.compile_unchecked(kernels, unit, work, &["-Cdebuginfo=line-tables-only"])?;
+        let findings = check(&located, &[])
+            .into_iter()
+            .map(|finding| format!("\n  {finding}"));
+        Err(format!(
+            "{}: not fit for a GPU:{}",
+            kernels.name,
+            findings.collect::<String>()
+        ))
     }
 
     /// Compiles like [`compile`](Self::compile), with more flags and without the check.
@@ -180,22 +236,46 @@ impl Compiler {
         let mut command = clean(&self.rustc);
         // Two compilers may run in one folder: each call names its intermediate files for itself.
         command.arg("--out-dir").arg(work);
-        command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(flags).args(["--crate-name", kernels.name]);
-        command.arg(format!("--cfg=ptx_unit=\"{unit}\"")).arg(format!("--emit=asm={}", ptx.display()));
-        command.arg(format!("--remap-path-prefix={}=.", kernels.folder.display()));
+        command
+            .args(COMMON_FLAGS)
+            .args(KERNEL_FLAGS)
+            .args(flags)
+            .args(["--crate-name", kernels.name]);
+        command
+            .arg(format!("--cfg=ptx_unit=\"{unit}\""))
+            .arg(format!("--emit=asm={}", ptx.display()));
+        command.arg(format!(
+            "--remap-path-prefix={}=.",
+            kernels.folder.display()
+        ));
         // A sysroot without libraries hides any other installed `core` for the target.
-        command.arg("--sysroot").arg(&libraries).arg("-L").arg(&libraries);
-        command.arg("--extern=simt").args(kernels.dependencies.iter().map(|(name, _)| format!("--extern={name}")));
+        command
+            .arg("--sysroot")
+            .arg(&libraries)
+            .arg("-L")
+            .arg(&libraries);
+        command.arg("--extern=simt").args(
+            kernels
+                .dependencies
+                .iter()
+                .map(|(name, _)| format!("--extern={name}")),
+        );
         succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
         let mut text = self.header(kernels, unit, &kernels.source_hash()?);
         let mut max_registers = None;
-        for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
+        for line in fs::read_to_string(&ptx)
+            .map_err(|e| format!("{}: {e}", ptx.display()))?
+            .lines()
+        {
             // Comments around inline assembly are a fifth of the file, and say nothing.
             if !line.ends_with("inline asm") && !line.trim().is_empty() {
                 text.push_str(line);
                 text.push('\n');
                 if let Some(name) = line.strip_prefix(".visible .entry ") {
-                    let limit = kernels.max_registers.iter().find(|(beginning, _)| name.starts_with(beginning));
+                    let limit = kernels
+                        .max_registers
+                        .iter()
+                        .find(|(beginning, _)| name.starts_with(beginning));
                     max_registers = limit.map(|(_, registers)| registers);
                 }
                 // The parameters of an entry point end here, and a limit stands after them.
@@ -219,25 +299,41 @@ impl Compiler {
         let io = |e: std::io::Error| format!("{}: {e}", libraries.display());
         fs::write(&source, PROBE).map_err(io)?;
         let mut command = clean(&self.rustc);
-        command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(["--crate-name=probe", "--sysroot"]).arg(libraries);
+        command
+            .args(COMMON_FLAGS)
+            .args(KERNEL_FLAGS)
+            .args(["--crate-name=probe", "--sysroot"])
+            .arg(libraries);
         command.arg("--out-dir").arg(libraries);
-        command.arg(format!("--emit=asm={}", ptx.display())).arg("-L").arg(libraries);
-        command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
+        command
+            .arg(format!("--emit=asm={}", ptx.display()))
+            .arg("-L")
+            .arg(libraries);
+        command.arg(format!(
+            "--extern=simt={}",
+            libraries.join("libsimt.rlib").display()
+        ));
         succeed(command.arg(&source))?;
         let text = fs::read_to_string(&ptx).map_err(io)?;
-        let names = text.lines().filter_map(|line| line.split_whitespace().next());
+        let names = text
+            .lines()
+            .filter_map(|line| line.split_whitespace().next());
         let found: Vec<_> = names.filter(|name| PROBED.contains(name)).collect();
         if found == PROBED {
             return Ok(());
         }
-        Err(format!("{} moves shared loads across barriers: {found:?}; take another compiler", self.version))
+        Err(format!(
+            "{} moves shared loads across barriers: {found:?}; take another compiler",
+            self.version
+        ))
     }
 
     fn header(&self, kernels: &KernelCrate<'_>, unit: &str, hash: &str) -> String {
         let flags = [&COMMON_FLAGS[..], &KERNEL_FLAGS[..]].concat().join(" ");
         format!(
             "// Made from the sources of {} and of simt; rebuild: {}\n\
-             // unit: {unit}\n// compiler: {}\n// target: {TARGET}\n// flags: {flags}\n// sources: {hash}\n",
+             // unit: {unit}\n// compiler: {}\n// target: {TARGET}\n// flags: {flags}\n\
+             // sources: {hash}\n",
             kernels.name, kernels.rebuild, self.version
         )
     }
@@ -265,7 +361,12 @@ impl Compiler {
             let mut command = clean(&self.rustc);
             command
                 .args(COMMON_FLAGS)
-                .args(["--crate-type=rlib", "--cap-lints=allow", "--crate-name", name])
+                .args([
+                    "--crate-type=rlib",
+                    "--cap-lints=allow",
+                    "--crate-name",
+                    name,
+                ])
                 .args(uses);
             command
                 .arg("--sysroot")
@@ -337,7 +438,13 @@ const PROBED: [&str; 8] = [
 fn clean(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("RUSTC_BOOTSTRAP", "1");
-    for name in ["LD_LIBRARY_PATH", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "SOURCE_DATE_EPOCH"] {
+    for name in [
+        "LD_LIBRARY_PATH",
+        "RUSTUP_TOOLCHAIN",
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "SOURCE_DATE_EPOCH",
+    ] {
         command.env_remove(name);
     }
     command
@@ -348,19 +455,32 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+    Err(format!(
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    ))
 }
 
 /// Adds the Rust files at and below `path`. A file's name is `prefix` and its path relative to
 /// `top`.
-fn sources_below(top: &Path, path: &Path, prefix: &str, files: &mut Vec<(String, PathBuf)>) -> Result<(), String> {
+fn sources_below(
+    top: &Path,
+    path: &Path,
+    prefix: &str,
+    files: &mut Vec<(String, PathBuf)>,
+) -> Result<(), String> {
     if path.is_dir() {
         let io = |e: std::io::Error| format!("{}: {e}", path.display());
         for entry in fs::read_dir(path).map_err(io)? {
             sources_below(top, &entry.map_err(io)?.path(), prefix, files)?;
         }
     } else if path.extension().is_some_and(|e| e == "rs") {
-        let name = path.strip_prefix(top).unwrap_or(path).to_string_lossy().replace('\\', "/");
+        let name = path
+            .strip_prefix(top)
+            .unwrap_or(path)
+            .to_string_lossy()
+            .replace('\\', "/");
         files.push((format!("{prefix}{name}"), path.to_owned()));
     }
     Ok(())
@@ -381,7 +501,10 @@ fn hash_of(files: &[(String, PathBuf)]) -> Result<String, String> {
 /// Returns a field of a PTX file's header, such as `sources` or `compiler`.
 pub fn header_field<'a>(ptx: &'a str, name: &str) -> Option<&'a str> {
     let comments = ptx.lines().map_while(|line| line.strip_prefix("// "));
-    comments.filter_map(|line| line.split_once(": ")).find(|(field, _)| *field == name).map(|(_, value)| value)
+    comments
+        .filter_map(|line| line.split_once(": "))
+        .find(|(field, _)| *field == name)
+        .map(|(_, value)| value)
 }
 
 struct Fnv(u64);

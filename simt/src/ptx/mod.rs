@@ -6,8 +6,8 @@
 //! panics, generic accesses. [`Ptxas`] assembles PTX for an architecture and reports the resources
 //! of each kernel.
 //!
-//! The compiler must be able to make `core` for `nvptx64-nvidia-cuda`, which needs its library's source: Debian's
-//! `rustc-web` with `rust-web-src`, or a rustup nightly with `rust-src`.
+//! The compiler must be able to make `core` for `nvptx64-nvidia-cuda`, which needs its library's
+//! source: Debian's `rustc-web` with `rust-web-src`, or a rustup nightly with `rust-src`.
 //!
 //! | flag | why |
 //! |---|---|

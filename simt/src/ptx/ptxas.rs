@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Architectures worth assembling for: 2080 Ti, T4; A100; A5000; L4, L40S, Ada workstation cards; H100, H200; B200.
+/// Architectures worth assembling for: 2080 Ti, T4; A100; A5000; L4, L40S, Ada workstation cards;
+/// H100, H200; B200.
 pub const ARCHS: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"];
 
 /// Resources of one kernel on one architecture.
@@ -29,7 +30,15 @@ pub struct Usage {
 impl Usage {
     /// Formats the usage as one line of `resources.json`.
     pub fn to_json(&self, unit: &str, arch: &str) -> String {
-        let Self { kernel, registers, stack, spill_stores, spill_loads, shared, barriers } = self;
+        let Self {
+            kernel,
+            registers,
+            stack,
+            spill_stores,
+            spill_loads,
+            shared,
+            barriers,
+        } = self;
         format!(
             "{{ \"unit\": \"{unit}\", \"kernel\": \"{kernel}\", \"arch\": \"{arch}\", \"registers\": {registers}, \
              \"stack\": {stack}, \"spill_stores\": {spill_stores}, \"spill_loads\": {spill_loads}, \
@@ -45,37 +54,65 @@ pub struct Ptxas {
 }
 
 impl Ptxas {
-    /// Takes the program in the environment variable `variable`; else looks in the folder `installed`, in the CUDA
-    /// toolkit that the environment names, on the path, and in a toolkit's usual places.
+    /// Takes the program in the environment variable `variable`; else looks in the folder
+    /// `installed`, in the CUDA toolkit that the environment names, on the path, and in a toolkit's
+    /// usual places.
     pub fn find(variable: &str, installed: &Path) -> Option<Self> {
         if let Some(program) = env::var_os(variable) {
-            return Some(Self { program: program.into() });
+            return Some(Self {
+                program: program.into(),
+            });
         }
         let mut folders = vec![installed.to_owned()];
         let toolkits = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
-        folders.extend(toolkits.into_iter().filter_map(env::var_os).map(|root| Path::new(&root).join("bin")));
+        folders.extend(
+            toolkits
+                .into_iter()
+                .filter_map(env::var_os)
+                .map(|root| Path::new(&root).join("bin")),
+        );
         folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
         folders.push("/usr/local/cuda/bin".into());
         let programs = folders.into_iter().map(|folder| folder.join("ptxas"));
-        programs.into_iter().find(|program| program.is_file()).map(|program| Self { program })
+        programs
+            .into_iter()
+            .find(|program| program.is_file())
+            .map(|program| Self { program })
     }
 
     /// Returns the release, such as `V13.0.88`.
     pub fn version(&self) -> Result<String, String> {
         let text = self.run(&["--version"])?;
-        let word = text.split_whitespace().rev().find(|w| w.starts_with('V') && w.contains('.'));
-        word.map(str::to_owned).ok_or_else(|| format!("{}: no version in {text:?}", self.program.display()))
+        let word = text
+            .split_whitespace()
+            .rev()
+            .find(|w| w.starts_with('V') && w.contains('.'));
+        word.map(str::to_owned)
+            .ok_or_else(|| format!("{}: no version in {text:?}", self.program.display()))
     }
 
-    /// Assembles one PTX text for one architecture and returns each kernel's usage, sorted by name. `work` is an
-    /// existing folder for intermediate files.
+    /// Assembles one PTX text for one architecture and returns each kernel's usage, sorted by name.
+    /// `work` is an existing folder for intermediate files.
     pub fn assemble(&self, ptx: &str, arch: &str, work: &Path) -> Result<Vec<Usage>, String> {
         // Each call has a file name for itself, since tests assemble in parallel.
-        let stem = format!("ptxas-{}-{:?}-{arch}", std::process::id(), std::thread::current().id());
-        let (input, output) = (work.join(format!("{stem}.ptx")), work.join(format!("{stem}.cubin")));
+        let stem = format!(
+            "ptxas-{}-{:?}-{arch}",
+            std::process::id(),
+            std::thread::current().id()
+        );
+        let (input, output) = (
+            work.join(format!("{stem}.ptx")),
+            work.join(format!("{stem}.cubin")),
+        );
         fs::write(&input, ptx).map_err(|e| format!("{}: {e}", input.display()))?;
         let arch = format!("-arch={arch}");
-        let said = self.run(&["-v", &arch, &input.to_string_lossy(), "-o", &output.to_string_lossy()]);
+        let said = self.run(&[
+            "-v",
+            &arch,
+            &input.to_string_lossy(),
+            "-o",
+            &output.to_string_lossy(),
+        ]);
         for file in [&input, &output] {
             // A file that cannot be removed does no harm.
             let _ = fs::remove_file(file);
@@ -85,9 +122,20 @@ impl Ptxas {
 
     fn run(&self, arguments: &[&str]) -> Result<String, String> {
         let program = self.program.display();
-        let output = Command::new(&self.program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
-        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if output.status.success() { Ok(text) } else { Err(format!("{program}: {}\n{text}", output.status)) }
+        let output = Command::new(&self.program)
+            .args(arguments)
+            .output()
+            .map_err(|e| format!("{program}: {e}"))?;
+        let text = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        if output.status.success() {
+            Ok(text)
+        } else {
+            Err(format!("{program}: {}\n{text}", output.status))
+        }
     }
 }
 
@@ -95,12 +143,20 @@ impl Ptxas {
 pub fn parse(text: &str) -> Result<Vec<Usage>, String> {
     let mut usages: Vec<Usage> = Vec::new();
     for line in text.lines() {
-        if let Some(rest) = line.split_once("Compiling entry function '").map(|(_, rest)| rest) {
+        if let Some(rest) = line
+            .split_once("Compiling entry function '")
+            .map(|(_, rest)| rest)
+        {
             let kernel = rest.split('\'').next().unwrap_or_default().to_owned();
-            usages.push(Usage { kernel, ..Usage::default() });
+            usages.push(Usage {
+                kernel,
+                ..Usage::default()
+            });
             continue;
         }
-        let Some(usage) = usages.last_mut() else { continue };
+        let Some(usage) = usages.last_mut() else {
+            continue;
+        };
         let said = line.rsplit(" : ").next().unwrap_or(line).trim();
         if !(said.starts_with("Used ") || said.contains("bytes stack frame")) {
             continue;
@@ -116,13 +172,17 @@ pub fn parse(text: &str) -> Result<Vec<Usage>, String> {
                 ("barriers", &mut usage.barriers),
             ];
             if let Some((_, field)) = field.into_iter().find(|(name, _)| item.ends_with(name)) {
-                *field = number.ok_or_else(|| format!("ptxas says {line:?}, which has no number"))?;
+                *field =
+                    number.ok_or_else(|| format!("ptxas says {line:?}, which has no number"))?;
             }
         }
     }
     usages.sort_by(|a, b| a.kernel.cmp(&b.kernel));
     match usages.iter().find(|usage| usage.registers == 0) {
-        Some(usage) => Err(format!("ptxas says nothing of the registers of {}", usage.kernel)),
+        Some(usage) => Err(format!(
+            "ptxas says nothing of the registers of {}",
+            usage.kernel
+        )),
         None => Ok(usages),
     }
 }
@@ -147,7 +207,11 @@ ptxas info    : Compile time = 5.0 ms
 
     #[test]
     fn the_usage_of_each_kernel_is_read_in_the_order_of_names() {
-        let count = Usage { kernel: "count".into(), registers: 40, ..Usage::default() };
+        let count = Usage {
+            kernel: "count".into(),
+            registers: 40,
+            ..Usage::default()
+        };
         let scan = Usage {
             kernel: "scan".into(),
             registers: 17,
@@ -164,7 +228,15 @@ ptxas info    : Compile time = 5.0 ms
     #[test]
     fn missing_registers_and_malformed_numbers_are_errors() {
         let no_registers = TWO_KERNELS.replace("Used 40 registers, used", "Used");
-        assert!(parse(&no_registers).unwrap_err().contains("registers of count"));
-        assert!(parse(&TWO_KERNELS.replace("Used 17", "Used many")).unwrap_err().contains("no number"));
+        assert!(
+            parse(&no_registers)
+                .unwrap_err()
+                .contains("registers of count")
+        );
+        assert!(
+            parse(&TWO_KERNELS.replace("Used 17", "Used many"))
+                .unwrap_err()
+                .contains("no number")
+        );
     }
 }

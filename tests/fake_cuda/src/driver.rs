@@ -47,8 +47,16 @@ pub struct Counts {
 
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { allocations, pinned, waits, launches } = self;
-        write!(f, "{allocations} allocations, {pinned} pinned, {waits} waits, {launches} launches")
+        let Self {
+            allocations,
+            pinned,
+            waits,
+            launches,
+        } = self;
+        write!(
+            f,
+            "{allocations} allocations, {pinned} pinned, {waits} waits, {launches} launches"
+        )
     }
 }
 
@@ -147,7 +155,11 @@ impl Driver {
 
     /// Returns the number of bytes that are allocated on a device.
     pub fn used(&self, device: usize) -> usize {
-        self.allocations.values().filter(|(of, _)| *of == device).map(|(_, bytes)| bytes).sum()
+        self.allocations
+            .values()
+            .filter(|(of, _)| *of == device)
+            .map(|(_, bytes)| bytes)
+            .sum()
     }
 
     /// Checks that the device of a context still works.
@@ -185,22 +197,38 @@ impl Driver {
 
     /// Draws a stream that can go on.
     fn pick(&mut self) -> Option<usize> {
-        let able: Vec<usize> = self.streams.iter().filter(|(_, s)| self.can_go_on(s)).map(|(&id, _)| id).collect();
-        if able.is_empty() { None } else { Some(able[self.draw(able.len())]) }
+        let able: Vec<usize> = self
+            .streams
+            .iter()
+            .filter(|(_, s)| self.can_go_on(s))
+            .map(|(&id, _)| id)
+            .collect();
+        if able.is_empty() {
+            None
+        } else {
+            Some(able[self.draw(able.len())])
+        }
     }
 
     /// Appends an operation to a stream.
     pub fn enqueue(&mut self, stream: usize, op: Op) -> Done {
         self.run_ahead();
         self.not_captured(stream, "is given work")?;
-        let stream = self.streams.get_mut(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let stream = self
+            .streams
+            .get_mut(&stream)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         stream.queue.push_back(op);
         Ok(())
     }
 
     /// Checks that a stream is not being captured.
     pub fn not_captured(&self, stream: usize, what: &str) -> Done {
-        if self.streams.get(&stream).is_some_and(|stream| stream.is_captured) {
+        if self
+            .streams
+            .get(&stream)
+            .is_some_and(|stream| stream.is_captured)
+        {
             complain(&format!("a captured stream {what}"));
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }
@@ -210,7 +238,11 @@ impl Driver {
     /// Executes operations until `enough` returns true.
     pub fn run_until(&mut self, stream: Option<usize>, enough: impl Fn(&Self) -> bool) -> Done {
         while !enough(self) {
-            let able = |id: &usize| self.streams.get(id).is_some_and(|stream| self.can_go_on(stream));
+            let able = |id: &usize| {
+                self.streams
+                    .get(id)
+                    .is_some_and(|stream| self.can_go_on(stream))
+            };
             // Without a seed, only the operations that must be done are.
             let preferred = stream.filter(able).filter(|_| self.settings.seed == 0);
             let Some(next) = preferred.or_else(|| self.pick()) else {
@@ -224,10 +256,18 @@ impl Driver {
 
     /// Waits for a stream.
     pub fn finish(&mut self, stream: usize) -> Done {
-        let device = self.streams.get(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?.device;
+        let device = self
+            .streams
+            .get(&stream)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?
+            .device;
         self.check(device)?;
         let is_done = |driver: &Self| {
-            driver.contexts[device].1.is_some() || driver.streams.get(&stream).is_none_or(|s| s.queue.is_empty())
+            driver.contexts[device].1.is_some()
+                || driver
+                    .streams
+                    .get(&stream)
+                    .is_none_or(|s| s.queue.is_empty())
         };
         self.run_until(Some(stream), is_done)?;
         self.check(device)
@@ -235,11 +275,15 @@ impl Driver {
 
     /// Executes the next operation of a stream.
     fn step(&mut self, stream: usize) -> Done {
-        let stream = self.streams.get_mut(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let stream = self
+            .streams
+            .get_mut(&stream)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         let (device, op) = (stream.device, stream.queue.pop_front());
         let Some(op) = op else { return Ok(()) };
         self.clock += 1;
-        self.execute(device, op).map_err(|what| self.fault(device, &what, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS))
+        self.execute(device, op)
+            .map_err(|what| self.fault(device, &what, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS))
     }
 
     fn execute(&mut self, device: usize, op: Op) -> Result<(), String> {
@@ -254,10 +298,14 @@ impl Driver {
                             // system.
                             unsafe { host::read(start, rows.width) }
                         }
-                        Source::Staged(bytes) => bytes[row * rows.host..row * rows.host + rows.width].to_vec(),
+                        Source::Staged(bytes) => {
+                            bytes[row * rows.host..row * rows.host + rows.width].to_vec()
+                        }
                     };
                     let to = to + (row * rows.device) as u64;
-                    self.memory.store(to, &bytes).map_err(|e| format!("copy to {to:#x}: {e}"))?;
+                    self.memory
+                        .store(to, &bytes)
+                        .map_err(|e| format!("copy to {to:#x}: {e}"))?;
                 }
             }
             Op::CopyOut { from, to, rows } => {
@@ -265,7 +313,9 @@ impl Driver {
                     let (from, to) = (from + (row * rows.device) as u64, to + row * rows.host);
                     self.still_pinned(to, rows.width)?;
                     let bytes = self.memory.fetch(from, rows.width);
-                    let mut bytes = bytes.map_err(|e| format!("copy from {from:#x}: {e}"))?.to_vec();
+                    let mut bytes = bytes
+                        .map_err(|e| format!("copy from {from:#x}: {e}"))?
+                        .to_vec();
                     // Only hits are copied in rows.
                     if rows.n > 1 && std::mem::take(&mut self.is_spoilt) {
                         bytes[0] ^= 1;
@@ -276,9 +326,16 @@ impl Driver {
             }
             Op::Fill { at, words, value } => {
                 let bytes = value.to_le_bytes().repeat(words);
-                self.memory.store(at, &bytes).map_err(|e| format!("fill at {at:#x}: {e}"))?;
+                self.memory
+                    .store(at, &bytes)
+                    .map_err(|e| format!("fill at {at:#x}: {e}"))?;
             }
-            Op::Launch { program, entry, launch, arguments } => {
+            Op::Launch {
+                program,
+                entry,
+                launch,
+                arguments,
+            } => {
                 match self.settings.broken(&entry) {
                     Some(Break::Hang) => loop {
                         std::thread::sleep(std::time::Duration::from_secs(1));
@@ -287,11 +344,17 @@ impl Driver {
                     Some(Break::Wrong) => self.is_spoilt = true,
                     Some(Break::Missing) | None => {}
                 }
-                let turn = if self.settings.seed == 0 { 0 } else { self.draw(64) as u32 };
+                let turn = if self.settings.seed == 0 {
+                    0
+                } else {
+                    self.draw(64) as u32
+                };
                 let launch = Launch { turn, ..launch };
                 let memory = &mut self.memory;
-                catch_unwind(AssertUnwindSafe(|| program.launch(memory, &entry, launch, &arguments)))
-                    .map_err(|_| format!("{entry} went wrong on device {device}, see above"))?;
+                catch_unwind(AssertUnwindSafe(|| {
+                    program.launch(memory, &entry, launch, &arguments)
+                }))
+                .map_err(|_| format!("{entry} went wrong on device {device}, see above"))?;
             }
             Op::Record { event, n } => {
                 let clock = self.clock;
@@ -307,7 +370,9 @@ impl Driver {
     fn still_pinned(&self, start: usize, bytes: usize) -> Result<(), String> {
         match self.pinned.state(start, bytes) {
             Ok(Some(true)) => Ok(()),
-            Ok(_) => Err("a copy from or to pinned memory that was given back meanwhile".to_owned()),
+            Ok(_) => {
+                Err("a copy from or to pinned memory that was given back meanwhile".to_owned())
+            }
             Err(what) => Err(format!("a copy {what}")),
         }
     }
@@ -358,7 +423,9 @@ impl Driver {
         }
         self.finish(stream)?;
         for row in 0..rows.n {
-            let bytes = self.memory.fetch(from + (row * rows.device) as u64, rows.width);
+            let bytes = self
+                .memory
+                .fetch(from + (row * rows.device) as u64, rows.width);
             let bytes = bytes.map_err(|what| {
                 complain(&format!("copy from {from:#x}: {what}"));
                 CUresult::CUDA_ERROR_INVALID_VALUE
@@ -371,7 +438,11 @@ impl Driver {
 
     /// Returns the number of operations that are queued on a device.
     pub fn in_flight(&self, device: usize) -> usize {
-        self.streams.values().filter(|stream| stream.device == device).map(|stream| stream.queue.len()).sum()
+        self.streams
+            .values()
+            .filter(|stream| stream.device == device)
+            .map(|stream| stream.queue.len())
+            .sum()
     }
 
     /// Makes a stream.

@@ -36,7 +36,9 @@ impl Pinned {
 
     /// Frees the piece that begins at `start`. Returns false if there is none.
     pub fn free(&mut self, start: usize) -> bool {
-        let Some((bytes, live @ true)) = self.pieces.get_mut(&start) else { return false };
+        let Some((bytes, live @ true)) = self.pieces.get_mut(&start) else {
+            return false;
+        };
         *live = false;
         // SAFETY: allocated with this size, and never given to the system.
         unsafe { (start as *mut u8).write_bytes(GIVEN_BACK, *bytes) };
@@ -46,7 +48,8 @@ impl Pinned {
     /// Returns `Some(true)` if a range lies in pinned memory, `Some(false)` if that was freed,
     /// `None` if it lies elsewhere; an error if only a part of it is pinned.
     pub fn state(&self, start: usize, bytes: usize) -> Result<Option<bool>, &'static str> {
-        let Some((&first, &(len, live))) = self.pieces.range(..start + bytes.max(1)).next_back() else {
+        let Some((&first, &(len, live))) = self.pieces.range(..start + bytes.max(1)).next_back()
+        else {
             return Ok(None);
         };
         if start >= first + len {

@@ -26,7 +26,10 @@
 //! When a context ends, the driver reports how often memory was allocated and pinned, streams were
 //! waited for, and kernels were launched.
 
-#[allow(clippy::missing_safety_doc, reason = "the driver's own documentation says it")]
+#[allow(
+    clippy::missing_safety_doc,
+    reason = "the driver's own documentation says it"
+)]
 mod api;
 mod driver;
 mod host;

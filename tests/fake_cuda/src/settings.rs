@@ -48,11 +48,17 @@ impl Settings {
     pub fn of_environment() -> Self {
         let number = |name: &str, default: u64| {
             let text = std::env::var(name).ok();
-            text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("fake cuda: {name}={text}")))
+            text.map_or(default, |text| {
+                text.parse()
+                    .unwrap_or_else(|_| panic!("fake cuda: {name}={text}"))
+            })
         };
-        let capabilities = std::env::var("FAKE_CUDA_CAPABILITY").unwrap_or_else(|_| "80".to_owned());
+        let capabilities =
+            std::env::var("FAKE_CUDA_CAPABILITY").unwrap_or_else(|_| "80".to_owned());
         let capability = |text: &str| {
-            let number: i32 = text.parse().unwrap_or_else(|_| panic!("fake cuda: FAKE_CUDA_CAPABILITY={capabilities}"));
+            let number: i32 = text
+                .parse()
+                .unwrap_or_else(|_| panic!("fake cuda: FAKE_CUDA_CAPABILITY={capabilities}"));
             (number / 10, number % 10)
         };
         Self {
@@ -61,12 +67,14 @@ impl Settings {
             version: number("FAKE_CUDA_VERSION", 13000) as i32,
             capabilities: capabilities.split(',').map(capability).collect(),
             memory: number("FAKE_CUDA_MEMORY", 4 << 30) as usize,
-            refuse_pageable: std::env::var("FAKE_CUDA_PAGEABLE").is_ok_and(|value| value == "refuse"),
+            refuse_pageable: std::env::var("FAKE_CUDA_PAGEABLE")
+                .is_ok_and(|value| value == "refuse"),
             max_threads: number("FAKE_CUDA_MAX_THREADS", 1024) as u32,
             refuse: std::env::var("FAKE_CUDA_REFUSE").ok(),
             broken: std::env::var("FAKE_CUDA_BREAK").ok().map(|text| {
-                let broken =
-                    text.split_once('=').and_then(|(kernel, how)| Some((kernel.to_owned(), Break::named(how)?)));
+                let broken = text
+                    .split_once('=')
+                    .and_then(|(kernel, how)| Some((kernel.to_owned(), Break::named(how)?)));
                 broken.unwrap_or_else(|| panic!("fake cuda: FAKE_CUDA_BREAK={text}"))
             }),
             clock: number("FAKE_CUDA_CLOCK", 0) as i32,

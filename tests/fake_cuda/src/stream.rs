@@ -14,7 +14,12 @@ pub enum Op {
     /// Fill of words on the device.
     Fill { at: u64, words: usize, value: u32 },
     /// Launch of a kernel.
-    Launch { program: Arc<Program>, entry: String, launch: Launch, arguments: Vec<Vec<u8>> },
+    Launch {
+        program: Arc<Program>,
+        entry: String,
+        launch: Launch,
+        arguments: Vec<Vec<u8>>,
+    },
     /// Recording of an event for the n-th time.
     Record { event: usize, n: u64 },
 }
@@ -39,12 +44,21 @@ pub struct Rows {
 
 impl Rows {
     pub const fn one(width: usize) -> Self {
-        Self { n: 1, width, host: width, device: width }
+        Self {
+            n: 1,
+            width,
+            host: width,
+            device: width,
+        }
     }
 
     /// Returns the number of bytes from the first to the last byte in the host's memory.
     pub const fn host_extent(self) -> usize {
-        if self.n == 0 { 0 } else { (self.n - 1) * self.host + self.width }
+        if self.n == 0 {
+            0
+        } else {
+            (self.n - 1) * self.host + self.width
+        }
     }
 }
 
@@ -60,7 +74,11 @@ pub struct Stream {
 impl Stream {
     /// Returns a stream with no operations.
     pub const fn of(device: usize) -> Self {
-        Self { device, queue: VecDeque::new(), is_captured: false }
+        Self {
+            device,
+            queue: VecDeque::new(),
+            is_captured: false,
+        }
     }
 }
 

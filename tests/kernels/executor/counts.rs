@@ -23,7 +23,10 @@ fn accesses_and_sectors_are_counted() {
         }
     })
     .unwrap();
-    assert_eq!((stats.global_loads, stats.global_sectors), (3 * 32 + 2 * 16, 4 + 1 + 32 + 2 * 2));
+    assert_eq!(
+        (stats.global_loads, stats.global_sectors),
+        (3 * 32 + 2 * 16, 4 + 1 + 32 + 2 * 2)
+    );
     assert_eq!((stats.warp_steps, stats.step_lanes), (5, 3 * 32 + 2 * 16));
     assert!((stats.idle_share() - 0.2).abs() < 1e-12);
 }
@@ -48,15 +51,35 @@ fn bank_conflicts_are_counted() {
                 });
                 stats.unwrap().bank_conflicts
             };
-            assert_eq!((count(false), count(true)), (0, expected), "{} bytes", size_of::<T>());
+            assert_eq!(
+                (count(false), count(true)),
+                (0, expected),
+                "{} bytes",
+                size_of::<T>()
+            );
         }
     }
     // One word for all lanes; every second word; a column of rows of 32 words, and of 33.
-    conflicts::<u32>([(|_| 5, 0), (|lane| 2 * lane, 1), (|lane| 32 * lane, 31), (|lane| 33 * lane, 0)]);
+    conflicts::<u32>([
+        (|_| 5, 0),
+        (|lane| 2 * lane, 1),
+        (|lane| 32 * lane, 31),
+        (|lane| 33 * lane, 0),
+    ]);
     // Four lanes per word, forwards and backwards; one word per lane; every second word.
-    conflicts::<u8>([(|lane| lane, 0), (|lane| 31 - lane, 0), (|lane| 4 * lane, 0), (|lane| 8 * lane, 1)]);
+    conflicts::<u8>([
+        (|lane| lane, 0),
+        (|lane| 31 - lane, 0),
+        (|lane| 4 * lane, 0),
+        (|lane| 8 * lane, 1),
+    ]);
     // Half of the lanes at a time.
-    conflicts::<u64>([(|lane| lane, 0), (|_| 7, 0), (|lane| 2 * lane, 2), (|lane| 16 * lane, 30)]);
+    conflicts::<u64>([
+        (|lane| lane, 0),
+        (|_| 7, 0),
+        (|lane| 2 * lane, 2),
+        (|lane| 16 * lane, 30),
+    ]);
 
     let array: Shared<u32> = SharedLayout::new().array(32);
     let stats = run(0, 32, 32, |block| {
@@ -73,11 +96,19 @@ fn counts_start_again_after_a_violation() {
     let input = [0u32; 32];
     let input = Global::from_slice(&input);
     let count = |executor: &mut Executor| {
-        executor.launch("tiny", 1, (32, 1), 0, |block| _ = block.load(input, block.lane_id())).unwrap()
+        executor
+            .launch("tiny", 1, (32, 1), 0, |block| {
+                _ = block.load(input, block.lane_id());
+            })
+            .unwrap()
     };
     let mut executor = Executor::new(0);
     let first = count(&mut executor);
-    executor.launch("broken", 1, (32, 1), 0, |block| _ = block.load(input, 2 * block.lane_id())).unwrap_err();
+    executor
+        .launch("broken", 1, (32, 1), 0, |block| {
+            _ = block.load(input, 2 * block.lane_id());
+        })
+        .unwrap_err();
     assert_eq!(count(&mut executor), first);
 }
 
@@ -94,7 +125,10 @@ fn each_visit_between_two_barriers_is_one_warp_step() {
         }
     })
     .unwrap();
-    assert_eq!((stats.warp_steps, stats.step_lanes, stats.global_sectors), (2, 16 + 32, 2 + 4));
+    assert_eq!(
+        (stats.warp_steps, stats.step_lanes, stats.global_sectors),
+        (2, 16 + 32, 2 + 4)
+    );
 }
 
 #[test]
@@ -102,8 +136,14 @@ fn host_addresses_do_not_change_sector_counts() {
     let memory = [0u32; 16];
     for at in 0..8 {
         let view = Global::from_slice(&memory[at..]);
-        let eight = |block: &EmulatedBlock<'_>| _ = (block.lane_id() < 8).then(|| block.load(view, block.lane_id()));
-        assert_eq!(run(0, 32, 0, eight).unwrap().global_sectors, 1, "from element {at}");
+        let eight = |block: &EmulatedBlock<'_>| {
+            _ = (block.lane_id() < 8).then(|| block.load(view, block.lane_id()));
+        };
+        assert_eq!(
+            run(0, 32, 0, eight).unwrap().global_sectors,
+            1,
+            "from element {at}"
+        );
     }
     let bytes = [0u8; 64];
     for (at, sectors) in [(28, 1), (29, 2), (31, 2), (32, 1)] {
@@ -125,7 +165,14 @@ fn table_sectors_are_counted_separately() {
             block.load(table, 2 * block.lane_id());
         })
         .unwrap();
-    assert_eq!((stats.global_sectors, stats.table_sectors, stats.distinct_sectors), (4 + 8, 8, 4));
+    assert_eq!(
+        (
+            stats.global_sectors,
+            stats.table_sectors,
+            stats.distinct_sectors
+        ),
+        (4 + 8, 8, 4)
+    );
 }
 
 #[test]
@@ -134,10 +181,23 @@ fn distinct_sectors_count_each_sector_once_read_and_once_written() {
     let mut executor = Executor::new(0);
     let mut distinct = |kernel: &dyn Fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>)| {
         let view = executor.writable(&mut memory);
-        executor.launch("tiny", 2, (32, 1), 0, |block| kernel(block, view)).unwrap().distinct_sectors
+        executor
+            .launch("tiny", 2, (32, 1), 0, |block| kernel(block, view))
+            .unwrap()
+            .distinct_sectors
     };
-    assert_eq!(distinct(&|block, view| _ = block.load_mut(view, block.lane_id())), 4, "both blocks read the same");
-    assert_eq!(distinct(&|block, view| block.store(view, 32 * block.block_idx_x() + block.lane_id(), 1)), 8);
-    assert_eq!(distinct(&|block, view| _ = block.atomic_add(view, block.lane_id(), 1)), 2 * 4);
+    assert_eq!(
+        distinct(&|block, view| _ = block.load_mut(view, block.lane_id())),
+        4,
+        "both blocks read the same"
+    );
+    assert_eq!(
+        distinct(&|block, view| block.store(view, 32 * block.block_idx_x() + block.lane_id(), 1)),
+        8
+    );
+    assert_eq!(
+        distinct(&|block, view| _ = block.atomic_add(view, block.lane_id(), 1)),
+        2 * 4
+    );
     assert_eq!(distinct(&|_, _| {}), 0);
 }

@@ -16,23 +16,35 @@ fn left_in_memory(
         let view = executor.writable(&mut memory);
         let launched = executor.launch("tiny", blocks, (64, 1), 0, |block| kernel(block, view));
         launched.map_err(|violation| violation.to_string())?;
-        if right(&memory) { Ok(()) } else { Err(format!("left {memory:?}")) }
+        if right(&memory) {
+            Ok(())
+        } else {
+            Err(format!("left {memory:?}"))
+        }
     })
 }
 
 #[test]
 fn a_correct_kernel_passes_with_every_seed() {
-    let count = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| _ = block.atomic_add(view, 0, 1);
+    let count =
+        |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| _ = block.atomic_add(view, 0, 1);
     assert!(left_in_memory(3, 1, count, |memory| memory == [192]).is_ok());
 }
 
 #[test]
 fn a_kernel_that_always_fails_shrinks_to_no_choice() {
-    let count = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| _ = block.atomic_add(view, 0, 1);
+    let count =
+        |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| _ = block.atomic_add(view, 0, 1);
     let failure = left_in_memory(3, 1, count, |memory| memory == [191]).unwrap_err();
-    assert_eq!((failure.seed, &*failure.error, &failure.choices[..]), (0, "left [192]", &[] as &[String]));
+    assert_eq!(
+        (failure.seed, &*failure.error, &failure.choices[..]),
+        (0, "left [192]", &[] as &[String])
+    );
     let text = failure.to_string();
-    assert_eq!(text, "with seed 0: left [192]\nIt fails in the plain order too, block by block, warp by warp.");
+    assert_eq!(
+        text,
+        "with seed 0: left [192]\nIt fails in the plain order too, block by block, warp by warp."
+    );
 }
 
 #[test]
@@ -48,7 +60,10 @@ fn a_wrong_order_of_warps_shrinks_to_one_choice() {
     let failure = left_in_memory(1, 1, last, |memory| memory == [1]).unwrap_err();
     let told = failure.to_string();
     assert_eq!(failure.choices.len(), 1, "{told}");
-    assert!(told.contains("an order that is plain otherwise:\n- warp "), "{told}");
+    assert!(
+        told.contains("an order that is plain otherwise:\n- warp "),
+        "{told}"
+    );
 }
 
 #[test]
@@ -66,10 +81,12 @@ fn a_stale_read_is_reported_with_the_write_that_it_missed() {
     };
     let failure = left_in_memory(2, 3, pass_on, |memory| memory[2] == 7).unwrap_err();
     assert_eq!(failure.error, "left [7, 1, 0]");
-    let [choice] = &failure.choices[..] else { panic!("{failure}") };
-    assert!(
-        choice.starts_with("thread 0 of block 1 reads what was there before the atomic by thread 0 of block 0 at ")
-    );
+    let [choice] = &failure.choices[..] else {
+        panic!("{failure}")
+    };
+    assert!(choice.starts_with(
+        "thread 0 of block 1 reads what was there before the atomic by thread 0 of block 0 at "
+    ));
 }
 
 #[test]
@@ -87,14 +104,21 @@ fn a_warp_is_held_back_longer_than_by_chance() {
         }
     };
     let failure = left_in_memory(1, 2, look, |memory| memory == [1, 1]).unwrap_err();
-    assert_eq!(failure.choices, ["warp 0 of block 0 waits until no other can go on"]);
+    assert_eq!(
+        failure.choices,
+        ["warp 0 of block 0 waits until no other can go on"]
+    );
 }
 
 #[test]
 fn a_block_is_held_back_until_no_other_can_run() {
     // The block that begins first ends last: by chance alone, once in thousands of schedules.
     let finish = |block: &EmulatedBlock<'_>, view: GlobalMut<'_, u32>| {
-        let place = if block.thread() == 0 { block.atomic_add(view, 0, 1) } else { 1 };
+        let place = if block.thread() == 0 {
+            block.atomic_add(view, 0, 1)
+        } else {
+            1
+        };
         block.sync_threads();
         if block.thread() == 0 {
             let done = block.atomic_add(view, 1, 1);
@@ -102,6 +126,12 @@ fn a_block_is_held_back_until_no_other_can_run() {
         }
     };
     let failure = left_in_memory(20, 3, finish, |memory| memory[2] < 19).unwrap_err();
-    let two = ["up to 2 blocks run at a time", "block 0 lets another one go on at a barrier"];
-    assert_eq!((&*failure.error, &failure.choices[..]), ("left [20, 20, 19]", &two.map(str::to_owned)[..]));
+    let two = [
+        "up to 2 blocks run at a time",
+        "block 0 lets another one go on at a barrier",
+    ];
+    assert_eq!(
+        (&*failure.error, &failure.choices[..]),
+        ("left [20, 20, 19]", &two.map(str::to_owned)[..])
+    );
 }

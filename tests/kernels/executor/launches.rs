@@ -15,14 +15,32 @@ fn reading_unwritten_shared_memory_is_a_violation() {
         block.sync_threads();
         block.shared_load(array, block.thread() + 1);
     }) {
-        assert!(matches!(violation.fault, Fault::UnwrittenShared { byte: 128, size: 4, .. }), "{violation}");
-        assert!(violation.to_string().contains("(element 32 of the array of 64 u32 laid out at tests/"), "{violation}");
+        assert!(
+            matches!(
+                violation.fault,
+                Fault::UnwrittenShared {
+                    byte: 128,
+                    size: 4,
+                    ..
+                }
+            ),
+            "{violation}"
+        );
+        assert!(
+            violation
+                .to_string()
+                .contains("(element 32 of the array of 64 u32 laid out at tests/"),
+            "{violation}"
+        );
         assert_eq!(violation.thread, 31);
     }
     for violation in must_fail(32, 64, |block| {
         block.shared_atomic_add(array, 0, 1);
     }) {
-        assert!(matches!(violation.fault, Fault::UnwrittenShared { byte: 0, .. }), "{violation}");
+        assert!(
+            matches!(violation.fault, Fault::UnwrittenShared { byte: 0, .. }),
+            "{violation}"
+        );
     }
 }
 
@@ -47,29 +65,67 @@ fn accesses_out_of_bounds_are_reported() {
     let array = words(4);
     for violation in must_fail(32, 8, |block| block.shared_store(array, block.thread(), 0)) {
         let fault = &violation.fault;
-        assert!(matches!(fault, Fault::OutOfBounds { memory: "shared", index: 4.., len: 4, .. }), "{violation}");
+        assert!(
+            matches!(
+                fault,
+                Fault::OutOfBounds {
+                    memory: "shared",
+                    index: 4..,
+                    len: 4,
+                    ..
+                }
+            ),
+            "{violation}"
+        );
     }
     let input = [1u8, 2, 3, 4, 5];
     let bytes = Global::from_slice(&input);
-    assert_eq!(run(0, 32, 0, |block| assert_eq!(block.load_bytes::<u32>(bytes, 1), 0x0504_0302)).map(|_| ()), Ok(()));
+    assert_eq!(
+        run(0, 32, 0, |block| assert_eq!(
+            block.load_bytes::<u32>(bytes, 1),
+            0x0504_0302
+        ))
+        .map(|_| ()),
+        Ok(())
+    );
     for violation in must_fail(32, 0, |block| _ = block.load_bytes::<u32>(bytes, 2)) {
-        assert!(violation.to_string().contains("read-only global element 2 of 5"), "{violation}");
+        assert!(
+            violation
+                .to_string()
+                .contains("read-only global element 2 of 5"),
+            "{violation}"
+        );
     }
     for violation in must_fail(32, 0, |block| _ = block.load(bytes, 5)) {
-        assert!(violation.to_string().ends_with("read of read-only global element 5 of 5"), "{violation}");
+        assert!(
+            violation
+                .to_string()
+                .ends_with("read of read-only global element 5 of 5"),
+            "{violation}"
+        );
     }
     let mut memory = [0u32; 3];
     let mut executor = Executor::new(0);
     let view = executor.writable(&mut memory);
-    let result = executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1));
-    assert!(result.unwrap_err().to_string().contains("write of global element"));
+    let result = executor.launch("tiny", 1, (32, 1), 0, |block| {
+        block.store(view, block.thread(), 1);
+    });
+    assert!(
+        result
+            .unwrap_err()
+            .to_string()
+            .contains("write of global element")
+    );
 }
 
 #[test]
 fn shared_memory_beyond_the_launch_is_refused() {
     let array = words(64);
     for violation in must_fail(32, 16, |block| block.shared_store(array, block.thread(), 0)) {
-        assert!(matches!(violation.fault, Fault::BadLaunch(_)), "{violation}");
+        assert!(
+            matches!(violation.fault, Fault::BadLaunch(_)),
+            "{violation}"
+        );
     }
     for violation in must_fail(32, 16, |block| block.shared_store(array, 16, 0)) {
         let said = "shared memory ends at byte 64, the kernel wants bytes 64 to 68";
@@ -83,11 +139,17 @@ fn a_view_of_an_earlier_launch_is_refused() {
         let (mut memory, mut other) = ([0u32; 32], [0u32; 32]);
         let mut executor = Executor::new(0);
         let view = executor.writable(&mut memory);
-        executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1)).unwrap();
+        executor
+            .launch("tiny", 1, (32, 1), 0, |block| {
+                block.store(view, block.thread(), 1);
+            })
+            .unwrap();
         if is_another_made {
             executor.writable(&mut other);
         }
-        let result = executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1));
+        let result = executor.launch("tiny", 1, (32, 1), 0, |block| {
+            block.store(view, block.thread(), 1);
+        });
         assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)));
     }
 }
@@ -109,11 +171,18 @@ fn impossible_grids_and_partial_warps_are_refused_before_the_launch() {
         ((1, 1), (2048, 1), 0),
         ((1, 1), (u32::MAX, u32::MAX), 0),
     ] {
-        let result = Executor::new(0).launch("tiny", grid, block, shared_bytes, |_| panic!("no thread begins"));
+        let result = Executor::new(0).launch("tiny", grid, block, shared_bytes, |_| {
+            panic!("no thread begins")
+        });
         let fault = result.unwrap_err().fault;
-        assert!(matches!(fault, Fault::BadLaunch(_)), "{grid:?} blocks of {block:?}, {shared_bytes} bytes: {fault:?}");
+        assert!(
+            matches!(fault, Fault::BadLaunch(_)),
+            "{grid:?} blocks of {block:?}, {shared_bytes} bytes: {fault:?}"
+        );
     }
-    Executor::new(0).launch("tiny", 1, warp, 227 << 10, |_| {}).unwrap();
+    Executor::new(0)
+        .launch("tiny", 1, warp, 227 << 10, |_| {})
+        .unwrap();
 }
 
 #[test]
@@ -128,7 +197,10 @@ fn an_endless_loop_is_reported() {
         block.sync_warp(FULL_MASK);
         while block.shared_load(next, 0) != 0 {}
     });
-    assert_eq!(result.unwrap_err().fault, Fault::Spinning { steps: 1000 / 16 });
+    assert_eq!(
+        result.unwrap_err().fault,
+        Fault::Spinning { steps: 1000 / 16 }
+    );
     // A loop that writes makes progress, but the number of its steps is limited, too.
     let result = executor.launch("tiny", 1, (32, 1), 4, |block| {
         while block.thread() == 0 {
@@ -136,7 +208,9 @@ fn an_endless_loop_is_reported() {
         }
     });
     assert_eq!(result.unwrap_err().fault, Fault::Endless { steps: 1000 });
-    executor.launch("tiny", 20, (32, 1), 4, |block| block.sync_threads()).unwrap();
+    executor
+        .launch("tiny", 20, (32, 1), 4, |block| block.sync_threads())
+        .unwrap();
 }
 
 #[test]
@@ -151,9 +225,16 @@ fn waiting_without_a_pause_is_reported() {
         let mut executor = Executor::new(0);
         executor.limit_steps(1 << 20);
         let view = executor.writable(&mut flag);
-        let violation = executor.launch("tiny", 2, (64, 1), 0, |block| wait(block, view)).unwrap_err();
+        let violation = executor
+            .launch("tiny", 2, (64, 1), 0, |block| wait(block, view))
+            .unwrap_err();
         assert_eq!(violation.fault, Fault::Spinning { steps: 1 << 16 });
-        assert!(violation.to_string().contains("the loop needs `pause()`, which lets others run"), "{violation}");
+        assert!(
+            violation
+                .to_string()
+                .contains("the loop needs `pause()`, which lets others run"),
+            "{violation}"
+        );
     }
 }
 
@@ -193,11 +274,22 @@ fn a_panic_in_a_lane_is_a_violation_and_the_executor_stays_usable() {
         assert!(block.thread() != 33, "lane {} gives up", block.lane_id());
     });
     let violation = result.unwrap_err();
-    assert!(violation.thread == 33 && violation.to_string().ends_with(": panicked: lane 1 gives up"), "{violation}");
+    assert!(
+        violation.thread == 33
+            && violation
+                .to_string()
+                .ends_with(": panicked: lane 1 gives up"),
+        "{violation}"
+    );
     let place = format!("lane 1 (thread 33), at {}:", file!());
-    assert!(violation.to_string().contains(&place) && !violation.to_string().contains("unknown"), "{violation}");
+    assert!(
+        violation.to_string().contains(&place) && !violation.to_string().contains("unknown"),
+        "{violation}"
+    );
     assert_eq!(dropped.get(), 64, "what the lanes held is dropped");
-    executor.launch("tiny", 1, (1024, 1), 0, |block| block.sync_threads()).unwrap();
+    executor
+        .launch("tiny", 1, (1024, 1), 0, |block| block.sync_threads())
+        .unwrap();
 }
 
 #[test]
@@ -216,7 +308,12 @@ fn waiting_for_a_block_that_is_not_resident_is_a_deadlock() {
                 }
             }
         });
-        let fault = Fault::Deadlock { waiting: 1, finished: 0, resident: 1, grid: 2 };
+        let fault = Fault::Deadlock {
+            waiting: 1,
+            finished: 0,
+            resident: 1,
+            grid: 2,
+        };
         assert_eq!(result.unwrap_err().fault, fault);
     }
 }

@@ -1,5 +1,8 @@
 //! The executor: results of correct kernels, and the faults that it reports.
-#![allow(clippy::if_same_then_else, reason = "the same collective at two places is the very thing that is tested")]
+#![allow(
+    clippy::if_same_then_else,
+    reason = "the same collective at two places is the very thing that is tested"
+)]
 
 mod counts;
 mod explore;
@@ -12,13 +15,22 @@ use simt::executor::{EmulatedBlock, Executor, Fault, LaunchStats, Violation};
 use simt::{Block, FULL_MASK, Shared, SharedLayout};
 
 /// Runs one block of `threads` threads with `words` words of shared memory.
-fn run(seed: u64, threads: u32, words: u32, kernel: impl Fn(&EmulatedBlock<'_>)) -> Result<LaunchStats, Violation> {
+fn run(
+    seed: u64,
+    threads: u32,
+    words: u32,
+    kernel: impl Fn(&EmulatedBlock<'_>),
+) -> Result<LaunchStats, Violation> {
     Executor::new(seed).launch("tiny", 1, (threads, 1), 4 * words, kernel)
 }
 
 /// Runs a kernel that breaks a rule under many schedules; each must report a violation.
 fn must_fail(threads: u32, words: u32, kernel: impl Fn(&EmulatedBlock<'_>)) -> Vec<Violation> {
-    (0..30).map(|seed| run(seed, threads, words, &kernel).expect_err("the rule is broken in every schedule")).collect()
+    (0..30)
+        .map(|seed| {
+            run(seed, threads, words, &kernel).expect_err("the rule is broken in every schedule")
+        })
+        .collect()
 }
 
 fn words(n: u32) -> Shared<u32> {
@@ -36,8 +48,14 @@ fn every_thread_runs_once_with_its_own_indices() {
             assert_eq!((block.grid_dim_x(), block.grid_dim_y()), (grid_x, grid_y));
             assert_eq!((block.block_dim_x(), block.block_dim_y()), (x, y));
             assert_eq!((block.threads(), block.warps()), (threads, threads / 32));
-            assert_eq!(block.thread(), block.thread_idx_y() * x + block.thread_idx_x());
-            assert_eq!((block.warp_id(), block.lane_id()), (block.thread() / 32, block.thread() % 32));
+            assert_eq!(
+                block.thread(),
+                block.thread_idx_y() * x + block.thread_idx_x()
+            );
+            assert_eq!(
+                (block.warp_id(), block.lane_id()),
+                (block.thread() / 32, block.thread() % 32)
+            );
             assert_eq!(block.lanemask_lt().count_ones(), block.lane_id());
             assert!(block.block_idx_x() < grid_x && block.block_idx_y() < grid_y);
             let number = block.block_idx_y() * grid_x + block.block_idx_x();
@@ -54,16 +72,37 @@ fn collectives_give_the_results_that_cuda_documents() {
         let lane = block.lane_id();
         let odd = 0xAAAA_AAAA;
         assert_eq!(block.ballot_sync(FULL_MASK, lane % 2 == 1), odd);
-        assert_eq!(block.shuffle_up_sync(FULL_MASK, lane, 3), if lane < 3 { lane } else { lane - 3 });
-        assert_eq!(block.shuffle_down_sync(FULL_MASK, lane, 3), if lane > 28 { lane } else { lane + 3 });
+        assert_eq!(
+            block.shuffle_up_sync(FULL_MASK, lane, 3),
+            if lane < 3 { lane } else { lane - 3 }
+        );
+        assert_eq!(
+            block.shuffle_down_sync(FULL_MASK, lane, 3),
+            if lane > 28 { lane } else { lane + 3 }
+        );
         assert_eq!(block.shuffle_idx_sync(FULL_MASK, 7 * lane, 5), 35);
-        assert_eq!(block.shuffle_idx_sync(FULL_MASK, lane, 31 - lane), 31 - lane);
+        assert_eq!(
+            block.shuffle_idx_sync(FULL_MASK, lane, 31 - lane),
+            31 - lane
+        );
         assert_eq!(block.shuffle_xor_sync(FULL_MASK, lane, 1), lane ^ 1);
-        assert_eq!(block.shuffle_xor_sync(FULL_MASK, lane as f32 / 4.0, 3), (lane ^ 3) as f32 / 4.0);
+        assert_eq!(
+            block.shuffle_xor_sync(FULL_MASK, lane as f32 / 4.0, 3),
+            (lane ^ 3) as f32 / 4.0
+        );
         let wide = |lane: u32| u64::from(lane) << 33 | u64::from(!lane);
-        assert_eq!(block.shuffle_down_sync(FULL_MASK, wide(lane), 1), wide(if lane == 31 { 31 } else { lane + 1 }));
-        assert_eq!(block.shuffle_up_sync(FULL_MASK, lane as i8 - 16, 1), if lane == 0 { -16 } else { lane as i8 - 17 });
-        assert_eq!(block.match_any_sync(FULL_MASK, lane % 2), if lane % 2 == 1 { odd } else { !odd });
+        assert_eq!(
+            block.shuffle_down_sync(FULL_MASK, wide(lane), 1),
+            wide(if lane == 31 { 31 } else { lane + 1 })
+        );
+        assert_eq!(
+            block.shuffle_up_sync(FULL_MASK, lane as i8 - 16, 1),
+            if lane == 0 { -16 } else { lane as i8 - 17 }
+        );
+        assert_eq!(
+            block.match_any_sync(FULL_MASK, lane % 2),
+            if lane % 2 == 1 { odd } else { !odd }
+        );
         assert_eq!(block.redux_add_sync(FULL_MASK, lane), 496);
         if lane % 2 == 1 {
             assert_eq!(block.ballot_sync(odd, lane > 15), odd & 0xFFFF_0000);
@@ -83,8 +122,14 @@ fn a_shuffle_from_outside_the_warp_gives_the_lanes_own_value() {
         let lane = block.lane_id();
         for delta in [0, 31, 32, 33, 64, u32::MAX] {
             let (below, above) = (lane.checked_sub(delta), lane.saturating_add(delta));
-            assert_eq!(block.shuffle_up_sync(FULL_MASK, lane, delta), below.unwrap_or(lane));
-            assert_eq!(block.shuffle_down_sync(FULL_MASK, lane, delta), if above < 32 { above } else { lane });
+            assert_eq!(
+                block.shuffle_up_sync(FULL_MASK, lane, delta),
+                below.unwrap_or(lane)
+            );
+            assert_eq!(
+                block.shuffle_down_sync(FULL_MASK, lane, delta),
+                if above < 32 { above } else { lane }
+            );
         }
     })
     .unwrap();
@@ -97,7 +142,9 @@ fn a_layout_whose_size_overflows_never_fits() {
         let (first, second) = (layout.array::<u64>(len), layout.array::<u8>(1));
         assert_eq!(layout.bytes(), u32::MAX);
         for result in [
-            run(0, 32, 48 << 10, |block| _ = block.shared_load(first, len - 1)),
+            run(0, 32, 48 << 10, |block| {
+                _ = block.shared_load(first, len - 1);
+            }),
             run(0, 32, 48 << 10, |block| _ = block.shared_load(second, 0)),
         ] {
             assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)));
@@ -115,12 +162,45 @@ fn atomics_return_the_old_value_and_store_the_new_one() {
         .launch("atomics", 1, (32, 1), 12, |block| {
             if block.thread() == 0 {
                 (0..3).for_each(|i| block.shared_store(array, i, 5));
-                assert_eq!((block.shared_atomic_add(array, 0, u32::MAX), block.shared_load(array, 0)), (5, 4));
-                assert_eq!((block.shared_atomic_min(array, 1, 9), block.shared_load(array, 1)), (5, 5));
-                assert_eq!((block.shared_atomic_min(array, 1, 3), block.shared_load(array, 1)), (5, 3));
-                assert_eq!((block.shared_atomic_or(array, 2, 6), block.shared_load(array, 2)), (5, 7));
-                assert_eq!((block.atomic_add(view, 0, u32::MAX), block.atomic_load(view, 0)), (5, 4));
-                assert_eq!((block.atomic_or(view, 1, 6), block.atomic_load(view, 1)), (5, 7));
+                assert_eq!(
+                    (
+                        block.shared_atomic_add(array, 0, u32::MAX),
+                        block.shared_load(array, 0)
+                    ),
+                    (5, 4)
+                );
+                assert_eq!(
+                    (
+                        block.shared_atomic_min(array, 1, 9),
+                        block.shared_load(array, 1)
+                    ),
+                    (5, 5)
+                );
+                assert_eq!(
+                    (
+                        block.shared_atomic_min(array, 1, 3),
+                        block.shared_load(array, 1)
+                    ),
+                    (5, 3)
+                );
+                assert_eq!(
+                    (
+                        block.shared_atomic_or(array, 2, 6),
+                        block.shared_load(array, 2)
+                    ),
+                    (5, 7)
+                );
+                assert_eq!(
+                    (
+                        block.atomic_add(view, 0, u32::MAX),
+                        block.atomic_load(view, 0)
+                    ),
+                    (5, 4)
+                );
+                assert_eq!(
+                    (block.atomic_or(view, 1, 6), block.atomic_load(view, 1)),
+                    (5, 7)
+                );
                 block.atomic_store(view, 2, 8);
             }
         })
@@ -162,7 +242,11 @@ fn equal_seeds_give_equal_schedules() {
         let order = RefCell::new(Vec::new());
         let mut executor = Executor::new(seed);
         executor
-            .launch("order", 5, (64, 1), 0, |block| order.borrow_mut().push((block.block_idx_x(), block.thread())))
+            .launch("order", 5, (64, 1), 0, |block| {
+                order
+                    .borrow_mut()
+                    .push((block.block_idx_x(), block.thread()));
+            })
             .unwrap();
         order.into_inner()
     };
@@ -178,16 +262,31 @@ fn a_collective_that_a_lane_misses_is_reported() {
             block.sync_warp(FULL_MASK);
         }
     }) {
-        let Fault::DivergentCollective { operation, mask, missing, ref doing } = violation.fault else {
+        let Fault::DivergentCollective {
+            operation,
+            mask,
+            missing,
+            ref doing,
+        } = violation.fault
+        else {
             panic!("{violation}")
         };
-        assert_eq!((operation, mask, missing, doing.as_str()), ("sync_warp", FULL_MASK, 7, "has left the kernel"));
+        assert_eq!(
+            (operation, mask, missing, doing.as_str()),
+            ("sync_warp", FULL_MASK, 7, "has left the kernel")
+        );
         let text = violation.to_string();
         assert!(
-            text.starts_with(concat!("kernel tiny, block 0, warp 0, lane 0 (thread 0), at ", file!(), ":")),
+            text.starts_with(concat!(
+                "kernel tiny, block 0, warp 0, lane 0 (thread 0), at ",
+                file!(),
+                ":"
+            )),
             "{text}"
         );
-        assert!(text.ends_with("sync_warp waits for the lanes of mask 0xffffffff, but lane 7 has left the kernel"));
+        assert!(text.ends_with(
+            "sync_warp waits for the lanes of mask 0xffffffff, but lane 7 has left the kernel"
+        ));
     }
 }
 
@@ -216,11 +315,17 @@ fn lanes_at_different_collectives_or_places_never_meet() {
             block.sync_warp(FULL_MASK);
         }
     };
-    let vote = ["ballot_sync waits", "lane 16 waits at redux_add_sync with mask 0xffffffff at tests/"];
+    let vote = [
+        "ballot_sync waits",
+        "lane 16 waits at redux_add_sync with mask 0xffffffff at tests/",
+    ];
     let kernels = [
         (&at_two_places as &dyn Fn(&EmulatedBlock<'_>), vote),
         (&|block| vote_or_sum(block), vote),
-        (&the_same_at_two_places, ["sync_warp waits", "lane 1 waits at sync_warp"]),
+        (
+            &the_same_at_two_places,
+            ["sync_warp waits", "lane 1 waits at sync_warp"],
+        ),
     ];
     for (kernel, said) in kernels {
         for violation in must_fail(32, 0, kernel) {
@@ -235,7 +340,13 @@ fn a_mask_without_the_caller_is_reported() {
     for violation in must_fail(32, 0, |block| {
         block.ballot_sync(0x0000_FFFF, true);
     }) {
-        assert_eq!(violation.fault, Fault::NotInMask { operation: "ballot_sync", mask: 0xFFFF });
+        assert_eq!(
+            violation.fault,
+            Fault::NotInMask {
+                operation: "ballot_sync",
+                mask: 0xFFFF
+            }
+        );
         assert!(violation.thread >= 16);
     }
 }
@@ -247,7 +358,11 @@ fn a_shuffle_from_a_lane_outside_the_mask_is_reported() {
             block.shuffle_idx_sync(0xFF, 1, 8);
         }
     }) {
-        let fault = Fault::SourceNotInMask { operation: "shuffle_idx_sync", mask: 0xFF, source_lane: 8 };
+        let fault = Fault::SourceNotInMask {
+            operation: "shuffle_idx_sync",
+            mask: 0xFF,
+            source_lane: 8,
+        };
         assert_eq!(violation.fault, fault);
     }
 }
@@ -261,7 +376,10 @@ fn a_barrier_that_not_all_threads_reach_is_reported() {
     }) {
         let text = violation.to_string();
         let all_but_one = "only 95 of 96 threads (0 to 95) reached it";
-        assert!(text.contains(all_but_one) && text.ends_with("thread 70 has left the kernel"), "{text}");
+        assert!(
+            text.contains(all_but_one) && text.ends_with("thread 70 has left the kernel"),
+            "{text}"
+        );
     }
     for violation in must_fail(64, 0, |block| {
         if block.warp_id() == 0 {
@@ -270,7 +388,12 @@ fn a_barrier_that_not_all_threads_reach_is_reported() {
             block.sync_threads();
         }
     }) {
-        assert!(violation.to_string().contains("thread 32 waits at sync_threads at tests/"), "{violation}");
+        assert!(
+            violation
+                .to_string()
+                .contains("thread 32 waits at sync_threads at tests/"),
+            "{violation}"
+        );
     }
     for violation in must_fail(128, 0, |block| {
         if block.warp_id() == 0 {
@@ -278,8 +401,7 @@ fn a_barrier_that_not_all_threads_reach_is_reported() {
         }
     }) {
         let text = violation.to_string();
-        let why =
-            "only warp 0 of 4 reached it, so that it stands behind a condition or an early return; thread 32 has left";
+        let why = "only warp 0 of 4 reached it, so that it stands behind a condition or an early return; thread 32 has left";
         assert!(text.contains(why), "{text}");
     }
 }

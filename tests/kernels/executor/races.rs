@@ -40,13 +40,22 @@ fn unordered_writes_race_and_barriers_order_them() {
         for text in meet(other, |_| {}, write, write) {
             let text = text.expect("nothing orders the two");
             assert!(
-                text.contains("write of shared byte 0 (element 0 of the array of 1 u32 laid out at tests/"),
+                text.contains(
+                    "write of shared byte 0 (element 0 of the array of 1 u32 laid out at tests/"
+                ),
                 "{text}"
             );
             assert!(text.contains(") races with the write by thread"), "{text}");
-            assert!(text.matches(concat!(file!(), ":")).count() == 2, "both places: {text}");
+            assert!(
+                text.matches(concat!(file!(), ":")).count() == 2,
+                "both places: {text}"
+            );
         }
-        assert!(meet(other, |block| block.sync_threads(), write, write).iter().all(Option::is_none));
+        assert!(
+            meet(other, |block| block.sync_threads(), write, write)
+                .iter()
+                .all(Option::is_none)
+        );
     }
 }
 
@@ -54,8 +63,16 @@ fn unordered_writes_race_and_barriers_order_them() {
 fn a_warp_barrier_orders_the_lanes_of_its_mask_only() {
     let array = words(1);
     let write = |block: &EmulatedBlock<'_>| block.shared_store(array, 0, block.thread());
-    assert!(meet(1, |block| block.sync_warp(FULL_MASK), write, write).iter().all(Option::is_none));
-    assert!(meet(33, |block| block.sync_warp(FULL_MASK), write, write).iter().all(Option::is_some));
+    assert!(
+        meet(1, |block| block.sync_warp(FULL_MASK), write, write)
+            .iter()
+            .all(Option::is_none)
+    );
+    assert!(
+        meet(33, |block| block.sync_warp(FULL_MASK), write, write)
+            .iter()
+            .all(Option::is_some)
+    );
     let half = |block: &EmulatedBlock<'_>| {
         if block.lane_id() < 16 {
             block.sync_warp(0xFFFF);
@@ -75,10 +92,23 @@ fn a_write_races_with_elements_of_another_size_at_its_place() {
     let write = |block: &EmulatedBlock<'_>| block.shared_store(array, 1, 1);
     let write_half = |block: &EmulatedBlock<'_>| block.shared_store(halves, 3, 1);
     for other in [1, 33] {
-        assert!(meet(other, |_| {}, write, write_half).iter().all(Option::is_some));
-        assert!(meet(other, |block| block.sync_threads(), write, write_half).iter().all(Option::is_none));
+        assert!(
+            meet(other, |_| {}, write, write_half)
+                .iter()
+                .all(Option::is_some)
+        );
+        assert!(
+            meet(other, |block| block.sync_threads(), write, write_half)
+                .iter()
+                .all(Option::is_none)
+        );
     }
-    assert!(meet(0, |_| {}, write, write_half).iter().all(Option::is_none), "one thread writes in its own order");
+    assert!(
+        meet(0, |_| {}, write, write_half)
+            .iter()
+            .all(Option::is_none),
+        "one thread writes in its own order"
+    );
 }
 
 /// Struct that is loaded and stored by one access of 16 bytes.
@@ -108,10 +138,18 @@ fn structs_and_numbers_use_shared_memory_side_by_side_and_in_turn() {
     let bytes: Shared<u8> = layout.array(3);
     let wide: Shared<Wide> = layout.array(40);
     let narrow: Shared<Narrow> = layout.array(40);
-    assert_eq!((wide.offset(), narrow.offset(), layout.bytes()), (16, 16 + 40 * 16, 16 + 40 * 28));
+    assert_eq!(
+        (wide.offset(), narrow.offset(), layout.bytes()),
+        (16, 16 + 40 * 16, 16 + 40 * 28)
+    );
     let again: Shared<Narrow> = SharedLayout::new().array(40);
     let wide_of = |i: u32| Wide([i, 7 * i, !i, 1 << (i % 32)]);
-    let narrow_of = |i: u32| Narrow { x: i as f32 / 4.0, id: !i, lane: i as u16, count: 3 };
+    let narrow_of = |i: u32| Narrow {
+        x: i as f32 / 4.0,
+        id: !i,
+        lane: i as u16,
+        count: 3,
+    };
     for seed in 0..10 {
         let launched = run(seed, 64, layout.bytes() / 4, |block| {
             let (i, other) = (block.thread(), 39 - block.thread() % 40);
@@ -142,13 +180,26 @@ fn a_struct_races_with_overlapping_elements_and_ends_when_one_is_written() {
     let wide: Shared<Wide> = SharedLayout::new().array(2);
     // Bytes 12 to 23: the end of the first wide element, and the beginning of the second.
     let narrow: Shared<Narrow> = SharedLayout::new().array(2);
-    let write_wide = |i| move |block: &EmulatedBlock<'_>| block.shared_store(wide, i, Wide::default());
+    let write_wide =
+        |i| move |block: &EmulatedBlock<'_>| block.shared_store(wide, i, Wide::default());
     let write = |block: &EmulatedBlock<'_>| block.shared_store(narrow, 1, Narrow::default());
     for i in 0..2 {
         for other in [1, 33] {
-            assert!(meet(other, |_| {}, write_wide(i), write).iter().all(Option::is_some));
-            assert!(meet(other, |_| {}, write, write_wide(i)).iter().all(Option::is_some));
-            assert!(meet(other, |block| block.sync_threads(), write_wide(i), write).iter().all(Option::is_none));
+            assert!(
+                meet(other, |_| {}, write_wide(i), write)
+                    .iter()
+                    .all(Option::is_some)
+            );
+            assert!(
+                meet(other, |_| {}, write, write_wide(i))
+                    .iter()
+                    .all(Option::is_some)
+            );
+            assert!(
+                meet(other, |block| block.sync_threads(), write_wide(i), write)
+                    .iter()
+                    .all(Option::is_none)
+            );
         }
         let violation = run(0, 32, 8, |block| {
             if block.thread() == 0 {
@@ -157,7 +208,10 @@ fn a_struct_races_with_overlapping_elements_and_ends_when_one_is_written() {
                 block.shared_load(wide, i);
             }
         });
-        let unwritten = matches!(violation.unwrap_err().fault, Fault::UnwrittenShared { size: 16, .. });
+        let unwritten = matches!(
+            violation.unwrap_err().fault,
+            Fault::UnwrittenShared { size: 16, .. }
+        );
         assert!(unwritten, "half of it is another element");
     }
 }
@@ -176,9 +230,15 @@ fn reads_race_with_writes_and_not_with_each_other() {
     let add: Act = |block, array| _ = block.shared_atomic_add(array, 0, 1);
     assert_eq!(outcome(read, read), [false; 30]);
     assert_eq!(outcome(add, add), [false; 30]);
-    for (first, second) in
-        [(read, write), (write, read), (write, write), (add, write), (write, add), (add, read), (read, add)]
-    {
+    for (first, second) in [
+        (read, write),
+        (write, read),
+        (write, write),
+        (add, write),
+        (write, add),
+        (add, read),
+        (read, add),
+    ] {
         assert_eq!(outcome(first, second), [true; 30]);
     }
 }
@@ -190,7 +250,10 @@ fn a_writer_races_with_any_of_many_earlier_readers() {
             load_if([0, reader].contains(&block.thread()), block, array);
             store_if(block.thread() == 0, block, array);
         });
-        assert_eq!(outcome, [true; 30], "thread {reader} and thread 0 read, thread 0 writes");
+        assert_eq!(
+            outcome, [true; 30],
+            "thread {reader} and thread 0 read, thread 0 writes"
+        );
     }
 }
 
@@ -208,20 +271,40 @@ fn races_in_global_memory_are_found_within_and_between_blocks() {
             })
             .expect_err("two blocks write");
         let (text, other) = (violation.to_string(), 1 - violation.block);
-        let view = concat!("write of global element 2 (of the view of 4 u32 made at ", file!(), ":");
+        let view = concat!(
+            "write of global element 2 (of the view of 4 u32 made at ",
+            file!(),
+            ":"
+        );
         assert!(
-            text.starts_with(&format!("kernel tiny, block {}, ", violation.block)) && text.contains(view),
+            text.starts_with(&format!("kernel tiny, block {}, ", violation.block))
+                && text.contains(view),
             "{text}"
         );
-        assert!(text.contains(&format!("races with the write by thread 0 of block {other} at ")), "{text}");
+        assert!(
+            text.contains(&format!(
+                "races with the write by thread 0 of block {other} at "
+            )),
+            "{text}"
+        );
 
         let view = executor.writable(&mut memory);
-        executor.launch("tiny", 2, (32, 1), 0, |block| _ = block.atomic_add(view, 2, 1)).unwrap();
+        executor
+            .launch("tiny", 2, (32, 1), 0, |block| {
+                _ = block.atomic_add(view, 2, 1);
+            })
+            .unwrap();
         // A launch is over before the next begins.
         let view = executor.writable(&mut memory);
-        executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread() % 4, 1)).unwrap_err();
+        executor
+            .launch("tiny", 1, (32, 1), 0, |block| {
+                block.store(view, block.thread() % 4, 1);
+            })
+            .unwrap_err();
         let view = executor.writable(&mut memory);
-        executor.launch("tiny", 1, (32, 1), 0, |block| _ = block.load_mut(view, 2)).unwrap();
+        executor
+            .launch("tiny", 1, (32, 1), 0, |block| _ = block.load_mut(view, 2))
+            .unwrap();
     }
 }
 
@@ -382,7 +465,11 @@ fn hand_over(
             block.sync_threads();
             let i = block.thread();
             // Another thread than the one that wrote the element in the block before.
-            let i = if block.shared_load(ticket, 0) % 2 == 0 { i } else { 63 - i };
+            let i = if block.shared_load(ticket, 0) % 2 == 0 {
+                i
+            } else {
+                63 - i
+            };
             block.store(view, i, block.load_mut(view, i) + 1);
             block.sync_threads();
             if block.thread() == 40 {
@@ -399,11 +486,20 @@ fn hand_over(
 
 #[test]
 fn release_and_acquire_order_blocks_and_nothing_less_does() {
-    let release = |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>, n| block.atomic_store_release(words, 0, n);
-    let acquire = |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>| block.atomic_load_acquire(words, 0);
+    let release = |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>, n| {
+        block.atomic_store_release(words, 0, n);
+    };
+    let acquire =
+        |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>| block.atomic_load_acquire(words, 0);
     assert_eq!(hand_over(release, acquire), 0);
-    assert_eq!(hand_over(release, |block, words| block.atomic_load(words, 0)), 30);
-    assert_eq!(hand_over(|block, words, n| block.atomic_store(words, 0, n), acquire), 30);
+    assert_eq!(
+        hand_over(release, |block, words| block.atomic_load(words, 0)),
+        30
+    );
+    assert_eq!(
+        hand_over(|block, words, n| block.atomic_store(words, 0, n), acquire),
+        30
+    );
     let fence_before = |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>, _| {
         block.fence();
         block.atomic_add(words, 0, 1);
@@ -415,7 +511,13 @@ fn release_and_acquire_order_blocks_and_nothing_less_does() {
     };
     assert_eq!(hand_over(fence_before, fence_after), 0);
     assert_eq!(hand_over(fence_before, acquire), 0);
-    assert_eq!(hand_over(|block, words, _| _ = block.atomic_add(words, 0, 1), fence_after), 30);
+    assert_eq!(
+        hand_over(
+            |block, words, _| _ = block.atomic_add(words, 0, 1),
+            fence_after
+        ),
+        30
+    );
 }
 
 #[test]
@@ -450,7 +552,10 @@ fn later_reads_never_return_an_older_value() {
                     block.atomic_add(view, 0, 1);
                     block.sync_warp(1);
                     let now = block.atomic_load(view, 0);
-                    assert!(now > last, "own additions are seen, and nothing older than before");
+                    assert!(
+                        now > last,
+                        "own additions are seen, and nothing older than before"
+                    );
                     last = now;
                     block.pause();
                 }

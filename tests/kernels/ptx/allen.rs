@@ -17,7 +17,11 @@ use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Flip, Grouping, Posi
 use ut_kernels::detector::BankVersion;
 use ut_kernels::switches::{Layout, Switches};
 
-fn with_defaults(tables: &DetectorTables, options: DecodeOptions, events: &[Event]) -> Result<(), String> {
+fn with_defaults(
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    events: &[Event],
+) -> Result<(), String> {
     let mut ptx = decoder(tables, options, CudaConfig::default(), 0);
     as_reference(&mut ptx, tables, options, allen_batch(events).view())?;
     if fits_mep(events) {
@@ -68,10 +72,34 @@ fn every_option_reaches_the_kernels() {
 #[test]
 fn hits_do_not_depend_on_block_shapes_size_classes_or_order() {
     let assignments: [&[&str]; 4] = [
-        &["count.block_x=32", "count.bins=8", "scan.block_x=32", "cluster.block_y=1", "sort.run=32"],
-        &["count.block_x=1024", "scan.block_x=1024", "cluster.block_x=256", "cluster.block_y=4", "decode.block_x=1024"],
-        &["count.block_x=96", "cluster.block_x=8", "cluster.block_y=12", "compress.block_x=32", "sort.block_x=1024"],
-        &["count.block_x=512", "cluster.block_x=96", "cluster.block_y=1", "decode.block_x=32", "compress.block_x=1024"],
+        &[
+            "count.block_x=32",
+            "count.bins=8",
+            "scan.block_x=32",
+            "cluster.block_y=1",
+            "sort.run=32",
+        ],
+        &[
+            "count.block_x=1024",
+            "scan.block_x=1024",
+            "cluster.block_x=256",
+            "cluster.block_y=4",
+            "decode.block_x=1024",
+        ],
+        &[
+            "count.block_x=96",
+            "cluster.block_x=8",
+            "cluster.block_y=12",
+            "compress.block_x=32",
+            "sort.block_x=1024",
+        ],
+        &[
+            "count.block_x=512",
+            "cluster.block_x=96",
+            "cluster.block_y=1",
+            "decode.block_x=32",
+            "compress.block_x=1024",
+        ],
     ];
     let options = DecodeOptions::default();
     for (tables, events) in detectors(Grouping::UniqueX) {
@@ -90,10 +118,18 @@ fn an_interval_and_one_version_for_all_banks_come_out_as_from_the_reference() {
     for (tables, events) in detectors(Grouping::YRows) {
         let mut decoder = decoder(&tables, options, CudaConfig::default(), 0);
         for batch in [allen_batch(&events), mep_batch(&events)] {
-            let interval = BatchView { first_event: 1, n_events: events.len() - 1, ..batch.view() };
+            let interval = BatchView {
+                first_event: 1,
+                n_events: events.len() - 1,
+                ..batch.view()
+            };
             for version in [tables.boards().version.byte(), 9] {
                 as_reference(&mut decoder, &tables, options, interval).unwrap();
-                let view = BatchView { versions: None, version: Some(version), ..interval };
+                let view = BatchView {
+                    versions: None,
+                    version: Some(version),
+                    ..interval
+                };
                 as_reference(&mut decoder, &tables, options, view).unwrap();
             }
         }
@@ -116,8 +152,9 @@ fn every_rung_of_the_ladder_gives_the_same_hits() {
 fn full_lanes_and_groups_of_thousands_of_hits_decode_as_with_the_reference() {
     let one_cluster: Vec<(u16, u8)> = (258..512).map(|strip| (strip, 31)).collect();
     let descending: Vec<(u16, u8)> = (0..254).rev().map(|i| (2 * i, 31)).collect();
-    let payload =
-        v5_payload(&std::array::from_fn(|lane| [&one_cluster, &descending][usize::from(lane % 3 > 0)].clone()));
+    let payload = v5_payload(&std::array::from_fn(|lane| {
+        [&one_cluster, &descending][usize::from(lane % 3 > 0)].clone()
+    }));
     // Few boards, each several times: groups of a thousand hits and more, with equal keys.
     let event: Event = (0..12).map(|i| v5(i % 3, &payload)).collect();
     let (tables, _) = v5_detector();
@@ -129,16 +166,23 @@ fn full_lanes_and_groups_of_thousands_of_hits_decode_as_with_the_reference() {
 #[test]
 fn damaged_events_decode_as_with_the_reference_and_stay_in_bounds() {
     for (tables, _) in detectors(Grouping::YRows) {
-        let events = (nasty::events(tables.boards(), 0..4), nasty::aligned_events(tables.boards(), 0..4));
+        let events = (
+            nasty::events(tables.boards(), 0..4),
+            nasty::aligned_events(tables.boards(), 0..4),
+        );
         let strategy = (events, nasty::corruptions(), nasty::options());
-        check(&strategy, 12, |((events, aligned), corruptions, options)| {
-            for (mut batch, turn) in [(allen_batch(&events), 3), (mep_batch(&aligned), 5)] {
-                nasty::corrupt(&mut batch, &corruptions);
-                let mut ptx = decoder(&tables, options, CudaConfig::default(), turn);
-                as_reference(&mut ptx, &tables, options, batch.view())?;
-            }
-            Ok(())
-        });
+        check(
+            &strategy,
+            12,
+            |((events, aligned), corruptions, options)| {
+                for (mut batch, turn) in [(allen_batch(&events), 3), (mep_batch(&aligned), 5)] {
+                    nasty::corrupt(&mut batch, &corruptions);
+                    let mut ptx = decoder(&tables, options, CudaConfig::default(), turn);
+                    as_reference(&mut ptx, &tables, options, batch.view())?;
+                }
+                Ok(())
+            },
+        );
     }
 }
 
@@ -155,8 +199,19 @@ fn scan(change: impl Fn(&str) -> String) -> Vec<u32> {
         bytes_of(&offsets.global_mut::<u32>()),
         bytes_of(&totals.global_mut::<u32>()),
     ];
-    let launch = Launch { grid: 2, block: (64, 1), shared_bytes: 128, turn: 0, counts: false };
-    Program::new(&text).launch(&mut memory, "prefix_sum_tiles__v4_allen", launch, &arguments);
+    let launch = Launch {
+        grid: 2,
+        block: (64, 1),
+        shared_bytes: 128,
+        turn: 0,
+        counts: false,
+    };
+    Program::new(&text).launch(
+        &mut memory,
+        "prefix_sum_tiles__v4_allen",
+        launch,
+        &arguments,
+    );
     memory.get(offsets)
 }
 
@@ -164,33 +219,51 @@ fn scan(change: impl Fn(&str) -> String) -> Vec<u32> {
 fn planted(from: &str, to: &str) -> impl Fn(&str) -> String {
     let (from, to) = (from.to_owned(), to.to_owned());
     move |text| {
-        let (before, kernel) = text.split_once(".visible .entry prefix_sum_tiles__v4_allen(").unwrap();
+        let (before, kernel) = text
+            .split_once(".visible .entry prefix_sum_tiles__v4_allen(")
+            .unwrap();
         assert!(kernel.contains(&from), "{from}");
-        format!("{before}.visible .entry prefix_sum_tiles__v4_allen({}", kernel.replacen(&from, &to, 1))
+        format!(
+            "{before}.visible .entry prefix_sum_tiles__v4_allen({}",
+            kernel.replacen(&from, &to, 1)
+        )
     }
 }
 
 #[test]
 fn the_machine_runs_a_single_kernel() {
     let sum = |from: u32, to: u32| (from..to).sum::<u32>();
-    let expected: Vec<u32> = (0..64).map(|i| sum(0, i)).chain((64..100).map(|i| sum(64, i))).chain([0]).collect();
+    let expected: Vec<u32> = (0..64)
+        .map(|i| sum(0, i))
+        .chain((64..100).map(|i| sum(64, i)))
+        .chain([0])
+        .collect();
     assert_eq!(scan(str::to_owned), expected);
 }
 
 #[test]
 fn a_wrong_instruction_gives_wrong_numbers() {
     let right = scan(str::to_owned);
-    for (from, to) in [("shfl.sync.up.b32", "shfl.sync.down.b32"), ("min.u32", "max.u32"), (", 2, 0, -1", ", 3, 0, -1")]
-    {
+    for (from, to) in [
+        ("shfl.sync.up.b32", "shfl.sync.down.b32"),
+        ("min.u32", "max.u32"),
+        (", 2, 0, -1", ", 3, 0, -1"),
+    ] {
         let wrong = std::panic::catch_unwind(|| scan(planted(from, to)));
-        assert!(wrong.is_err() || wrong.is_ok_and(|wrong| wrong != right), "{from} → {to}");
+        assert!(
+            wrong.is_err() || wrong.is_ok_and(|wrong| wrong != right),
+            "{from} → {to}"
+        );
     }
 }
 
 #[test]
 fn the_machine_reports_undefined_behaviour() {
     // The register of the address has whatever number the compiler gave it.
-    let (_, kernel) = Unit::PRODUCTION[0].text.split_once(".visible .entry prefix_sum_tiles__v4_allen(").unwrap();
+    let (_, kernel) = Unit::PRODUCTION[0]
+        .text
+        .split_once(".visible .entry prefix_sum_tiles__v4_allen(")
+        .unwrap();
     let (_, store) = kernel.split_once("st.global.u32 [").unwrap();
     let address = store.split(']').next().unwrap();
     let read_only = format!("ld.global.nc.u32 %r9999, [{address}];\n\tst.global.u32 [");
@@ -203,11 +276,21 @@ fn the_machine_reports_undefined_behaviour() {
         ("1, 0, -1;", "1, 0, 1;", "not in its own mask"),
         // The check of the index lets one more pass.
         ("setp.ge.u32", "setp.gt.u32", "outside of global memory"),
-        ("st.global.u32 [", &read_only, "written, and read through the read-only cache"),
+        (
+            "st.global.u32 [",
+            &read_only,
+            "written, and read through the read-only cache",
+        ),
         (", block_shared;", ", 128;", "outside of shared"),
     ] {
         let panic = std::panic::catch_unwind(|| scan(planted(from, to))).expect_err(to);
-        let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        assert!(message.is_some_and(|message| message.contains(said)), "{to}: {message:?}");
+        let message = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or(panic.downcast_ref::<&str>().copied());
+        assert!(
+            message.is_some_and(|message| message.contains(said)),
+            "{to}: {message:?}"
+        );
     }
 }

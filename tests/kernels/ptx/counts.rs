@@ -1,5 +1,5 @@
-//! Costs of the kernels, counted by the machine that runs their PTX: the counters themselves, and the table of
-//! `docs/ranked.md`.
+//! Costs of the kernels, counted by the machine that runs their PTX: the counters themselves, and
+//! the table of `docs/ranked.md`.
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,16 @@ use ut_decoding::synth::Profile;
 use ut_decoding::{DecodeOptions, DetectorTables, Grouping, Layout};
 use ut_kernels::detector::BankVersion;
 
-/// Counts of one block of 64 threads that runs these instructions; `%rd1` is the address of 256 words, all zero.
+/// Counts of one block of 64 threads that runs these instructions; `%rd1` is the address of 256
+/// words, all zero.
 fn counts(instructions: &str) -> Counts {
-    let launch = Launch { grid: 1, block: (64, 1), shared_bytes: 8192, turn: 0, counts: true };
+    let launch = Launch {
+        grid: 1,
+        block: (64, 1),
+        shared_bytes: 8192,
+        turn: 0,
+        counts: true,
+    };
     let text = format!(
         ".visible .entry test(\n.param .u64 words\n)\n{{\nld.param.u64 %rd1, [words];\n{instructions}\nret;\n}}\n"
     );
@@ -34,7 +41,8 @@ fn the_critical_path_is_the_longest_warp_of_each_interval() {
          add.s32 %r2, %r2, 1;\nadd.s32 %r2, %r2, 1;\nBEHIND:\nbar.sync 0;\n@%p1 bra END;\nadd.s32 %r2, %r1, 1;\n\
          add.s32 %r2, %r1, 1;\nEND:",
     );
-    // Before: four, then three of warp 0 alone, and the barrier. Behind: the branch, two of warp 1 alone, the end.
+    // Before: four, then three of warp 0 alone, and the barrier. Behind: the branch, two of warp 1
+    // alone, the end.
     assert_eq!((counts.barriers, counts.issued), (1, 8 + 5 + 2 + 4));
     assert_eq!(counts.path, 8 + 4);
 }
@@ -48,12 +56,18 @@ fn lanes_that_meet_in_a_bank_take_turns_and_those_that_want_the_same_word_do_not
     // Words side by side; every second word; all in one bank.
     for (shift, conflicts) in [(2, 0), (3, 1), (7, 31)] {
         let counts = store(shift);
-        assert_eq!((counts.shared, counts.conflicts), (2, 2 * conflicts), "shift {shift}");
+        assert_eq!(
+            (counts.shared, counts.conflicts),
+            (2, 2 * conflicts),
+            "shift {shift}"
+        );
     }
     let same = counts("mov.u32 %r1, 0;\nst.shared.u32 [%r1], %r1;\nld.shared.u32 %r2, [%r1];");
     assert_eq!((same.shared, same.conflicts), (4, 0));
     // Eight bytes a lane are two halves of the warp.
-    let wide = counts("mov.u32 %r1, %laneid;\nshl.b32 %r2, %r1, 3;\nmov.u64 %rd2, 0;\nst.shared.u64 [%r2], %rd2;");
+    let wide = counts(
+        "mov.u32 %r1, %laneid;\nshl.b32 %r2, %r1, 3;\nmov.u64 %rd2, 0;\nst.shared.u64 [%r2], %rd2;",
+    );
     assert_eq!((wide.shared, wide.conflicts), (2, 0));
 }
 
@@ -83,7 +97,12 @@ fn samples() -> Vec<Sample> {
     for (name, real) in [("real v5", Real::V5), ("real v4", Real::V4)] {
         for grouping in [Grouping::YRows, Grouping::UniqueX] {
             let (tables, events) = real.needed(grouping);
-            samples.push(Sample { name: name.to_owned(), grouping, tables, events });
+            samples.push(Sample {
+                name: name.to_owned(),
+                grouping,
+                tables,
+                events,
+            });
         }
     }
     samples.extend(Profile::ALL.map(generated));
@@ -91,8 +110,17 @@ fn samples() -> Vec<Sample> {
         for grouping in [Grouping::YRows, Grouping::UniqueX] {
             if (version, grouping) != (BankVersion::V5, Grouping::YRows) {
                 let (profile, tables) = (Profile::PbpbHigh, tables_in(version, grouping));
-                let name = if version == BankVersion::V4 { format!("{profile} v4") } else { profile.to_string() };
-                samples.push(Sample { name, grouping, tables, events: generated_as(profile, version, 1, 1) });
+                let name = if version == BankVersion::V4 {
+                    format!("{profile} v4")
+                } else {
+                    profile.to_string()
+                };
+                samples.push(Sample {
+                    name,
+                    grouping,
+                    tables,
+                    events: generated_as(profile, version, 1, 1),
+                });
             }
         }
     }
@@ -102,16 +130,35 @@ fn samples() -> Vec<Sample> {
 fn generated(profile: Profile) -> Sample {
     let (version, grouping) = (BankVersion::V5, Grouping::YRows);
     // (An event of the busiest profile is counted for a second.)
-    let events = generated_as(profile, version, 1, if profile == Profile::PbpbHigh { 3 } else { 10 });
-    Sample { name: profile.to_string(), grouping, tables: tables_in(version, grouping), events }
+    let events = generated_as(
+        profile,
+        version,
+        1,
+        if profile == Profile::PbpbHigh { 3 } else { 10 },
+    );
+    Sample {
+        name: profile.to_string(),
+        grouping,
+        tables: tables_in(version, grouping),
+        events,
+    }
 }
 
-/// Counts a mean event in one of the pipelines, as `kernels/ptx/counts.json` has it: of each kernel all launches. Also
-/// returns how often each instruction of each kernel was issued in all.
+/// Counts a mean event in one of the pipelines, as `kernels/ptx/counts.json` has it: of each kernel
+/// all launches. Also returns how often each instruction of each kernel was issued in all.
 fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines>) {
-    let Sample { name, grouping, tables, events } = sample;
+    let Sample {
+        name,
+        grouping,
+        tables,
+        events,
+    } = sample;
     let options = DecodeOptions::default();
-    let batch = if layout == Layout::Allen { allen_batch(events) } else { mep_batch(events) };
+    let batch = if layout == Layout::Allen {
+        allen_batch(events)
+    } else {
+        mep_batch(events)
+    };
     let config = CudaConfig::default().with_pipeline(pipeline);
     let (mut decoder, all) = counting(tables, options, config);
     let (hits, report) = decode(&mut decoder, tables, batch.view());
@@ -139,8 +186,13 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines
         })
     });
     // A block of this kernel passes barriers only if it has an event that was deferred.
-    let others = all.iter().filter(|(entry, _)| entry.starts_with("cluster_unusual__"));
-    let left = others.flat_map(|(_, of)| &of.blocks).filter(|block| block.barriers > 0).count();
+    let others = all
+        .iter()
+        .filter(|(entry, _)| entry.starts_with("cluster_unusual__"));
+    let left = others
+        .flat_map(|(_, of)| &of.blocks)
+        .filter(|block| block.barriers > 0)
+        .count();
     let row = json!({
         "events": name,
         "grouping": grouping.name(),
@@ -153,7 +205,9 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines
         "left": left,
         "kernels": kernels.collect::<Vec<_>>(),
     });
-    let lines = all.iter().map(|(entry, of)| (entry.clone(), of.instructions.clone()));
+    let lines = all
+        .iter()
+        .map(|(entry, of)| (entry.clone(), of.instructions.clone()));
     (row, lines.collect())
 }
 
@@ -165,11 +219,20 @@ fn markdown(row: &Value) -> String {
     let kernels = row["kernels"].as_array().expect("a list");
     let number = |of: &Value, name: &str| of[name].as_f64().expect("a number");
     let sum = |name: &str| kernels.iter().map(|of| number(of, name)).sum::<f64>();
-    let lanes = kernels.iter().map(|of| number(of, "lanes") * number(of, "issued")).sum::<f64>();
+    let lanes = kernels
+        .iter()
+        .map(|of| number(of, "lanes") * number(of, "issued"))
+        .sum::<f64>();
     // The kernel with a block an event.
-    let cluster = kernels.iter().find(|of| of["kernel"].as_str().is_some_and(|name| name.starts_with("cluster__")));
+    let cluster = kernels.iter().find(|of| {
+        of["kernel"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("cluster__"))
+    });
     let path = cluster.map_or("–".to_owned(), |of| format!("{:.0}", number(of, "path")));
-    let title = ["events", "grouping", "layout", "pipeline"].map(|name| row[name].as_str().expect("text")).join(", ");
+    let title = ["events", "grouping", "layout", "pipeline"]
+        .map(|name| row[name].as_str().expect("text"))
+        .join(", ");
     format!(
         "| {title} | {:.0} | {:.0} | {:.0} | {:.1} | {path} | {:.0} |",
         number(row, "strips"),
@@ -184,18 +247,33 @@ fn markdown(row: &Value) -> String {
 fn the_committed_counts_are_those_of_the_committed_kernels() {
     let sample = generated(Profile::PpLow);
     let committed: Value = serde_json::from_str(ut_kernels::ptx::COUNTS).expect("JSON");
-    for (layout, pipeline) in [(Layout::Allen, Pipeline::Ranked), (Layout::Mep, Pipeline::Allen)] {
+    for (layout, pipeline) in [
+        (Layout::Allen, Pipeline::Ranked),
+        (Layout::Mep, Pipeline::Allen),
+    ] {
         let (row, _) = row(&sample, layout, pipeline);
-        let same = |of: &&Value| ["events", "grouping", "layout", "pipeline"].iter().all(|key| of[key] == row[key]);
-        let found = committed["rows"].as_array().and_then(|rows| rows.iter().find(same));
-        assert_eq!(found, Some(&row), "the kernels have changed: docs/ranked.md says how they are counted");
+        let same = |of: &&Value| {
+            ["events", "grouping", "layout", "pipeline"]
+                .iter()
+                .all(|key| of[key] == row[key])
+        };
+        let found = committed["rows"]
+            .as_array()
+            .and_then(|rows| rows.iter().find(same));
+        assert_eq!(
+            found,
+            Some(&row),
+            "the kernels have changed: docs/ranked.md says how they are counted"
+        );
     }
 }
 
 #[test]
 #[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting: benches/kernel-counts.sh"]
 fn table() {
-    println!("| events, grouping, pipeline | strips | hits | instructions | lanes | path | sectors |");
+    println!(
+        "| events, grouping, pipeline | strips | hits | instructions | lanes | path | sectors |"
+    );
     println!("|{}", "---|".repeat(7));
     let wanted = std::env::var("UT_DECODE_COUNTS").unwrap_or_default();
     let mut rows = Vec::new();

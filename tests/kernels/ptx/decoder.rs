@@ -1,5 +1,5 @@
-//! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and launches are what is
-//! tested.
+//! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and
+//! launches are what is tested.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
@@ -49,8 +49,10 @@ impl Drop for Host {
 }
 
 // SAFETY:
-// - `Memory::allocate` keeps allocations apart, at multiples of 256, for good; a `Host` is an allocation of its own.
-// - Whatever is put on the stream is done when the call returns, so that nothing is in flight at any time.
+// - `Memory::allocate` keeps allocations apart, at multiples of 256, for good; a `Host` is an
+//   allocation of its own.
+// - Whatever is put on the stream is done when the call returns, so that nothing is in flight at
+//   any time.
 // - An address is this machine's if it was made by its memory, which the identity beside it says.
 unsafe impl Device for Machine {
     type Memory = (u64, Arc<()>);
@@ -62,7 +64,10 @@ unsafe impl Device for Machine {
     }
 
     fn multiprocessors(&self) -> Multiprocessors {
-        Multiprocessors { number: 132, each: Architecture::named("sm_90").expect("it is known") }
+        Multiprocessors {
+            number: 132,
+            each: Architecture::named("sm_90").expect("it is known"),
+        }
     }
 
     fn stream(&mut self) -> Result<(), DecodeError> {
@@ -95,22 +100,43 @@ unsafe impl Device for Machine {
         host.0
     }
 
-    unsafe fn write(&mut self, (): &(), to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
+    unsafe fn write(
+        &mut self,
+        (): &(),
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DecodeError> {
         // SAFETY: the decoder gives that many bytes.
-        self.memory.store(to, unsafe { std::slice::from_raw_parts(from, bytes) }).expect("room for the bytes");
+        self.memory
+            .store(to, unsafe { std::slice::from_raw_parts(from, bytes) })
+            .expect("room for the bytes");
         Ok(())
     }
 
     unsafe fn zero(&mut self, (): &(), at: u64, words: usize) -> Result<(), DecodeError> {
-        self.memory.store(at, &vec![0; 4 * words]).expect("room for the words");
+        self.memory
+            .store(at, &vec![0; 4 * words])
+            .expect("room for the words");
         Ok(())
     }
 
-    unsafe fn read(&mut self, (): &(), from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError> {
+    unsafe fn read(
+        &mut self,
+        (): &(),
+        from: u64,
+        to: *mut u8,
+        rows: Rows,
+    ) -> Result<(), DecodeError> {
         for row in 0..if rows.width == 0 { 0 } else { rows.n } {
-            let bytes = self.memory.fetch(from + (row * rows.device) as u64, rows.width).expect("as many bytes");
+            let bytes = self
+                .memory
+                .fetch(from + (row * rows.device) as u64, rows.width)
+                .expect("as many bytes");
             // SAFETY: the decoder gives room for the rows.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(row * rows.host), rows.width) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(row * rows.host), rows.width);
+            };
         }
         Ok(())
     }
@@ -124,9 +150,22 @@ unsafe impl Device for Machine {
         shape: Shape,
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError> {
-        let Shape { grid, block, shared_bytes } = shape;
-        let program = self.programs.entry(unit.name).or_insert_with(|| Program::new(unit.text));
-        let launch = Launch { grid, block, shared_bytes, turn: self.turn, counts: self.issued.is_some() };
+        let Shape {
+            grid,
+            block,
+            shared_bytes,
+        } = shape;
+        let program = self
+            .programs
+            .entry(unit.name)
+            .or_insert_with(|| Program::new(unit.text));
+        let launch = Launch {
+            grid,
+            block,
+            shared_bytes,
+            turn: self.turn,
+            counts: self.issued.is_some(),
+        };
         // SAFETY: an argument points to a value of its size that lives as long as it does.
         let bytes = |a: &Argument<'_>| unsafe { copied(a.pointer().cast(), a.size()) };
         let arguments: Vec<_> = arguments.iter().map(bytes).collect();
@@ -137,7 +176,9 @@ unsafe impl Device for Machine {
             let of = all.entry(entry.clone()).or_default();
             of.blocks.extend(issued);
             let instructions = program.issued(&entry).into_iter();
-            of.instructions = instructions.map(|(line, issued)| (line.to_owned(), issued)).collect();
+            of.instructions = instructions
+                .map(|(line, issued)| (line.to_owned(), issued))
+                .collect();
         }
         Ok(())
     }
@@ -154,7 +195,15 @@ pub fn decoder(
     config: CudaConfig,
     turn: u32,
 ) -> DeviceDecoder<Machine> {
-    with(Machine { turn, ..Machine::default() }, tables, options, config)
+    with(
+        Machine {
+            turn,
+            ..Machine::default()
+        },
+        tables,
+        options,
+        config,
+    )
 }
 
 /// A decoder that counts, and its costs.
@@ -164,7 +213,10 @@ pub fn counting(
     config: CudaConfig,
 ) -> (DeviceDecoder<Machine>, Issued) {
     let issued = Issued::default();
-    let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };
+    let machine = Machine {
+        issued: Some(issued.clone()),
+        ..Machine::default()
+    };
     (with(machine, tables, options, config), issued)
 }
 

@@ -13,7 +13,12 @@ use ut_decoding::{Backend, DetectorTables, Grouping};
 
 /// Returns tables and synthetic events of both formats, v4 first.
 fn detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
-    let of = move |version| (tables_in(version, grouping), generated_as(Profile::PpNominal, version, 1, 3));
+    let of = move |version| {
+        (
+            tables_in(version, grouping),
+            generated_as(Profile::PpNominal, version, 1, 3),
+        )
+    };
     VERSIONS.into_iter().map(of)
 }
 
@@ -21,7 +26,9 @@ fn detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Ev
 fn params(assignments: &[&str]) -> Parameters {
     let mut params = Parameters::default();
     for assignment in assignments {
-        params.set_from(Backend::Emulated, assignment).expect("a valid assignment");
+        params
+            .set_from(Backend::Emulated, assignment)
+            .expect("a valid assignment");
     }
     params
 }

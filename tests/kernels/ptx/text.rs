@@ -26,7 +26,11 @@ fn shipped() -> Vec<(Unit, String)> {
     }
     all.push((Unit::LADDER, Kernel::ClusterAndPredecode.entry(Unit::WIDE)));
     for unit in Unit::RANKED {
-        all.extend(unit.kernels().iter().map(|kernel| (unit, kernel.entry(unit.name))));
+        all.extend(
+            unit.kernels()
+                .iter()
+                .map(|kernel| (unit, kernel.entry(unit.name))),
+        );
     }
     all
 }
@@ -36,12 +40,28 @@ fn entries(text: &str) -> Vec<(&str, Vec<&str>)> {
     let mut found = Vec::new();
     for part in text.split(".visible .entry ").skip(1) {
         let name = part.split('(').next().unwrap();
-        let body = part.split_once("\n{").unwrap().1.split("\n}").next().unwrap();
+        let body = part
+            .split_once("\n{")
+            .unwrap()
+            .1
+            .split("\n}")
+            .next()
+            .unwrap();
         // Predicates, declarations, labels and comments are left out; two instructions may share a
         // line.
-        let lines = body.lines().flat_map(|line| line.split_inclusive(';')).map(str::trim);
-        let lines = lines.map(|line| if line.starts_with('@') { line.split_once(' ').unwrap().1.trim() } else { line });
-        let is_instruction = |line: &&str| line.ends_with(';') && !line.starts_with(['.', '{', '$']);
+        let lines = body
+            .lines()
+            .flat_map(|line| line.split_inclusive(';'))
+            .map(str::trim);
+        let lines = lines.map(|line| {
+            if line.starts_with('@') {
+                line.split_once(' ').unwrap().1.trim()
+            } else {
+                line
+            }
+        });
+        let is_instruction =
+            |line: &&str| line.ends_with(';') && !line.starts_with(['.', '{', '$']);
         found.push((name, lines.filter(is_instruction).collect()));
     }
     found
@@ -68,7 +88,9 @@ fn faults(text: &str) -> String {
                 .any(|prefix| name.starts_with(prefix) && name.ends_with("f32"));
             // Without the rounding spelt out the assembler may contract; nothing else gives the
             // CPU's bits.
-            if is_f32_arithmetic && !["add.rn.f32", "sub.rn.f32", "mul.rn.f32", "div.rn.f32"].contains(&name) {
+            if is_f32_arithmetic
+                && !["add.rn.f32", "sub.rn.f32", "mul.rn.f32", "div.rn.f32"].contains(&name)
+            {
                 fault("not the CPU's arithmetic", line);
             }
         }
@@ -79,8 +101,15 @@ fn faults(text: &str) -> String {
 #[test]
 fn every_unit_has_exactly_its_kernels() {
     for unit in Unit::all() {
-        let mut expected: Vec<_> = shipped().into_iter().filter(|of| of.0 == unit).map(|of| of.1).collect();
-        let mut found: Vec<_> = entries(unit.text).into_iter().map(|(name, _)| name.to_owned()).collect();
+        let mut expected: Vec<_> = shipped()
+            .into_iter()
+            .filter(|of| of.0 == unit)
+            .map(|of| of.1)
+            .collect();
+        let mut found: Vec<_> = entries(unit.text)
+            .into_iter()
+            .map(|(name, _)| name.to_owned())
+            .collect();
         expected.sort();
         found.sort();
         assert_eq!(found, expected, "{}", unit.name);
@@ -101,8 +130,17 @@ fn kernels_have_no_calls_no_local_or_generic_memory_and_exact_floats() {
 fn the_clustering_kernel_has_three_barriers() {
     for unit in Unit::RANKED {
         let entry = Kernel::Cluster.entry(unit.name);
-        let (_, body) = entries(unit.text).into_iter().find(|(name, _)| *name == entry).unwrap();
-        assert_eq!(body.iter().filter(|line| line.starts_with("bar.sync")).count(), 3, "{entry}");
+        let (_, body) = entries(unit.text)
+            .into_iter()
+            .find(|(name, _)| *name == entry)
+            .unwrap();
+        assert_eq!(
+            body.iter()
+                .filter(|line| line.starts_with("bar.sync"))
+                .count(),
+            3,
+            "{entry}"
+        );
     }
 }
 
@@ -112,12 +150,27 @@ fn the_last_rung_of_the_ladder_is_production() {
     for kernel in Kernel::ALLEN {
         let body = |unit: Unit, variant: &str| {
             let entry = kernel.entry(variant);
-            let found = entries(unit.text).into_iter().find(|(name, _)| *name == entry).unwrap().1;
+            let found = entries(unit.text)
+                .into_iter()
+                .find(|(name, _)| *name == entry)
+                .unwrap()
+                .1;
             // Labels are numbered through the file, parameters named for the entry.
-            let plain = |line: &str| line.replace(&entry, "").split("$L__BB").next().unwrap().to_owned();
+            let plain = |line: &str| {
+                line.replace(&entry, "")
+                    .split("$L__BB")
+                    .next()
+                    .unwrap()
+                    .to_owned()
+            };
             found.into_iter().map(plain).collect::<Vec<_>>()
         };
-        assert_eq!(body(Unit::LADDER, "v5_allen__rung6"), body(production, "v5_allen"), "{}", kernel.name());
+        assert_eq!(
+            body(Unit::LADDER, "v5_allen__rung6"),
+            body(production, "v5_allen"),
+            "{}",
+            kernel.name()
+        );
     }
 }
 
@@ -139,7 +192,9 @@ fn each_check_finds_its_fault() {
     assert!(planted("call.uni _panic, (param0);").contains("a call"));
     assert!(planted("trap; exit;").contains("panic"));
     assert!(planted("activemask.b32 \t%r1;").contains("luck"));
-    let declared = |line: &str| faults(&text.replacen(".address_size 64", &format!(".address_size 64\n{line}"), 1));
+    let declared = |line: &str| {
+        faults(&text.replacen(".address_size 64", &format!(".address_size 64\n{line}"), 1))
+    };
     assert!(declared(".global .align 16 .b8 tile[512];").contains("table in global"));
     assert!(declared(".shared .align 16 .b8 tile[512];").contains("shared array"));
     assert!(declared(".func helper(").contains("a call"));
@@ -181,7 +236,13 @@ fn the_hash_depends_on_every_name_and_byte_of_the_sources_only() {
     assert_eq!(hash(), third);
     // The sources of a dependency count, too.
     let shared = tempfile::tempdir().unwrap();
-    let with_shared = || KernelCrate { dependencies: &[("shared", shared.path())], ..kernels }.source_hash();
+    let with_shared = || {
+        KernelCrate {
+            dependencies: &[("shared", shared.path())],
+            ..kernels
+        }
+        .source_hash()
+    };
     std::fs::create_dir(shared.path().join("src")).unwrap();
     std::fs::write(shared.path().join("src/lib.rs"), "").unwrap();
     let fourth = with_shared();
@@ -214,9 +275,21 @@ fn rebuilding_gives_the_committed_ptx() {
     };
     let hash = kernels.source_hash().expect("the sources can be read");
     for unit in Unit::all() {
-        assert_eq!(header_field(unit.text, "compiler"), Some(compiler.version.as_str()), "{}", unit.name);
-        assert_eq!(header_field(unit.text, "sources"), Some(hash.as_str()), "{}", unit.name);
-        let made = compiler.compile(&kernels, unit.name, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        assert_eq!(
+            header_field(unit.text, "compiler"),
+            Some(compiler.version.as_str()),
+            "{}",
+            unit.name
+        );
+        assert_eq!(
+            header_field(unit.text, "sources"),
+            Some(hash.as_str()),
+            "{}",
+            unit.name
+        );
+        let made = compiler
+            .compile(&kernels, unit.name, Path::new(env!("CARGO_TARGET_TMPDIR")))
+            .unwrap();
         assert!(made == unit.text, "{} comes out differently", unit.name);
     }
 }
@@ -231,7 +304,9 @@ fn ptxas_reports_the_committed_resources() {
     // One module is enough to see that the figures belong to the PTX; the build compares all.
     let unit = Unit::ranked(BankVersion::V5, Layout::Allen);
     for arch in ARCHS {
-        let measured = ptxas.assemble(unit.text, arch, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        let measured = ptxas
+            .assemble(unit.text, arch, Path::new(env!("CARGO_TARGET_TMPDIR")))
+            .unwrap();
         assert_eq!(measured.len(), unit.kernels().len());
         for usage in measured {
             let (kernel, variant) = Kernel::of_entry(&usage.kernel).unwrap();
@@ -254,20 +329,37 @@ fn kernels(code: i32, args: &[&str]) -> String {
 
 #[test]
 fn recorded_resources_are_printed_as_json_with_the_occupancy() {
-    let value: Value = serde_json::from_str(&kernels(0, &["--arch", "sm_86", "--json", "-"])).unwrap();
+    let value: Value =
+        serde_json::from_str(&kernels(0, &["--arch", "sm_86", "--json", "-"])).unwrap();
     let rows = value["kernels"].as_array().unwrap();
     // One row per kernel, and one more for two of them: the counting kernel with 8 size classes,
     // and the clustering kernel with 32-bit sums.
     assert_eq!(rows.len(), Kernel::ALLEN.len() + 2);
     let committed = Resources::committed().unwrap();
-    let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
-    let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
+    let expected = committed
+        .of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86")
+        .unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["kernel"] == expected.kernel.as_str())
+        .unwrap();
     assert_eq!(row["registers"], expected.registers);
     let shared = Kernel::ClusterAndPredecode.shared_bytes(BankVersion::V5, 216, 84);
     assert_eq!(row["dynamic_shared"], shared);
-    let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();
-    assert_eq!(of_128["blocks"], expected.occupancy(128, shared).unwrap().blocks);
-    assert!(rows.iter().any(|row| row["kernel"] == "cluster_and_predecode__v5_allen__wide"));
+    let of_128 = row["occupancy"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|o| o["threads"] == 128)
+        .unwrap();
+    assert_eq!(
+        of_128["blocks"],
+        expected.occupancy(128, shared).unwrap().blocks
+    );
+    assert!(
+        rows.iter()
+            .any(|row| row["kernel"] == "cluster_and_predecode__v5_allen__wide")
+    );
 }
 
 #[test]

@@ -4,7 +4,10 @@ use std::cell::Cell;
 use std::panic::Location;
 
 use simt::executor::{Fault, Violation};
-use simt::{AtomicScalar, Block, FULL_MASK, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, Shuffle, Update};
+use simt::{
+    AtomicScalar, Block, FULL_MASK, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, Shuffle,
+    Update,
+};
 
 /// Fault of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,10 @@ pub enum Bug {
 
 /// Returns true if nothing orders two accesses to memory, or a read and the write before it.
 pub fn is_race(violation: &Violation) -> bool {
-    matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. })
+    matches!(
+        violation.fault,
+        Fault::Race { .. } | Fault::UnwrittenShared { .. }
+    )
 }
 
 pub struct Faulty<'a, B> {
@@ -38,7 +44,12 @@ pub struct Faulty<'a, B> {
 
 impl<'a, B: Block> Faulty<'a, B> {
     pub fn new(inner: &'a B, bug: Bug) -> Self {
-        Self { inner, bug, barriers: Cell::new(0), warp_barriers: Cell::new(0) }
+        Self {
+            inner,
+            bug,
+            barriers: Cell::new(0),
+            warp_barriers: Cell::new(0),
+        }
     }
 
     #[track_caller]
@@ -105,7 +116,8 @@ impl<B: Block> Block for Faulty<'_, B> {
     }
     #[track_caller]
     fn shuffle_bits(&self, mask: u32, value: u32, shuffle: Shuffle) -> u32 {
-        self.inner.shuffle_bits(self.shuffle_mask(mask), value, shuffle)
+        self.inner
+            .shuffle_bits(self.shuffle_mask(mask), value, shuffle)
     }
     #[track_caller]
     fn match_any_sync(&self, mask: u32, value: u32) -> u32 {
@@ -140,7 +152,12 @@ impl<B: Block> Block for Faulty<'_, B> {
         self.inner.store(view, i, value);
     }
     #[track_caller]
-    fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T {
+    fn atomic_update<T: AtomicScalar>(
+        &self,
+        view: GlobalMut<'_, T>,
+        i: u32,
+        update: Update<T>,
+    ) -> T {
         if self.bug == Bug::NumberForTicket && i == 0 && matches!(update, Update::Add(_)) {
             return T::from_bits(self.inner.block_idx_x().into());
         }
@@ -151,7 +168,13 @@ impl<B: Block> Block for Faulty<'_, B> {
         self.inner.atomic_read(view, i, acquire)
     }
     #[track_caller]
-    fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool) {
+    fn atomic_write<T: AtomicScalar>(
+        &self,
+        view: GlobalMut<'_, T>,
+        i: u32,
+        value: T,
+        release: bool,
+    ) {
         self.inner.atomic_write(view, i, value, release);
     }
     #[track_caller]
@@ -171,7 +194,12 @@ impl<B: Block> Block for Faulty<'_, B> {
         self.inner.shared_store(array, i, value);
     }
     #[track_caller]
-    fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T {
+    fn shared_atomic_update<T: AtomicScalar>(
+        &self,
+        array: Shared<T>,
+        i: u32,
+        update: Update<T>,
+    ) -> T {
         if let (Bug::PlainAdd, Update::Add(value)) = (self.bug, update) {
             let before = self.inner.shared_load(array, i);
             self.inner.shared_store(array, i, before.sum(value));

@@ -12,7 +12,9 @@ use ut_decoding::{DetectorTables, EventBatch};
 use ut_kernels::allen::cluster_and_predecode::{
     ClusterAndPredecode, ClusterInput, ClusterOutput, cluster_and_predecode_shared_bytes,
 };
-use ut_kernels::allen::count_hits::{CountHits, CountOutput, count_hits_shared_bytes, items_capacity};
+use ut_kernels::allen::count_hits::{
+    CountHits, CountOutput, count_hits_shared_bytes, items_capacity,
+};
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::LANES_PER_BOARD;
@@ -40,10 +42,17 @@ pub struct Setup {
 }
 
 /// Element of `clusters` to which no kernel wrote.
-pub const NO_CLUSTER: Cluster = Cluster { position: u32::MAX, weight: u16::MAX, slot: u16::MAX };
+pub const NO_CLUSTER: Cluster = Cluster {
+    position: u32::MAX,
+    weight: u16::MAX,
+    slot: u16::MAX,
+};
 
 pub const SWITCHES: Switches = Switches::production(BankVersion::V5, Layout::Allen);
-const OPTIONS: ClusterOptions = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
+const OPTIONS: ClusterOptions = ClusterOptions {
+    flags: ClusterOptions::CLUSTERING,
+    max_size: 128,
+};
 
 /// Returns the view of a batch of v5 banks that kernels take.
 fn view(batch: &EventBatch) -> Batch<'_> {
@@ -67,12 +76,19 @@ impl Setup {
         let last_board = n_slots / LANES_PER_BOARD - 1;
         let bank = |board: usize| {
             let lane = |lane: usize| {
-                let n = if board == last_board { 2 } else { (board * 5 + lane * 3) % 9 };
+                let n = if board == last_board {
+                    2
+                } else {
+                    (board * 5 + lane * 3) % 9
+                };
                 (0..n as u16).map(|i| (3 * i + lane as u16, 5)).collect()
             };
             v5(board as u16, &v5_payload(&std::array::from_fn(lane)))
         };
-        let event = (0..=last_board).filter(|board| board % 7 != 3 || *board == last_board).map(bank).collect();
+        let event = (0..=last_board)
+            .filter(|board| board % 7 != 3 || *board == last_board)
+            .map(bank)
+            .collect();
         Self {
             batch: allen_batch(&[event]),
             switches: SWITCHES,
@@ -152,7 +168,10 @@ impl Setup {
             report: executor.writable(&mut self.report),
             status: executor.writable(&mut status),
         };
-        assert_eq!(self.items.len() as u32, items_capacity(BankVersion::V5, tables.n_boards()));
+        assert_eq!(
+            self.items.len() as u32,
+            items_capacity(BankVersion::V5, tables.n_boards())
+        );
         let shared = cluster_and_predecode_shared_bytes(tables.n_groups);
         let result = executor.launch("cluster_and_predecode", 1, (32, 2), shared, |block| {
             let kernel = ClusterAndPredecode { switches };

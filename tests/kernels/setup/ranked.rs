@@ -18,7 +18,9 @@ use ut_kernels::ranked::make_hits::{HitsInput, MakeHits, Written};
 use ut_kernels::ranked::scan::Scan;
 use ut_kernels::ranked::sort_groups::SortGroups;
 use ut_kernels::ranked::unusual::ClusterUnusual;
-use ut_kernels::ranked::{COUNTERS, FlaggedGroup, HEAD_WORDS, RankedInput, RankedOptions, Record, Work};
+use ut_kernels::ranked::{
+    COUNTERS, FlaggedGroup, HEAD_WORDS, RankedInput, RankedOptions, Record, Work,
+};
 use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::{Layout, Switches};
 
@@ -67,7 +69,11 @@ impl Memory {
 fn launch<K: Kernel>(
     executor: &mut Executor,
     kernel: K,
-    Shape { grid, block, shared_bytes }: Shape,
+    Shape {
+        grid,
+        block,
+        shared_bytes,
+    }: Shape,
     bug: Bug,
     arguments: &K::Arguments<'_>,
 ) -> Result<LaunchStats, Violation> {
@@ -121,17 +127,23 @@ impl RankedSetup {
 
     /// Ordinary events with clusters of up to four strips.
     pub fn clustered(n_events: usize) -> Self {
-        Self::with(n_events, Layout::Allen, false, 1, Grouping::YRows, |i| i + i / 4)
+        Self::with(n_events, Layout::Allen, false, 1, Grouping::YRows, |i| {
+            i + i / 4
+        })
     }
 
     /// Ordinary events in a grouping whose lanes overlap: groups with and without equal x, of up to
     /// and of more than 32 hits.
     pub fn overlapping(n_events: usize) -> Self {
-        Self::with(n_events, Layout::Allen, false, 1, Grouping::UniqueX, |i| 3 * i)
+        Self::with(n_events, Layout::Allen, false, 1, Grouping::UniqueX, |i| {
+            3 * i
+        })
     }
 
     fn of(n_events: usize, layout: Layout, repeats: bool, factor: usize) -> Self {
-        Self::with(n_events, layout, repeats, factor, Grouping::YRows, |i| 3 * i)
+        Self::with(n_events, layout, repeats, factor, Grouping::YRows, |i| {
+            3 * i
+        })
     }
 
     fn with(
@@ -146,11 +158,14 @@ impl RankedSetup {
         let n_boards = tables.boards().n_boards();
         let event = |event: usize| {
             let first = if layout == Layout::Allen { event } else { 0 };
-            let boards = (0..n_boards).filter(|board| (board + first) % 7 != 3).chain(repeats.then_some(5));
+            let boards = (0..n_boards)
+                .filter(|board| (board + first) % 7 != 3)
+                .chain(repeats.then_some(5));
             let bank = |board: usize| {
                 let lane = |lane: usize| {
                     // Hits where nothing is connected are trouble.
-                    let is_connected = tables.slots()[LANES_PER_BOARD * board + lane].is_connected();
+                    let is_connected =
+                        tables.slots()[LANES_PER_BOARD * board + lane].is_connected();
                     let factor = if is_connected || repeats { factor } else { 0 };
                     let n = factor * ((board * 5 + lane * 3 + event) % 9);
                     (0..n as u16).map(|i| (strip(i) + lane as u16, 5)).collect()
@@ -168,7 +183,21 @@ impl RankedSetup {
         let (ids, offsets, report) = (Vec::new(), Vec::new(), Vec::new());
         let selected = Vec::new();
         let (deferred, flagged, grid, resident, status) = (0, 0, 1, 4, 0);
-        Self { tables, ranks, batch, layout, selected, grid, deferred, flagged, resident, ids, offsets, report, status }
+        Self {
+            tables,
+            ranks,
+            batch,
+            layout,
+            selected,
+            grid,
+            deferred,
+            flagged,
+            resident,
+            ids,
+            offsets,
+            report,
+            status,
+        }
     }
 
     /// Launches all kernels, `cluster` with `bug`, and room for `capacity` hits. Returns the counts
@@ -185,23 +214,46 @@ impl RankedSetup {
         words: &mut [u32],
     ) -> Result<LaunchStats, Violation> {
         let switches = Switches::production(BankVersion::V5, self.layout);
-        let (grid, n_events) = (gather_blocks(self.batch.n_events as u32), self.batch.n_events as u32);
+        let (grid, n_events) = (
+            gather_blocks(self.batch.n_events as u32),
+            self.batch.n_events as u32,
+        );
         let view = executor.writable(words);
-        executor.launch("gather_banks", grid, (GATHER_THREADS, 1), gather_shared_bytes(), |block| {
-            GatherBanks { switches }.run(&Faulty::new(block, bug), &(*batch, n_events, view));
-        })
+        executor.launch(
+            "gather_banks",
+            grid,
+            (GATHER_THREADS, 1),
+            gather_shared_bytes(),
+            |block| {
+                GatherBanks { switches }.run(&Faulty::new(block, bug), &(*batch, n_events, view));
+            },
+        )
     }
 
     /// [`run`](Self::run) with the bug in the kernel `place`, whose counts are returned.
-    pub fn run_with(&mut self, seed: u64, bug: Bug, place: In, capacity: usize) -> Result<LaunchStats, Violation> {
+    pub fn run_with(
+        &mut self,
+        seed: u64,
+        bug: Bug,
+        place: In,
+        capacity: usize,
+    ) -> Result<LaunchStats, Violation> {
         self.run_in(&mut Executor::new(seed), bug, place, capacity)
     }
 
     fn plan(&self) -> Plan {
         let names = ["unusual_grid", "sort_grid", "make_hits_grid"];
-        let set = names.map(|name| format!("ranked.{name}={},", self.grid)).concat() + "scan.block_x=32";
-        let parameters = Parameters::default().with(ut_decoding::Backend::Emulated, &set).expect("valid");
-        let device = Multiprocessors { number: 2, each: Architecture::ALL[0] };
+        let set = names
+            .map(|name| format!("ranked.{name}={},", self.grid))
+            .concat()
+            + "scan.block_x=32";
+        let parameters = Parameters::default()
+            .with(ut_decoding::Backend::Emulated, &set)
+            .expect("valid");
+        let device = Multiprocessors {
+            number: 2,
+            each: Architecture::ALL[0],
+        };
         let tables = DeviceTables::new("test", &self.tables).expect("few slots");
         Plan::new(&tables, parameters, self.batch.n_events, device)
     }
@@ -228,13 +280,22 @@ impl RankedSetup {
             }
         };
         if self.layout == Layout::Mep {
-            done(In::Gathering, self.gather(executor, bug_in(In::Gathering), &batch, &mut bank_words)?);
+            done(
+                In::Gathering,
+                self.gather(executor, bug_in(In::Gathering), &batch, &mut bank_words)?,
+            );
         }
         let tables = self.ranks.view();
-        let cluster = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
+        let cluster = ClusterOptions {
+            flags: ClusterOptions::CLUSTERING,
+            max_size: 128,
+        };
         let options = RankedOptions::new(cluster, 511.0);
         let mut memory = Memory {
-            records: vec![Record::default(); most_records(BankVersion::V5, self.batch.raw.len(), n_events)],
+            records: vec![
+                Record::default();
+                most_records(BankVersion::V5, self.batch.raw.len(), n_events)
+            ],
             counters: [0; COUNTERS],
             heads: vec![u32::MAX; n_events * HEAD_WORDS as usize],
             starts: vec![u32::MAX; n_events * n_groups],
@@ -249,20 +310,59 @@ impl RankedSetup {
             selected: Global::from_slice(&self.selected),
         };
         let arguments = (options, input, tables.ranks, memory.write(executor));
-        done(In::Cluster, launch(executor, Cluster { switches }, shapes.cluster, bug_in(In::Cluster), &arguments)?);
-        let arguments = (options, batch, tables.ranks, tables.lanes, memory.write(executor));
+        done(
+            In::Cluster,
+            launch(
+                executor,
+                Cluster { switches },
+                shapes.cluster,
+                bug_in(In::Cluster),
+                &arguments,
+            )?,
+        );
+        let arguments = (
+            options,
+            batch,
+            tables.ranks,
+            tables.lanes,
+            memory.write(executor),
+        );
         done(
             In::Unusual,
-            launch(executor, ClusterUnusual { switches }, shapes.cluster_unusual, bug_in(In::Unusual), &arguments)?,
+            launch(
+                executor,
+                ClusterUnusual { switches },
+                shapes.cluster_unusual,
+                bug_in(In::Unusual),
+                &arguments,
+            )?,
         );
         let arguments = (511.0, tables.ranks, memory.write(executor));
-        done(In::Sort, launch(executor, SortGroups { switches }, shapes.sort_groups, bug_in(In::Sort), &arguments)?);
+        done(
+            In::Sort,
+            launch(
+                executor,
+                SortGroups { switches },
+                shapes.sort_groups,
+                bug_in(In::Sort),
+                &arguments,
+            )?,
+        );
         // (After the number of records that were taken.)
         [self.deferred, self.flagged] = [memory.counters[1], memory.counters[2]];
-        let (mut bases, mut descriptors) = (vec![u32::MAX; n_events + 1], vec![0u64; 1 + plan.event_tiles() as usize]);
-        let arguments =
-            (Global::from_slice(&memory.n_hits), executor.writable(&mut bases), executor.writable(&mut descriptors));
-        done(In::Scan, launch(executor, Scan, shapes.scan, bug_in(In::Scan), &arguments)?);
+        let (mut bases, mut descriptors) = (
+            vec![u32::MAX; n_events + 1],
+            vec![0u64; 1 + plan.event_tiles() as usize],
+        );
+        let arguments = (
+            Global::from_slice(&memory.n_hits),
+            executor.writable(&mut bases),
+            executor.writable(&mut descriptors),
+        );
+        done(
+            In::Scan,
+            launch(executor, Scan, shapes.scan, bug_in(In::Scan), &arguments)?,
+        );
 
         let mut floats: [Vec<f32>; 6] = std::array::from_fn(|_| vec![0.0; capacity]);
         self.ids = vec![u32::MAX; capacity];
@@ -276,16 +376,31 @@ impl RankedSetup {
             bases: Global::from_slice(&bases),
             flip_origin: 511.0,
         };
-        let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = floats.each_mut().map(|x| executor.writable(x));
+        let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] =
+            floats.each_mut().map(|x| executor.writable(x));
         let id = executor.writable(&mut self.ids);
         let to = Written {
-            hits: HitArrays { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id },
+            hits: HitArrays {
+                y_begin,
+                y_end,
+                z_at_y_eq0,
+                x_at_y_eq0,
+                dx_dy,
+                weight,
+                id,
+            },
             offsets: executor.writable(&mut self.offsets),
             report: executor.writable(&mut self.report),
             status: executor.writable(&mut memory.status),
         };
         let arguments = (input, tables.ranks, to);
-        let made = launch(executor, MakeHits { switches }, shapes.make_hits, bug_in(In::MakeHits), &arguments);
+        let made = launch(
+            executor,
+            MakeHits { switches },
+            shapes.make_hits,
+            bug_in(In::MakeHits),
+            &arguments,
+        );
         self.status = memory.status[0];
         done(In::MakeHits, made?);
         Ok(stats.expect("the kernel was launched"))

@@ -8,12 +8,24 @@ use super::parse::{Cmp, Float, Op, Round, Type};
 /// zero-extended.
 pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
     let bits = ty.bits;
-    let low = |value: u64| if bits == 64 { value } else { value & ((1 << bits) - 1) };
+    let low = |value: u64| {
+        if bits == 64 {
+            value
+        } else {
+            value & ((1 << bits) - 1)
+        }
+    };
     let signed = |value: u64| (value << (64 - bits)) as i64 >> (64 - bits);
     // The source of a conversion may be wider than the type of the result.
     let whole = a;
     let (a, b) = (low(a), low(b));
-    let wide = |a: u64, b: u64| if ty.signed { (signed(a) * signed(b)) as u64 } else { a * b };
+    let wide = |a: u64, b: u64| {
+        if ty.signed {
+            (signed(a) * signed(b)) as u64
+        } else {
+            a * b
+        }
+    };
     let twice = u64::MAX >> (64 - 2 * bits.min(32));
     match op {
         Op::Move => a,
@@ -22,7 +34,9 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
         Op::Mul => low(a.wrapping_mul(b)),
         Op::MulWide => wide(a, b) & twice,
         Op::MadWide => wide(a, b).wrapping_add(c) & twice,
-        Op::MulHigh if ty.signed => low(((i128::from(signed(a)) * i128::from(signed(b))) >> bits) as u64),
+        Op::MulHigh if ty.signed => {
+            low(((i128::from(signed(a)) * i128::from(signed(b))) >> bits) as u64)
+        }
         Op::MulHigh => ((u128::from(a) * u128::from(b)) >> bits) as u64,
         Op::Mad => low(a.wrapping_mul(b).wrapping_add(c)),
         Op::Div if ty.signed => low(signed(a).wrapping_div(signed(b)) as u64),
@@ -41,13 +55,23 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
         Op::Abs => low(signed(a).unsigned_abs()),
         Op::LeadingZeros => u64::from(a.leading_zeros()) - (64 - u64::from(bits)),
         Op::Reverse => a.reverse_bits() >> (64 - bits),
-        Op::Shl => u32::try_from(b).ok().and_then(|b| a.checked_shl(b)).map_or(0, low),
+        Op::Shl => u32::try_from(b)
+            .ok()
+            .and_then(|b| a.checked_shl(b))
+            .map_or(0, low),
         Op::Shr if ty.signed => low((signed(a) >> b.min(63)) as u64),
-        Op::Shr => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or(0),
+        Op::Shr => u32::try_from(b)
+            .ok()
+            .and_then(|b| a.checked_shr(b))
+            .unwrap_or(0),
         Op::FunnelShift(left, wraps) => {
             let distance = if wraps { c & 31 } else { c.min(32) };
             let both = b << 32 | a;
-            if left { low((both << distance) >> 32) } else { low(both >> distance) }
+            if left {
+                low((both << distance) >> 32)
+            } else {
+                low(both >> distance)
+            }
         }
         Op::BitField => {
             let (start, length) = ((b & 0xFF).min(63), c & 0xFF);
@@ -59,7 +83,9 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
             }
         }
         Op::InsertBits => {
-            let mask = low(((1u128 << (d & 0xFF).min(64)) - 1) as u64).checked_shl((c & 0xFF) as u32).map_or(0, low);
+            let mask = low(((1u128 << (d & 0xFF).min(64)) - 1) as u64)
+                .checked_shl((c & 0xFF) as u32)
+                .map_or(0, low);
             b & !mask | a.checked_shl((c & 0xFF) as u32).unwrap_or(0) & mask
         }
         Op::Permute => {
@@ -67,7 +93,11 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
             let byte = |i: u32| {
                 let selector = (c >> (4 * i)) as usize;
                 let byte = bytes[selector & 7];
-                u64::from(if selector & 8 == 0 { byte } else { ((byte as i8) >> 7) as u8 }) << (8 * i)
+                u64::from(if selector & 8 == 0 {
+                    byte
+                } else {
+                    ((byte as i8) >> 7) as u8
+                }) << (8 * i)
             };
             (0..4).map(byte).sum()
         }
@@ -93,7 +123,10 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
         }
         Op::Convert(from) => low(a_of(from, whole)),
         Op::IntToFloat(from) => {
-            let (unsigned, signed) = (a_of(from, whole), (whole << (64 - from.bits)) as i64 >> (64 - from.bits));
+            let (unsigned, signed) = (
+                a_of(from, whole),
+                (whole << (64 - from.bits)) as i64 >> (64 - from.bits),
+            );
             match (bits, from.signed) {
                 (32, false) => u64::from((unsigned as f32).to_bits()),
                 (32, true) => u64::from((signed as f32).to_bits()),
@@ -106,7 +139,9 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
             // PTX clamps to the range of the integer type, and turns NaN into 0.
             match (ty.signed, bits) {
                 (true, 64) => value as i64 as u64,
-                (true, _) => low((value as i64).clamp(-1 << (bits - 1), (1 << (bits - 1)) - 1) as u64),
+                (true, _) => {
+                    low((value as i64).clamp(-1 << (bits - 1), (1 << (bits - 1)) - 1) as u64)
+                }
                 (false, _) => (value as u64).min(u64::MAX >> (64 - bits)),
             }
         }
@@ -118,7 +153,9 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
         Op::Float(op) => long(op, [a, b, c].map(f64::from_bits)).to_bits(),
         Op::CompareFloat(cmp, unordered) => {
             let (a, b) = (double(bits, a), double(bits, b));
-            a.partial_cmp(&b).map_or(u64::from(unordered), |order| cmp_of(cmp, &order, &Ordering::Equal))
+            a.partial_cmp(&b).map_or(u64::from(unordered), |order| {
+                cmp_of(cmp, &order, &Ordering::Equal)
+            })
         }
         Op::AreNumbers(wanted) => {
             let are = !double(bits, a).is_nan() && !double(bits, b).is_nan();
@@ -131,7 +168,11 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
 
 /// Returns the value of a float with this number of bits, 32 or 64.
 fn double(bits: u32, value: u64) -> f64 {
-    if bits == 32 { f32::from_bits(value as u32).into() } else { f64::from_bits(value) }
+    if bits == 32 {
+        f32::from_bits(value as u32).into()
+    } else {
+        f64::from_bits(value)
+    }
 }
 
 fn rounded(round: Round, value: f64) -> f64 {
@@ -169,7 +210,11 @@ float_operations! { single f32; long f64; }
 
 /// Returns the operand of a conversion, extended from the conversion's source type.
 fn a_of(from: Type, a: u64) -> u64 {
-    if from.bits == 64 { a } else { a & ((1 << from.bits) - 1) }
+    if from.bits == 64 {
+        a
+    } else {
+        a & ((1 << from.bits) - 1)
+    }
 }
 
 fn cmp_of<T: Ord>(cmp: Cmp, a: &T, b: &T) -> u64 {

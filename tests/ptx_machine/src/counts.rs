@@ -55,8 +55,20 @@ struct Access {
 }
 
 impl Accesses {
-    pub fn add(&mut self, space: Space, pc: usize, visit: u32, lane: usize, address: u64, bytes: usize) {
-        let access = self.0.entry((pc, visit)).or_insert_with(|| Access { space, bytes, addresses: Vec::new() });
+    pub fn add(
+        &mut self,
+        space: Space,
+        pc: usize,
+        visit: u32,
+        lane: usize,
+        address: u64,
+        bytes: usize,
+    ) {
+        let access = self.0.entry((pc, visit)).or_insert_with(|| Access {
+            space,
+            bytes,
+            addresses: Vec::new(),
+        });
         access.addresses.push((lane, address));
     }
 
@@ -65,7 +77,11 @@ impl Accesses {
         for (_, access) in self.0.drain() {
             match access.space {
                 Space::Global => {
-                    let mut sectors: Vec<_> = access.addresses.iter().map(|&(_, address)| address / SECTOR).collect();
+                    let mut sectors: Vec<_> = access
+                        .addresses
+                        .iter()
+                        .map(|&(_, address)| address / SECTOR)
+                        .collect();
                     sectors.sort_unstable();
                     sectors.dedup();
                     counts.sectors += sectors.len() as u64;
@@ -88,12 +104,21 @@ impl Access {
 
     fn part(&self, part: usize) -> impl Iterator<Item = u64> {
         let lanes = 32 / self.parts();
-        let of_part = self.addresses.iter().filter(move |(lane, _)| lane / lanes == part);
-        of_part.flat_map(|&(_, address)| (address..address + self.bytes as u64).step_by(4).map(|byte| byte / 4))
+        let of_part = self
+            .addresses
+            .iter()
+            .filter(move |(lane, _)| lane / lanes == part);
+        of_part.flat_map(|&(_, address)| {
+            (address..address + self.bytes as u64)
+                .step_by(4)
+                .map(|byte| byte / 4)
+        })
     }
 
     fn ideal(&self) -> u64 {
-        (0..self.parts()).filter(|&part| self.part(part).next().is_some()).count() as u64
+        (0..self.parts())
+            .filter(|&part| self.part(part).next().is_some())
+            .count() as u64
     }
 
     /// Returns the number of passes over the banks. Lanes that want the same word are served

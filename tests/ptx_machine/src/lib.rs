@@ -78,20 +78,31 @@ impl Program {
     /// # Panics
     /// At the first instruction that the machine does not know; the message has its line.
     pub fn new(text: &str) -> Self {
-        Self { entries: parse::entries(text) }
+        Self {
+            entries: parse::entries(text),
+        }
     }
 
     /// Returns the sizes of the parameters of an entry in bytes; `None` if there is no such entry.
     pub fn parameters(&self, name: &str) -> Option<&[usize]> {
-        self.entries.get(name).map(|entry| entry.parameters.as_slice())
+        self.entries
+            .get(name)
+            .map(|entry| entry.parameters.as_slice())
     }
 
     /// Returns the instructions of an entry with the number of times that warps issued each, over
     /// all launches that counted.
     pub fn issued(&self, name: &str) -> Vec<(&str, u64)> {
-        let Some(entry) = self.entries.get(name) else { return Vec::new() };
+        let Some(entry) = self.entries.get(name) else {
+            return Vec::new();
+        };
         let issued = entry.issued.lock().expect("no thread panicked");
-        entry.code.iter().map(|of| of.line.as_str()).zip(issued.iter().copied()).collect()
+        entry
+            .code
+            .iter()
+            .map(|of| of.line.as_str())
+            .zip(issued.iter().copied())
+            .collect()
     }
 
     /// Runs an entry to its end; `arguments` are the bytes of each parameter. Returns the counts of
@@ -101,7 +112,13 @@ impl Program {
     /// # Panics
     /// If the kernel does anything that hardware leaves undefined, or if the arguments or the shape
     /// do not fit it.
-    pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
+    pub fn launch(
+        &self,
+        memory: &mut Memory,
+        name: &str,
+        launch: Launch,
+        arguments: &[Vec<u8>],
+    ) -> Vec<Counts> {
         self.launch_rows(memory, name, launch, launch.grid, arguments)
     }
 
@@ -115,12 +132,18 @@ impl Program {
         grid_x: u32,
         arguments: &[Vec<u8>],
     ) -> Vec<Counts> {
-        let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
+        let entry = self
+            .entries
+            .get(name)
+            .unwrap_or_else(|| panic!("no entry {name}"));
         let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
         assert_eq!(sizes, entry.parameters, "sizes of the arguments of {name}");
         memory.begin_launch();
         let threads = launch.block.0 * launch.block.1;
-        assert!(threads.is_multiple_of(32) && (32..=1024).contains(&threads), "{launch:?}");
+        assert!(
+            threads.is_multiple_of(32) && (32..=1024).contains(&threads),
+            "{launch:?}"
+        );
         let mut all = Vec::new();
         for i in 0..launch.grid {
             let index = (i + launch.turn) % launch.grid;
@@ -134,7 +157,9 @@ impl Program {
                 index,
                 // No kernel may depend on the initial contents.
                 shared: vec![0xA5; launch.shared_bytes as usize],
-                lanes: (0..threads).map(|thread| Lane::new(entry, thread, launch.counts)).collect(),
+                lanes: (0..threads)
+                    .map(|thread| Lane::new(entry, thread, launch.counts))
+                    .collect(),
                 counts: Counts::default(),
                 paths: vec![0; threads as usize / 32],
                 accesses: (0..threads / 32).map(|_| Accesses::default()).collect(),
@@ -185,7 +210,13 @@ enum State {
 impl Lane {
     fn new(entry: &Entry, thread: u32, counts: bool) -> Self {
         let done = vec![0; if counts { entry.code.len() } else { 0 }];
-        Self { thread, pc: 0, state: State::Running, registers: vec![0; entry.n_registers], done }
+        Self {
+            thread,
+            pc: 0,
+            state: State::Running,
+            registers: vec![0; entry.n_registers],
+            done,
+        }
     }
 }
 
@@ -204,12 +235,22 @@ impl Block<'_> {
                 self.end_path();
                 return;
             }
-            let collected = (0..n / 32).map(|warp| self.warp_collectives(warp)).fold(false, |any, did| any | did);
+            let collected = (0..n / 32)
+                .map(|warp| self.warp_collectives(warp))
+                .fold(false, |any, did| any | did);
             if !collected && !self.barrier() {
-                let waiting = self.lanes.iter().filter(|lane| lane.state == State::Waiting);
-                let mut lines: Vec<_> = waiting.map(|lane| self.entry.code[lane.pc].line.as_str()).collect();
+                let waiting = self
+                    .lanes
+                    .iter()
+                    .filter(|lane| lane.state == State::Waiting);
+                let mut lines: Vec<_> = waiting
+                    .map(|lane| self.entry.code[lane.pc].line.as_str())
+                    .collect();
                 lines.dedup();
-                panic!("{}, block {}: no thread can go on; some wait at {lines:?}", self.name, self.index);
+                panic!(
+                    "{}, block {}: no thread can go on; some wait at {lines:?}",
+                    self.name, self.index
+                );
             }
         }
     }
@@ -224,7 +265,10 @@ impl Block<'_> {
             }
             let instruction = &entry.code[pc];
             let registers = &self.lanes[lane].registers;
-            if instruction.guard.is_some_and(|(predicate, wanted)| (registers[predicate] != 0) != wanted) {
+            if instruction
+                .guard
+                .is_some_and(|(predicate, wanted)| (registers[predicate] != 0) != wanted)
+            {
                 self.lanes[lane].pc += 1;
                 continue;
             }
@@ -257,7 +301,9 @@ impl Block<'_> {
     }
 
     fn value(&self, lane: usize, operand: &Operand) -> u64 {
-        let Lane { thread, registers, .. } = &self.lanes[lane];
+        let Lane {
+            thread, registers, ..
+        } = &self.lanes[lane];
         let (x, y) = self.launch.block;
         match operand {
             Operand::Register(register) => registers[*register],
@@ -280,7 +326,9 @@ impl Block<'_> {
     /// Returns the address that an access touches, and 0 for other instructions.
     fn address(&self, lane: usize, kind: &Kind) -> u64 {
         match kind {
-            Kind::Load { base, offset, .. } | Kind::Store { base, offset, .. } | Kind::Atomic { base, offset, .. } => {
+            Kind::Load { base, offset, .. }
+            | Kind::Store { base, offset, .. }
+            | Kind::Atomic { base, offset, .. } => {
                 self.value(lane, base).wrapping_add_signed(*offset)
             }
             _ => 0,
@@ -291,10 +339,16 @@ impl Block<'_> {
         let line = &instruction.line;
         match &instruction.kind {
             Kind::Compute { op, ty, to, from } => {
-                let values = [0, 1, 2, 3].map(|i| from.get(i).map_or(0, |operand| self.value(lane, operand)));
+                let values = [0, 1, 2, 3]
+                    .map(|i| from.get(i).map_or(0, |operand| self.value(lane, operand)));
                 self.lanes[lane].registers[*to] = compute(*op, *ty, values);
             }
-            Kind::Unpack { low, high, from, half_bits } => {
+            Kind::Unpack {
+                low,
+                high,
+                from,
+                half_bits,
+            } => {
                 let value = self.value(lane, from);
                 let mask = (1 << half_bits) - 1;
                 for (half, value) in [(low, value & mask), (high, value >> half_bits & mask)] {
@@ -303,13 +357,28 @@ impl Block<'_> {
                     }
                 }
             }
-            Kind::LoadParameter { ty, to, parameter, offset } => {
+            Kind::LoadParameter {
+                ty,
+                to,
+                parameter,
+                offset,
+            } => {
                 let bytes = &self.arguments[*parameter][*offset..*offset + ty.bytes()];
                 self.lanes[lane].registers[*to] = little_endian(bytes);
             }
-            Kind::Load { space, read_only, ty, to, .. } => {
+            Kind::Load {
+                space,
+                read_only,
+                ty,
+                to,
+                ..
+            } => {
                 let address = self.address(lane, &instruction.kind);
-                let touch = if *read_only { Touch::ReadOnly } else { Touch::Read };
+                let touch = if *read_only {
+                    Touch::ReadOnly
+                } else {
+                    Touch::Read
+                };
                 let size = ty.bytes() * to.iter().flatten().count();
                 self.touch(lane, *space, address, size);
                 let bytes = self.bytes(*space, address, size, touch, line);
@@ -321,7 +390,9 @@ impl Block<'_> {
                     self.lanes[lane].registers[*to] = value;
                 }
             }
-            Kind::Store { space, ty, from, .. } => {
+            Kind::Store {
+                space, ty, from, ..
+            } => {
                 let address = self.address(lane, &instruction.kind);
                 let size = ty.bytes();
                 self.touch(lane, *space, address, size * from.len());
@@ -334,7 +405,15 @@ impl Block<'_> {
                     bytes.copy_from_slice(&value.to_le_bytes()[..size]);
                 }
             }
-            Kind::Atomic { space, op, ty, to, from, new, .. } => {
+            Kind::Atomic {
+                space,
+                op,
+                ty,
+                to,
+                from,
+                new,
+                ..
+            } => {
                 let address = self.address(lane, &instruction.kind);
                 let value = self.value(lane, from);
                 let new = new.as_ref().map_or(0, |new| self.value(lane, new));
@@ -350,9 +429,19 @@ impl Block<'_> {
         }
     }
 
-    fn bytes(&mut self, space: Space, address: u64, size: usize, touch: Touch, line: &str) -> &mut [u8] {
+    fn bytes(
+        &mut self,
+        space: Space,
+        address: u64,
+        size: usize,
+        touch: Touch,
+        line: &str,
+    ) -> &mut [u8] {
         let (name, block) = (self.name, self.index);
-        assert!(address.is_multiple_of(size as u64), "{name}, block {block}: not aligned: {line}");
+        assert!(
+            address.is_multiple_of(size as u64),
+            "{name}, block {block}: not aligned: {line}"
+        );
         match space {
             Space::Global => {
                 let bytes = self.memory.bytes(address, size, touch);
@@ -360,7 +449,9 @@ impl Block<'_> {
             }
             Space::Shared => {
                 let range = address as usize..address as usize + size;
-                self.shared.get_mut(range).unwrap_or_else(|| panic!("{name}, block {block}: outside of shared: {line}"))
+                self.shared
+                    .get_mut(range)
+                    .unwrap_or_else(|| panic!("{name}, block {block}: outside of shared: {line}"))
             }
         }
     }
@@ -370,7 +461,9 @@ impl Block<'_> {
         let lanes = &mut self.lanes[32 * warp..32 * warp + 32];
         let mut issued = self.entry.issued.lock().expect("no thread panicked");
         for pc in 0..lanes[0].done.len() {
-            let done = lanes.iter_mut().map(|lane| u64::from(std::mem::take(&mut lane.done[pc])));
+            let done = lanes
+                .iter_mut()
+                .map(|lane| u64::from(std::mem::take(&mut lane.done[pc])));
             let (most, sum) = done.fold((0, 0), |(most, sum), n| (n.max(most), sum + n));
             self.counts.issued += most;
             self.counts.lanes += sum;
@@ -424,13 +517,25 @@ impl Block<'_> {
             }
             let pc = self.lanes[first].pc;
             let instruction = &self.entry.code[pc];
-            let Some(mask) = instruction.kind.mask() else { continue };
+            let Some(mask) = instruction.kind.mask() else {
+                continue;
+            };
             let mask_of = |lane: usize| self.value(lane, mask) as u32;
             let mask = mask_of(first);
-            assert!((mask >> (first % 32)) & 1 == 1, "{}: not in its own mask: {}", self.name, instruction.line);
-            let members: Vec<_> = (0..32).filter(|lane| (mask >> lane) & 1 == 1).map(|lane| 32 * warp + lane).collect();
+            assert!(
+                (mask >> (first % 32)) & 1 == 1,
+                "{}: not in its own mask: {}",
+                self.name,
+                instruction.line
+            );
+            let members: Vec<_> = (0..32)
+                .filter(|lane| (mask >> lane) & 1 == 1)
+                .map(|lane| 32 * warp + lane)
+                .collect();
             let is_there = |&lane: &usize| {
-                self.lanes[lane].state == State::Waiting && self.lanes[lane].pc == pc && mask_of(lane) == mask
+                self.lanes[lane].state == State::Waiting
+                    && self.lanes[lane].pc == pc
+                    && mask_of(lane) == mask
             };
             if !members.iter().all(is_there) {
                 continue;
@@ -450,11 +555,19 @@ impl Block<'_> {
     fn collective(&mut self, instruction: &Instruction, members: &[usize], mask: u32) {
         let results: Vec<(usize, u64)> = match &instruction.kind {
             Kind::Ballot { to, predicate, .. } => {
-                let bit = |&lane: &usize| u64::from(self.value(lane, predicate) != 0) << (lane % 32);
+                let bit =
+                    |&lane: &usize| u64::from(self.value(lane, predicate) != 0) << (lane % 32);
                 let ballot = members.iter().map(bit).sum();
                 members.iter().map(|_| (*to, ballot)).collect()
             }
-            Kind::Shuffle { mode, to, value, by, clamp, .. } => {
+            Kind::Shuffle {
+                mode,
+                to,
+                value,
+                by,
+                clamp,
+                ..
+            } => {
                 let of = |&lane: &usize| {
                     let (own, by) = (lane as u32 % 32, self.value(lane, by) as u32 & 31);
                     let clamp = self.value(lane, clamp) as u32 & 31;
@@ -478,7 +591,9 @@ impl Block<'_> {
             Kind::Match { to, value, .. } => {
                 let peers = |&lane: &usize| {
                     let own = self.value(lane, value);
-                    let same = members.iter().filter(|&&other| self.value(other, value) == own);
+                    let same = members
+                        .iter()
+                        .filter(|&&other| self.value(other, value) == own);
                     (*to, same.map(|other| 1u64 << (other % 32)).sum())
                 };
                 members.iter().map(peers).collect()
@@ -496,7 +611,10 @@ impl Block<'_> {
 }
 
 fn little_endian(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 /// Runs the program in the README as a test.

@@ -52,7 +52,11 @@ pub struct Memory {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { allocations: BTreeMap::new(), next: BASE, launch: 0 }
+        Self {
+            allocations: BTreeMap::new(),
+            next: BASE,
+            launch: 0,
+        }
     }
 }
 
@@ -60,7 +64,10 @@ impl Memory {
     /// Copies `data` into new memory, which a kernel may read, and write if it is `writable`.
     pub fn put<T: Pod>(&mut self, data: &[T], writable: bool) -> Address {
         let bytes: &[u8] = bytemuck::cast_slice(data);
-        Address { address: self.place(bytes.to_vec(), writable), len: data.len() }
+        Address {
+            address: self.place(bytes.to_vec(), writable),
+            len: data.len(),
+        }
     }
 
     /// Allocates memory that a kernel may write, filled with `0xA5`, and returns its address.
@@ -71,7 +78,13 @@ impl Memory {
     fn place(&mut self, bytes: Vec<u8>, writable: bool) -> u64 {
         let (address, len) = (self.next, bytes.len() as u64);
         self.next = (address + len + ALIGNMENT).next_multiple_of(ALIGNMENT);
-        let allocation = Allocation { bytes: Some(bytes), len, writable, touched: Vec::new(), launch: 0 };
+        let allocation = Allocation {
+            bytes: Some(bytes),
+            len,
+            writable,
+            touched: Vec::new(),
+            launch: 0,
+        };
         self.allocations.insert(address, allocation);
         address
     }
@@ -81,7 +94,10 @@ impl Memory {
     /// # Errors
     /// If no allocation begins at the address, or it was freed before.
     pub fn free(&mut self, address: u64) -> Result<usize, &'static str> {
-        let allocation = self.allocations.get_mut(&address).ok_or("no allocation begins there")?;
+        let allocation = self
+            .allocations
+            .get_mut(&address)
+            .ok_or("no allocation begins there")?;
         let bytes = allocation.bytes.take().ok_or("given back already")?;
         allocation.touched = Vec::new();
         Ok(bytes.len())
@@ -89,10 +105,21 @@ impl Memory {
 
     /// Returns the allocation that holds the `size` bytes from `address` on, and their offset in
     /// it.
-    fn find(&mut self, address: u64, size: usize) -> Result<(&mut Allocation, usize), &'static str> {
-        let (&start, allocation) = self.allocations.range_mut(..=address).next_back().ok_or(OUTSIDE)?;
+    fn find(
+        &mut self,
+        address: u64,
+        size: usize,
+    ) -> Result<(&mut Allocation, usize), &'static str> {
+        let (&start, allocation) = self
+            .allocations
+            .range_mut(..=address)
+            .next_back()
+            .ok_or(OUTSIDE)?;
         let offset = address - start;
-        if offset.checked_add(size as u64).is_none_or(|end| end > allocation.len) {
+        if offset
+            .checked_add(size as u64)
+            .is_none_or(|end| end > allocation.len)
+        {
             return Err(OUTSIDE);
         }
         if allocation.bytes.is_none() {
@@ -123,8 +150,13 @@ impl Memory {
 
     /// Returns the contents of an allocation of this type.
     pub fn get<T: Pod>(&mut self, of: Address) -> Vec<T> {
-        let bytes = self.fetch(of.address, of.len * size_of::<T>()).expect("an allocation");
-        bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+        let bytes = self
+            .fetch(of.address, of.len * size_of::<T>())
+            .expect("an allocation");
+        bytes
+            .chunks_exact(size_of::<T>())
+            .map(bytemuck::pod_read_unaligned)
+            .collect()
     }
 
     /// Forgets the accesses of earlier launches.
@@ -136,9 +168,23 @@ impl Memory {
     ///
     /// # Errors
     /// If the range is not inside one allocation, or the kind of access is forbidden there.
-    pub(crate) fn bytes(&mut self, address: u64, size: usize, touch: Touch) -> Result<&mut [u8], &'static str> {
+    pub(crate) fn bytes(
+        &mut self,
+        address: u64,
+        size: usize,
+        touch: Touch,
+    ) -> Result<&mut [u8], &'static str> {
         let launch = self.launch;
-        let (Allocation { bytes, writable, touched, launch: last, len }, start) = self.find(address, size)?;
+        let (
+            Allocation {
+                bytes,
+                writable,
+                touched,
+                launch: last,
+                len,
+            },
+            start,
+        ) = self.find(address, size)?;
         let range = start..start + size;
         if touch == Touch::Write && !*writable {
             return Err("a write into memory that is only read");

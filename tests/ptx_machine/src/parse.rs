@@ -52,9 +52,15 @@ impl Type {
 
     fn of(name: &str) -> Self {
         if name == "pred" {
-            return Self { bits: 1, signed: false };
+            return Self {
+                bits: 1,
+                signed: false,
+            };
         }
-        Self { bits: name[1..].parse().unwrap_or_else(|_| panic!("type {name}")), signed: name.starts_with('s') }
+        Self {
+            bits: name[1..].parse().unwrap_or_else(|_| panic!("type {name}")),
+            signed: name.starts_with('s'),
+        }
     }
 }
 
@@ -283,21 +289,49 @@ fn entry(text: &str) -> (String, Entry) {
     let body = rest.split("\n}").next().expect("a body");
     let mut names = Vec::new();
     let mut sizes = Vec::new();
-    for line in parameters.lines().map(|line| line.trim().trim_end_matches(',')).filter(|line| !line.is_empty()) {
+    for line in parameters
+        .lines()
+        .map(|line| line.trim().trim_end_matches(','))
+        .filter(|line| !line.is_empty())
+    {
         let last = line.split_whitespace().last().expect("a name");
         let (name, size) = match last.split_once('[') {
             Some((name, size)) => (name, size.trim_end_matches(']').parse().expect("a size")),
-            None => (last, Type::of(line.split_whitespace().nth(1).expect("a type").trim_start_matches('.')).bytes()),
+            None => (
+                last,
+                Type::of(
+                    line.split_whitespace()
+                        .nth(1)
+                        .expect("a type")
+                        .trim_start_matches('.'),
+                )
+                .bytes(),
+            ),
         };
         names.push(name.to_owned());
         sizes.push(size);
     }
-    let mut parser =
-        Parser { parameters: names, registers: HashMap::new(), labels: HashMap::new(), tables: HashMap::new() };
+    let mut parser = Parser {
+        parameters: names,
+        registers: HashMap::new(),
+        labels: HashMap::new(),
+        tables: HashMap::new(),
+    };
     let statements = parser.statements(body);
-    let code: Vec<_> = statements.iter().map(|statement| parser.instruction(statement)).collect();
+    let code: Vec<_> = statements
+        .iter()
+        .map(|statement| parser.instruction(statement))
+        .collect();
     let issued = vec![0; code.len()].into();
-    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code, issued })
+    (
+        name.to_owned(),
+        Entry {
+            parameters: sizes,
+            n_registers: parser.registers.len(),
+            code,
+            issued,
+        },
+    )
 }
 
 struct Parser {
@@ -313,7 +347,11 @@ impl Parser {
     /// Splits a body into instructions, and collects labels and tables.
     fn statements(&mut self, body: &str) -> Vec<String> {
         let mut statements = Vec::new();
-        let lines: Vec<_> = body.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("//")).collect();
+        let lines: Vec<_> = body
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty() && !l.starts_with("//"))
+            .collect();
         let mut lines = lines.into_iter();
         while let Some(line) = lines.next() {
             if let Some(name) = line.strip_suffix(": .branchtargets") {
@@ -327,8 +365,9 @@ impl Parser {
                 self.tables.insert(name.to_owned(), targets);
             } else if let Some(label) = line.strip_suffix(':') {
                 self.labels.insert(label.to_owned(), statements.len());
-            } else if let Some(scoped) =
-                line.strip_prefix("{ .reg .b32 tmp; ").or_else(|| line.strip_prefix("{ .reg .b16 tmp; "))
+            } else if let Some(scoped) = line
+                .strip_prefix("{ .reg .b32 tmp; ")
+                .or_else(|| line.strip_prefix("{ .reg .b16 tmp; "))
             {
                 statements.push(scoped.trim_end_matches([' ', '}', ';']).to_owned());
             } else if !line.starts_with('.') {
@@ -361,10 +400,14 @@ impl Parser {
             _ if text.starts_with('%') => return Operand::Register(self.register(text)),
             "WARP_SZ" => return Operand::Value(32),
             _ => {
-                let value = if let Some(hex) = ["0f", "0d", "0x"].iter().find_map(|prefix| text.strip_prefix(prefix)) {
+                let value = if let Some(hex) = ["0f", "0d", "0x"]
+                    .iter()
+                    .find_map(|prefix| text.strip_prefix(prefix))
+                {
                     u64::from_str_radix(hex, 16)
                 } else {
-                    text.parse::<u64>().or_else(|_| text.parse::<i64>().map(|value| value as u64))
+                    text.parse::<u64>()
+                        .or_else(|_| text.parse::<i64>().map(|value| value as u64))
                 };
                 return Operand::Value(value.unwrap_or_else(|_| panic!("operand {text:?}")));
             }
@@ -382,7 +425,10 @@ impl Parser {
     }
 
     fn target(&self, label: &str) -> usize {
-        *self.labels.get(label).unwrap_or_else(|| panic!("no label {label}"))
+        *self
+            .labels
+            .get(label)
+            .unwrap_or_else(|| panic!("no label {label}"))
     }
 
     fn instruction(&mut self, line: &str) -> Instruction {
@@ -390,23 +436,43 @@ impl Parser {
         let mut guard = None;
         if let Some(guarded) = line.strip_prefix('@') {
             let (predicate, instruction) = guarded.split_once(' ').expect("a guarded instruction");
-            guard = Some((self.register(predicate.trim_start_matches('!')), !predicate.starts_with('!')));
+            guard = Some((
+                self.register(predicate.trim_start_matches('!')),
+                !predicate.starts_with('!'),
+            ));
             rest = instruction.trim();
         }
         let (name, operands) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
-        let operands: Vec<_> = operands.split(',').map(str::trim).filter(|operand| !operand.is_empty()).collect();
-        Instruction { guard, kind: self.kind(name, &operands, line), line: line.to_owned() }
+        let operands: Vec<_> = operands
+            .split(',')
+            .map(str::trim)
+            .filter(|operand| !operand.is_empty())
+            .collect();
+        Instruction {
+            guard,
+            kind: self.kind(name, &operands, line),
+            line: line.to_owned(),
+        }
     }
 
     fn kind(&mut self, name: &str, operands: &[&str], line: &str) -> Kind {
         let parts: Vec<_> = name.split('.').collect();
         let ty = || Type::of(parts.last().expect("a type"));
         // Relaxed accesses are to global memory unless they say otherwise: blocks share no other.
-        let space = || if parts[1] == "shared" { Space::Shared } else { Space::Global };
+        let space = || {
+            if parts[1] == "shared" {
+                Space::Shared
+            } else {
+                Space::Global
+            }
+        };
         match (parts[0], parts.get(1).copied().unwrap_or("")) {
             ("bra", _) => Kind::Branch(self.target(operands[0])),
             ("brx", "idx") => {
-                let targets = self.tables[operands[1]].iter().map(|label| self.target(label)).collect();
+                let targets = self.tables[operands[1]]
+                    .iter()
+                    .map(|label| self.target(label))
+                    .collect();
                 Kind::BranchByIndex(self.operand(operands[0]), targets)
             }
             ("ret", _) => Kind::Return,
@@ -416,7 +482,11 @@ impl Parser {
             ("vote", _) => {
                 assert_eq!(name, "vote.sync.ballot.b32");
                 let (to, predicate) = (self.register(operands[0]), self.operand(operands[1]));
-                Kind::Ballot { to, predicate, mask: self.operand(operands[2]) }
+                Kind::Ballot {
+                    to,
+                    predicate,
+                    mask: self.operand(operands[2]),
+                }
             }
             ("shfl", _) => Kind::Shuffle {
                 mode: match parts[2] {
@@ -434,35 +504,71 @@ impl Parser {
             },
             ("match", "any") => {
                 let (to, value) = (self.register(operands[0]), self.operand(operands[1]));
-                Kind::Match { to, value, mask: self.operand(operands[2]) }
+                Kind::Match {
+                    to,
+                    value,
+                    mask: self.operand(operands[2]),
+                }
             }
             ("redux", _) => {
                 assert!(name.starts_with("redux.sync.add."), "{line}");
                 let (to, value) = (self.register(operands[0]), self.operand(operands[1]));
-                Kind::ReduxAdd { to, value, mask: self.operand(operands[2]) }
+                Kind::ReduxAdd {
+                    to,
+                    value,
+                    mask: self.operand(operands[2]),
+                }
             }
             ("ld", "param") => {
                 let (parameter, offset) = Self::address(operands[1]);
-                let parameter = self.parameters.iter().position(|name| name == parameter).expect("a parameter");
-                Kind::LoadParameter { ty: ty(), to: self.register(operands[0]), parameter, offset: offset as usize }
+                let parameter = self
+                    .parameters
+                    .iter()
+                    .position(|name| name == parameter)
+                    .expect("a parameter");
+                Kind::LoadParameter {
+                    ty: ty(),
+                    to: self.register(operands[0]),
+                    parameter,
+                    offset: offset as usize,
+                }
             }
             ("ld", "global" | "shared" | "relaxed" | "acquire") => {
-                let mut register = |text: &str| Some(self.register(text.trim_matches(['{', '}', ' '])));
+                let mut register =
+                    |text: &str| Some(self.register(text.trim_matches(['{', '}', ' '])));
                 let to = match operands {
                     [to, _] => [register(to), None, None, None],
                     [a, b, _] if parts.contains(&"v2") => [register(a), register(b), None, None],
-                    [a, b, c, d, _] if parts.contains(&"v4") => [a, b, c, d].map(|text| register(text)),
+                    [a, b, c, d, _] if parts.contains(&"v4") => {
+                        [a, b, c, d].map(|text| register(text))
+                    }
                     _ => panic!("this machine does not know {line:?}"),
                 };
                 let (base, offset) = Self::address(operands.last().expect("an address"));
                 let base = self.operand(base);
-                Kind::Load { space: space(), read_only: parts[2] == "nc", ty: ty(), to, base, offset }
+                Kind::Load {
+                    space: space(),
+                    read_only: parts[2] == "nc",
+                    ty: ty(),
+                    to,
+                    base,
+                    offset,
+                }
             }
             ("st", "global" | "shared" | "relaxed" | "release") => {
                 let (base, offset) = Self::address(operands[0]);
-                let from = operands[1..].iter().map(|text| self.operand(text.trim_matches(['{', '}', ' ']))).collect();
+                let from = operands[1..]
+                    .iter()
+                    .map(|text| self.operand(text.trim_matches(['{', '}', ' '])))
+                    .collect();
                 let base = self.operand(base);
-                Kind::Store { space: space(), ty: ty(), base, offset, from }
+                Kind::Store {
+                    space: space(),
+                    ty: ty(),
+                    base,
+                    offset,
+                    from,
+                }
             }
             ("atom", "global" | "shared") => {
                 let (base, offset) = Self::address(operands[1]);
@@ -479,8 +585,20 @@ impl Parser {
                     other => panic!("atomic {other}"),
                 };
                 let (to, base) = (self.register(operands[0]), self.operand(base));
-                let (from, new) = (self.operand(operands[2]), operands.get(3).map(|new| self.operand(new)));
-                Kind::Atomic { space: space(), op, ty: ty(), to, base, offset, from, new }
+                let (from, new) = (
+                    self.operand(operands[2]),
+                    operands.get(3).map(|new| self.operand(new)),
+                );
+                Kind::Atomic {
+                    space: space(),
+                    op,
+                    ty: ty(),
+                    to,
+                    base,
+                    offset,
+                    from,
+                    new,
+                }
             }
             ("mov", _) if operands[0].starts_with('{') => {
                 let mut half = |text: &str| {
@@ -488,15 +606,35 @@ impl Parser {
                     (name != "tmp").then(|| self.register(name))
                 };
                 let (low, high) = (half(operands[0]), half(operands[1]));
-                Kind::Unpack { low, high, from: self.operand(operands[2]), half_bits: ty().bits / 2 }
+                Kind::Unpack {
+                    low,
+                    high,
+                    from: self.operand(operands[2]),
+                    half_bits: ty().bits / 2,
+                }
             }
             _ => {
-                let is_pack = parts[0] == "mov" && operands.get(1).is_some_and(|text| text.starts_with('{'));
-                let of = |parts| if is_pack { Some((Op::Pack, ty())) } else { operation(parts) };
-                let (op, ty) = of(&parts).unwrap_or_else(|| panic!("this machine does not know {line:?}"));
+                let is_pack =
+                    parts[0] == "mov" && operands.get(1).is_some_and(|text| text.starts_with('{'));
+                let of = |parts| {
+                    if is_pack {
+                        Some((Op::Pack, ty()))
+                    } else {
+                        operation(parts)
+                    }
+                };
+                let (op, ty) =
+                    of(&parts).unwrap_or_else(|| panic!("this machine does not know {line:?}"));
                 let to = self.register(operands[0]);
-                let from = operands[1..].iter().map(|text| self.operand(text.trim_matches(['{', '}', ' '])));
-                Kind::Compute { op, ty, to, from: from.collect() }
+                let from = operands[1..]
+                    .iter()
+                    .map(|text| self.operand(text.trim_matches(['{', '}', ' '])));
+                Kind::Compute {
+                    op,
+                    ty,
+                    to,
+                    from: from.collect(),
+                }
             }
         }
     }
@@ -509,7 +647,11 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
     if is_float(last)
         && let Some(op) = float_operation(parts)
     {
-        let ty = if parts[0] == "cvt" { parts[parts.len() - 2] } else { last };
+        let ty = if parts[0] == "cvt" {
+            parts[parts.len() - 2]
+        } else {
+            last
+        };
         return Some((op, Type::of(ty)));
     }
     let op = match parts {
@@ -542,7 +684,9 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
         ["prmt", _] => Op::Permute,
         ["popc", _] => Op::CountOnes,
         ["selp", _] => Op::Select,
-        ["cvt", "rn", to, from] if is_float(to) => return Some((Op::IntToFloat(Type::of(from)), Type::of(to))),
+        ["cvt", "rn", to, from] if is_float(to) => {
+            return Some((Op::IntToFloat(Type::of(from)), Type::of(to)));
+        }
         ["cvt", to, from] => return Some((Op::Convert(Type::of(from)), Type::of(to))),
         ["setp", cmp, _] => Op::Compare(Cmp::of(cmp)?),
         _ => return None,
@@ -566,14 +710,21 @@ fn float_operation(parts: &[&str]) -> Option<Op> {
         ["sqrt", "rn", _] => Float::Sqrt,
         ["rsqrt", "approx", _] => Float::ReciprocalSqrt,
         ["rcp", "rn", _] => Float::Reciprocal,
-        ["cvt", round, to, from] if to == from && Round::of(round).is_some() => Float::Round(Round::of(round)?),
-        ["cvt", round, to, from] if !to.starts_with('f') => return Some(Op::FloatToInt(bits(from), Round::of(round)?)),
+        ["cvt", round, to, from] if to == from && Round::of(round).is_some() => {
+            Float::Round(Round::of(round)?)
+        }
+        ["cvt", round, to, from] if !to.starts_with('f') => {
+            return Some(Op::FloatToInt(bits(from), Round::of(round)?));
+        }
         ["cvt", "rn", _, from] | ["cvt", _, from] => return Some(Op::FloatToFloat(bits(from))),
         ["setp", "num" | "nan", _] => return Some(Op::AreNumbers(parts[1] == "num")),
         ["setp", cmp, _] => {
             let ordered = Cmp::of(cmp);
             let unordered = || cmp.strip_suffix('u').and_then(Cmp::of);
-            return Some(Op::CompareFloat(ordered.or_else(unordered)?, ordered.is_none()));
+            return Some(Op::CompareFloat(
+                ordered.or_else(unordered)?,
+                ordered.is_none(),
+            ));
         }
         _ => return None,
     };

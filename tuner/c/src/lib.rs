@@ -76,7 +76,8 @@ impl Event for Launch {
         match self {
             Self::Elapsed(ms) => Progress::Done(*ms),
             // SAFETY:
-            // - who called `tuner_end_event` gave a function that takes this event until it says that it has ended;
+            // - who called `tuner_end_event` gave a function that takes this event until it says
+            //   that it has ended;
             // - `ms` is there for the call.
             Self::Event(poll, event) => match unsafe { poll(*event, &raw mut ms) } {
                 0 => Progress::Running,
@@ -109,30 +110,58 @@ unsafe fn of<'k>(kernel: *const TunerKernel) -> Result<&'k mut TunerKernel, Stri
 }
 
 fn numbers(config: &Config) -> Vec<i64> {
-    config.0.iter().map(|value| if let Value::Int(number) = value { *number } else { 0 }).collect()
+    config
+        .0
+        .iter()
+        .map(|value| {
+            if let Value::Int(number) = value {
+                *number
+            } else {
+                0
+            }
+        })
+        .collect()
 }
 
 fn options_of(options: TunerOptions) -> Result<Options, String> {
-    let TunerOptions { samples, statistic, again_after_s } = options;
+    let TunerOptions {
+        samples,
+        statistic,
+        again_after_s,
+    } = options;
     let statistic = match statistic {
         0 => Statistic::Median,
         1 => Statistic::Mean,
         2 => Statistic::Maximum,
-        other => return Err(format!("statistic {other}: there are 0 (median), 1 (mean), 2 (maximum)")),
+        other => {
+            return Err(format!(
+                "statistic {other}: there are 0 (median), 1 (mean), 2 (maximum)"
+            ));
+        }
     };
     let again = match again_after_s {
         0.0 => Again::Usual,
         never if never < 0.0 => Again::Never,
-        period => Again::After(Duration::try_from_secs_f64(period).map_err(|error| format!("again_after_s: {error}"))?),
+        period => Again::After(
+            Duration::try_from_secs_f64(period)
+                .map_err(|error| format!("again_after_s: {error}"))?,
+        ),
     };
-    let options = Options::default().with_statistic(statistic).with_again(again);
-    Ok(if samples == 0 { options } else { options.with_samples(samples) })
+    let options = Options::default()
+        .with_statistic(statistic)
+        .with_again(again);
+    Ok(if samples == 0 {
+        options
+    } else {
+        options.with_samples(samples)
+    })
 }
 
 /// Makes a tuner; null if an argument is wrong.
 ///
 /// # Safety
-/// - `parameters` is null, or points to `count` parameters, each with null or a pointer to as many values as it says;
+/// - `parameters` is null, or points to `count` parameters, each with null or a pointer to as many
+///   values as it says;
 /// - `valid` is null, or takes a pointer to `count` numbers;
 /// - `options` is null, or points to options.
 #[unsafe(no_mangle)]
@@ -185,8 +214,17 @@ pub unsafe extern "C" fn tuner_begin(kernel: *mut TunerKernel) -> c_int {
     let begun = unsafe { of(kernel) }.and_then(|kernel| {
         kernel.worker.begin();
         // Only a tuner that is not complete asks for the time and gets none.
-        let failure = if kernel.worker.is_timed() { None } else { kernel.tuner.failure() };
-        failure.map_or(Ok(0), |last| Err(format!("all configurations failed; the last: {}", last.message)))
+        let failure = if kernel.worker.is_timed() {
+            None
+        } else {
+            kernel.tuner.failure()
+        };
+        failure.map_or(Ok(0), |last| {
+            Err(format!(
+                "all configurations failed; the last: {}",
+                last.message
+            ))
+        })
     });
     told(ERROR, begun)
 }
@@ -198,10 +236,11 @@ pub unsafe extern "C" fn tuner_begin(kernel: *mut TunerKernel) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_param(kernel: *const TunerKernel, parameter: usize) -> i64 {
     // SAFETY: it is null, or alive and not used by another thread.
-    let value = unsafe { of(kernel) }.and_then(|kernel| match kernel.worker.param().0.get(parameter) {
-        Some(Value::Int(number)) => Ok(*number),
-        _ => Err(format!("there is no parameter {parameter}")),
-    });
+    let value =
+        unsafe { of(kernel) }.and_then(|kernel| match kernel.worker.param().0.get(parameter) {
+            Some(Value::Int(number)) => Ok(*number),
+            _ => Err(format!("there is no parameter {parameter}")),
+        });
     told(i64::MIN, value)
 }
 
@@ -212,7 +251,10 @@ pub unsafe extern "C" fn tuner_param(kernel: *const TunerKernel, parameter: usiz
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_is_timed(kernel: *const TunerKernel) -> c_int {
     // SAFETY: it is null, or alive and not used by another thread.
-    told(ERROR, unsafe { of(kernel) }.map(|kernel| c_int::from(kernel.worker.is_timed())))
+    told(
+        ERROR,
+        unsafe { of(kernel) }.map(|kernel| c_int::from(kernel.worker.is_timed())),
+    )
 }
 
 /// Ends a launch that took `ms`, or failed.
@@ -225,7 +267,10 @@ pub unsafe extern "C" fn tuner_end(kernel: *mut TunerKernel, ms: f64) -> c_int {
     let ended = unsafe { of(kernel) }.map(|kernel| {
         if ms < 0.0 {
             let message = format!("the launch of {:?} failed", numbers(kernel.worker.param()));
-            kernel.worker.fail(Failure { kind: FailureKind::Launch, message });
+            kernel.worker.fail(Failure {
+                kind: FailureKind::Launch,
+                message,
+            });
         } else {
             kernel.worker.end(Launch::Elapsed(ms));
         }
@@ -240,10 +285,17 @@ pub unsafe extern "C" fn tuner_end(kernel: *mut TunerKernel, ms: f64) -> c_int {
 /// - as [`tuner_begin`];
 /// - `poll` is null, or takes `event` until it returns anything but 0, or until `tuner_free`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tuner_end_event(kernel: *mut TunerKernel, poll: Option<Poll>, event: *mut c_void) -> c_int {
+pub unsafe extern "C" fn tuner_end_event(
+    kernel: *mut TunerKernel,
+    poll: Option<Poll>,
+    event: *mut c_void,
+) -> c_int {
     // SAFETY: it is null, or alive and not used by another thread.
     let ended = unsafe { of(kernel) }.and_then(|kernel| {
-        kernel.worker.end(Launch::Event(poll.ok_or("the poll function is NULL")?, event));
+        kernel.worker.end(Launch::Event(
+            poll.ok_or("the poll function is NULL")?,
+            event,
+        ));
         Ok(0)
     });
     told(ERROR, ended)
@@ -258,7 +310,10 @@ pub unsafe extern "C" fn tuner_is_complete(kernel: *const TunerKernel) -> c_int 
     // SAFETY: it is null, or alive and not used by another thread.
     let complete = unsafe { of(kernel) }.and_then(|kernel| match kernel.tuner.failure() {
         None => Ok(c_int::from(kernel.tuner.is_complete())),
-        Some(last) => Err(format!("all configurations failed; the last: {}", last.message)),
+        Some(last) => Err(format!(
+            "all configurations failed; the last: {}",
+            last.message
+        )),
     });
     told(ERROR, complete)
 }
@@ -283,14 +338,32 @@ pub unsafe extern "C" fn tuner_scan_again(kernel: *mut TunerKernel) -> c_int {
 /// - as [`tuner_begin`];
 /// - `counters` is null, or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tuner_read_counters(kernel: *const TunerKernel, counters: *mut TunerCounters) -> c_int {
+pub unsafe extern "C" fn tuner_read_counters(
+    kernel: *const TunerKernel,
+    counters: *mut TunerCounters,
+) -> c_int {
     // SAFETY: it is null, or alive and not used by another thread.
     let read = unsafe { of(kernel) }.and_then(|kernel| {
         // SAFETY: it is null, or can be written.
         let counters = unsafe { counters.as_mut() }.ok_or("the counters are NULL")?;
-        let Counters { launches, explored, explored_after, first_tuning, scans, drifts, changes } =
-            kernel.tuner.counters();
-        *counters = TunerCounters { launches, explored, explored_after, first_tuning, scans, drifts, changes };
+        let Counters {
+            launches,
+            explored,
+            explored_after,
+            first_tuning,
+            scans,
+            drifts,
+            changes,
+        } = kernel.tuner.counters();
+        *counters = TunerCounters {
+            launches,
+            explored,
+            explored_after,
+            first_tuning,
+            scans,
+            drifts,
+            changes,
+        };
         Ok(0)
     });
     told(ERROR, read)

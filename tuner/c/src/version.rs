@@ -3,8 +3,8 @@
 use std::ffi::{CString, c_char};
 use std::sync::OnceLock;
 
-/// Version of this interface. Programs compiled with a header of this version run with every library of this version,
-/// which is also in the shared library's name.
+/// Version of this interface. Programs compiled with a header of this version run with every
+/// library of this version, which is also in the shared library's name.
 pub const TUNER_ABI_VERSION: u32 = 1;
 
 /// Returns the library's version of the interface.
@@ -18,6 +18,8 @@ pub extern "C" fn tuner_abi_version() -> u32 {
 pub extern "C" fn tuner_version() -> *const c_char {
     static VERSION: OnceLock<CString> = OnceLock::new();
     let commit = option_env!("UT_DECODE_COMMIT").unwrap_or("unknown");
-    let make = || CString::new(format!("{}, commit {commit}", env!("CARGO_PKG_VERSION"))).unwrap_or_default();
+    let make = || {
+        CString::new(format!("{}, commit {commit}", env!("CARGO_PKG_VERSION"))).unwrap_or_default()
+    };
     VERSION.get_or_init(make).as_ptr()
 }

@@ -41,20 +41,21 @@ FILE is TOML (docs/tuning-programs.md, tuner/examples/chain/chain.toml):
   [[workload]]          name, weight, and values of places in the commands
   [default]             values of the chain's parameters";
 
-/// Tune a chain, for each of its workloads: kernels that share a step together, the others one by one; then judge the
-/// whole.
+/// Tune a chain, for each of its workloads: kernels that share a step together, the others one by
+/// one; then judge the whole.
 ///
-/// The search of a group measures the time of its steps, with all other groups at their defaults, and is kept in the
-/// store. In the end the chain with all chosen values is measured against all defaults. Only that verdict counts. With
-/// several workloads, all sets then take turns on all of them: what a set costs on the others, and one set for all,
-/// follow from that.
+/// The search of a group measures the time of its steps, with all other groups at their defaults,
+/// and is kept in the store. In the end the chain with all chosen values is measured against all
+/// defaults. Only that verdict counts. With several workloads, all sets then take turns on all of
+/// them: what a set costs on the others, and one set for all, follow from that.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "chain")]
 pub struct Args {
     /// File of the chain.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Budget of each group's search: evaluations=N (or N), launches=N, time=SECONDS (or 90s, 10min, 1h).
+    /// Budget of each group's search: evaluations=N (or N), launches=N, time=SECONDS (or 90s,
+    /// 10min, 1h).
     #[arg(long, value_name = "BUDGET", default_value = "evaluations=40")]
     budget: Budget,
     /// Seed of all random choices.
@@ -63,12 +64,13 @@ pub struct Args {
     /// Rounds in which every set is measured on every workload.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..))]
     rounds: u16,
-    /// Compare the one set for all workloads (by weighted mean, or by smallest worst cost) with the default on all of
-    /// them, and keep it if it is better.
+    /// Compare the one set for all workloads (by weighted mean, or by smallest worst cost) with the
+    /// default on all of them, and keep it if it is better.
     #[arg(long, value_name = "HOW", value_parser = ["mean", "worst"])]
     for_all: Option<String>,
-    /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval of the difference of
-    /// the means of all samples (alice), as ALICE does, which alarms too often on free clocks.
+    /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval
+    /// of the difference of the means of all samples (alice), as ALICE does, which alarms too often
+    /// on free clocks.
     #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
     rule: String,
     /// Time limit of a program's launch in seconds.
@@ -77,7 +79,8 @@ pub struct Args {
     /// Write groups, verdicts and samples as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write chain.html (one self-contained page) and chain.json into this folder, which is made if missing.
+    /// Write chain.html (one self-contained page) and chain.json into this folder, which is made if
+    /// missing.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     #[command(flatten)]
@@ -99,7 +102,12 @@ impl Args {
 /// Maker of the chain for a workload.
 pub trait Make<'d> {
     /// Makes it; `None` where the file has no workload.
-    fn subject(&mut self, args: &Args, file: &ChainFile, load: Option<&WorkloadEntry>) -> Result<Subject<'d>, Failure>;
+    fn subject(
+        &mut self,
+        args: &Args,
+        file: &ChainFile,
+        load: Option<&WorkloadEntry>,
+    ) -> Result<Subject<'d>, Failure>;
 
     /// Returns the key of the one set for all workloads.
     fn any(&self, args: &Args, file: &ChainFile) -> Result<Workload, Failure> {
@@ -120,10 +128,17 @@ pub trait Make<'d> {
 #[derive(Debug)]
 pub struct Programs;
 
-/// Describes a chain and its workload as a key of the store; of the kernels' descriptions it has a hash.
+/// Describes a chain and its workload as a key of the store; of the kernels' descriptions it has a
+/// hash.
 fn described(file: &ChainFile, load: Option<&WorkloadEntry>) -> Result<Workload, Failure> {
     let mut hash = Fnv::default();
-    for KernelEntry { name, program, replay, .. } in &file.kernels {
+    for KernelEntry {
+        name,
+        program,
+        replay,
+        ..
+    } in &file.kernels
+    {
         hash.take(serde_json::to_string(&(name, program, replay))?.as_bytes());
     }
     let mut workload = Workload::new();
@@ -143,28 +158,68 @@ fn member(
     values: &BTreeMap<String, tuner::Value>,
     args: &Args,
 ) -> Result<(Member<'static>, String), Failure> {
-    let KernelEntry { name, program, space, replay, set_per_place, apart, .. } = entry;
+    let KernelEntry {
+        name,
+        program,
+        space,
+        replay,
+        set_per_place,
+        apart,
+        ..
+    } = entry;
     let full = place.map_or_else(|| name.clone(), |place| format!("{name}@{place}"));
-    let prefix = if *set_per_place { full.clone() } else { name.clone() };
+    let prefix = if *set_per_place {
+        full.clone()
+    } else {
+        name.clone()
+    };
     if let Some(file) = replay {
         let recording = read_recording(file)?;
         let (space, sample) = (recording.space.clone(), file.display().to_string());
         let device = Box::new(Replay::new(recording, Noise::Resampled { seed: args.seed }));
-        return Ok((Member { name: full, prefix, device, space, default: None, apart: *apart }, sample));
+        return Ok((
+            Member {
+                name: full,
+                prefix,
+                device,
+                space,
+                default: None,
+                apart: *apart,
+            },
+            sample,
+        ));
     }
     let wrong = |error: String| format!("program of {name}: {error}");
     let table = program.clone().unwrap_or_default();
-    let mut options: ProgramArgs =
-        table.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+    let mut options: ProgramArgs = table
+        .try_into()
+        .map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
     options.constants.clone_from(values);
-    options.constants.extend(place.map(|place| ("place".to_owned(), place.as_str().into())));
+    options
+        .constants
+        .extend(place.map(|place| ("place".to_owned(), place.as_str().into())));
     if let Some(table) = space {
-        options.given = Some(space_of_table(table.clone()).map_err(|error| wrong(error.to_string()))?);
+        options.given =
+            Some(space_of_table(table.clone()).map_err(|error| wrong(error.to_string()))?);
     }
-    let program = options.program().map_err(|error| wrong(error.to_string()))?;
-    let device = options.device(&program, args.timeout).map_err(|error| wrong(error.to_string()))?;
+    let program = options
+        .program()
+        .map_err(|error| wrong(error.to_string()))?;
+    let device = options
+        .device(&program, args.timeout)
+        .map_err(|error| wrong(error.to_string()))?;
     let (space, default) = (program.space, program.default);
-    Ok((Member { name: full, prefix, device, space, default, apart: *apart }, program.sample))
+    Ok((
+        Member {
+            name: full,
+            prefix,
+            device,
+            space,
+            default,
+            apart: *apart,
+        },
+        program.sample,
+    ))
 }
 
 impl Make<'static> for Programs {
@@ -181,7 +236,11 @@ impl Make<'static> for Programs {
         let values = load.map_or(&none, |load| &load.values);
         let (mut members, mut samples) = (Vec::new(), Vec::new());
         for entry in &file.kernels {
-            let places = if entry.at.is_empty() { vec![None] } else { entry.at.iter().map(Some).collect() };
+            let places = if entry.at.is_empty() {
+                vec![None]
+            } else {
+                entry.at.iter().map(Some).collect()
+            };
             for place in places {
                 let (member, sample) = member(entry, place, values, args)?;
                 members.push(member);
@@ -190,7 +249,11 @@ impl Make<'static> for Programs {
         }
         samples.dedup();
         let chain = Chain::new(members, file, values)?;
-        let names: Vec<&str> = file.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        let names: Vec<&str> = file
+            .kernels
+            .iter()
+            .map(|kernel| kernel.name.as_str())
+            .collect();
         Ok(Subject {
             load: load.map(|load| load.name.clone()).unwrap_or_default(),
             weight: load.map_or(1.0, |load| load.weight),
@@ -212,24 +275,69 @@ impl Make<'static> for Programs {
 /// Tunes the chain of a file; `make` makes it for each workload.
 pub fn run(host: &Host, args: &Args, make: &mut dyn Make<'_>) -> Result<(), Failure> {
     let file = ChainFile::read(&args.file)?;
-    let table = |program: &toml::Table| program.get("space").and_then(|space| space.as_str().map(PathBuf::from));
-    let spaces = file.kernels.iter().filter_map(|kernel| kernel.program.as_ref().and_then(table));
-    let inputs: Vec<PathBuf> = file.kernels.iter().filter_map(|kernel| kernel.replay.clone()).chain(spaces).collect();
-    let inputs: Vec<_> = inputs.iter().chain([&args.file]).map(PathBuf::as_path).collect();
+    let table = |program: &toml::Table| {
+        program
+            .get("space")
+            .and_then(|space| space.as_str().map(PathBuf::from))
+    };
+    let spaces = file
+        .kernels
+        .iter()
+        .filter_map(|kernel| kernel.program.as_ref().and_then(table));
+    let inputs: Vec<PathBuf> = file
+        .kernels
+        .iter()
+        .filter_map(|kernel| kernel.replay.clone())
+        .chain(spaces)
+        .collect();
+    let inputs: Vec<_> = inputs
+        .iter()
+        .chain([&args.file])
+        .map(PathBuf::as_path)
+        .collect();
     check_outputs(args.json.as_deref(), None, &inputs)?;
-    let loads: Vec<Option<&WorkloadEntry>> =
-        if file.workloads.is_empty() { vec![None] } else { file.workloads.iter().map(Some).collect() };
+    let loads: Vec<Option<&WorkloadEntry>> = if file.workloads.is_empty() {
+        vec![None]
+    } else {
+        file.workloads.iter().map(Some).collect()
+    };
     let mut subjects = Vec::new();
     for load in loads {
         subjects.push(make.subject(args, &file, load)?);
     }
-    let method = if args.rule == "alice" { Method::Alice } else { Method::Blocks };
-    let plan = Plan { seed: args.seed, rounds: make.rounds(), ..Plan::default() };
-    let plan = Plan { rules: Rules { method, ..plan.rules.clone() }, ..plan };
-    let for_all = args.for_all.as_ref().map(|how| if how == "mean" { ForAll::Mean } else { ForAll::Worst });
+    let method = if args.rule == "alice" {
+        Method::Alice
+    } else {
+        Method::Blocks
+    };
+    let plan = Plan {
+        seed: args.seed,
+        rounds: make.rounds(),
+        ..Plan::default()
+    };
+    let plan = Plan {
+        rules: Rules {
+            method,
+            ..plan.rules.clone()
+        },
+        ..plan
+    };
+    let for_all = args.for_all.as_ref().map(|how| {
+        if how == "mean" {
+            ForAll::Mean
+        } else {
+            ForAll::Worst
+        }
+    });
     let (any, rounds) = (make.any(args, &file)?, usize::from(args.rounds));
     let watch = || make.watch(args);
-    let settings = Settings { plan, budget: args.budget.clone(), rounds, for_all, watch: &watch };
+    let settings = Settings {
+        plan,
+        budget: args.budget.clone(),
+        rounds,
+        for_all,
+        watch: &watch,
+    };
     let (mut store, _alone) = open_to_measure(host)?;
     signals::keeps("every finished measurement is kept; the same command goes on from here");
     let mut tunings = Vec::new();
@@ -242,7 +350,11 @@ pub fn run(host: &Host, args: &Args, make: &mut dyn Make<'_>) -> Result<(), Fail
             match step {
                 None => {
                     watcher = Watcher::new(Objective::Time);
-                    say(&format!("{group}: {} configurations of {}", space.len(), space.names().join(", ")));
+                    say(&format!(
+                        "{group}: {} configurations of {}",
+                        space.len(),
+                        space.names().join(", ")
+                    ));
                 }
                 Some(step) => watcher.step(step, |config| space.named(config).to_string()),
             }
@@ -251,13 +363,27 @@ pub fn run(host: &Host, args: &Args, make: &mut dyn Make<'_>) -> Result<(), Fail
         tunings.push(tuning?);
     }
     let all = if subjects.len() > 1 {
-        let mut progress = Progress::new(rounds as u64, "measuring all sets on all workloads {wide_bar} {eta} left");
+        let mut progress = Progress::new(
+            rounds as u64,
+            "measuring all sets on all workloads {wide_bar} {eta} left",
+        );
         let tick = |round: usize| progress.set(round as u64);
-        Some(tune_for_all(&mut subjects, &tunings, &any, &mut store, &settings, tick)?)
+        Some(tune_for_all(
+            &mut subjects,
+            &tunings,
+            &any,
+            &mut store,
+            &settings,
+            tick,
+        )?)
     } else {
         None
     };
-    let found = ChainResults { file: args.file.display().to_string(), tunings, all };
+    let found = ChainResults {
+        file: args.file.display().to_string(),
+        tunings,
+        all,
+    };
     let value = json!({ "chain": found.file, "workloads": found.tunings, "all": found.all });
     if let Some(path) = &args.json {
         (host.write_json)(path, &value)?;

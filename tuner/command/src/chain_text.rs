@@ -22,24 +22,38 @@ pub(crate) struct ChainResults {
 
 /// Writes a configuration as `name=value name=value`.
 fn words(names: &[String], config: &Config) -> String {
-    let named = names.iter().zip(&config.0).map(|(name, value)| format!("{name}={value}"));
+    let named = names
+        .iter()
+        .zip(&config.0)
+        .map(|(name, value)| format!("{name}={value}"));
     named.collect::<Vec<_>>().join(" ")
 }
 
 /// Writes the parameters that differ from the default.
 fn in_short(tuning: &ChainTuning, config: &Config) -> String {
-    let all = tuning.parameters.iter().zip(tuning.default.0.iter().zip(&config.0));
+    let all = tuning
+        .parameters
+        .iter()
+        .zip(tuning.default.0.iter().zip(&config.0));
     let parts: Vec<String> = all
         .filter(|(_, (default, value))| default != value)
         .map(|(name, (_, value))| format!("{name}={value}"))
         .collect();
-    if parts.is_empty() { "default".to_owned() } else { parts.join(" ") }
+    if parts.is_empty() {
+        "default".to_owned()
+    } else {
+        parts.join(" ")
+    }
 }
 
 /// Returns the evidence of a judgement, a line each.
 pub fn evidence(judgement: &Judgement) -> String {
     let interval = if judgement.low.is_finite() && judgement.high.is_finite() {
-        format!("interval {} to {}", percent(judgement.low), percent(judgement.high))
+        format!(
+            "interval {} to {}",
+            percent(judgement.low),
+            percent(judgement.high)
+        )
     } else {
         "no interval: too few blocks".to_owned()
     };
@@ -58,7 +72,11 @@ fn verdict(tuning: &ChainTuning) -> String {
     match (&tuning.comparison, &tuning.failure) {
         (Some(comparison), _) => {
             let stays = tuning.chosen == tuning.default;
-            let end = if stays { "the defaults stay" } else { "use what was chosen" };
+            let end = if stays {
+                "the defaults stay"
+            } else {
+                "use what was chosen"
+            };
             format!("{}: {end}", comparison.judgement.verdict)
         }
         (None, Some(failure)) => {
@@ -73,16 +91,28 @@ fn verdict(tuning: &ChainTuning) -> String {
 }
 
 fn milliseconds(time: Option<f64>) -> String {
-    time.map_or_else(String::new, |time| tuner::objective::Objective::Time.words(time))
+    time.map_or_else(String::new, |time| {
+        tuner::objective::Objective::Time.words(time)
+    })
 }
 
-/// Returns a row for each kernel and each concurrent step: times with the defaults, and with what was chosen.
+/// Returns a row for each kernel and each concurrent step: times with the defaults, and with what
+/// was chosen.
 fn times(tuning: &ChainTuning) -> Vec<Vec<String>> {
     let change = |(default, proposed): (&Option<f64>, &Option<f64>)| {
-        default.zip(*proposed).map_or_else(String::new, |(default, proposed)| percent(proposed / default - 1.0))
+        default
+            .zip(*proposed)
+            .map_or_else(String::new, |(default, proposed)| {
+                percent(proposed / default - 1.0)
+            })
     };
     let row = |(name, default, proposed): &(String, Option<f64>, Option<f64>)| {
-        vec![name.clone(), milliseconds(*default), milliseconds(*proposed), change((default, proposed))]
+        vec![
+            name.clone(),
+            milliseconds(*default),
+            milliseconds(*proposed),
+            change((default, proposed)),
+        ]
     };
     tuning.times.iter().map(row).collect()
 }
@@ -121,40 +151,75 @@ fn of_one(tuning: &ChainTuning) -> String {
     );
     if let Some(comparison) = &tuning.comparison {
         text += &evidence(&comparison.judgement);
-        if let (Some(trouble), Verdict::CannotTell(_)) = (&comparison.trouble, comparison.judgement.verdict) {
+        if let (Some(trouble), Verdict::CannotTell(_)) =
+            (&comparison.trouble, comparison.judgement.verdict)
+        {
             let _ = writeln!(text, "note                {trouble}");
         }
     }
-    let kept =
-        tuning.kept.as_ref().map_or_else(|| "nothing".to_owned(), |(run, verdict)| format!("run {run}: {verdict}"));
-    let _ = writeln!(text, "verdict             {}\nkept                {kept}", verdict(tuning));
+    let kept = tuning.kept.as_ref().map_or_else(
+        || "nothing".to_owned(),
+        |(run, verdict)| format!("run {run}: {verdict}"),
+    );
+    let _ = writeln!(
+        text,
+        "verdict             {}\nkept                {kept}",
+        verdict(tuning)
+    );
     if tuning.times.len() > 1 {
-        let rows: Vec<Vec<String>> = [TIMES.map(str::to_owned).to_vec()].into_iter().chain(times(tuning)).collect();
+        let rows: Vec<Vec<String>> = [TIMES.map(str::to_owned).to_vec()]
+            .into_iter()
+            .chain(times(tuning))
+            .collect();
         let _ = write!(text, "\n{}", table(&rows));
     }
     text
 }
 
 fn share(share: f64) -> String {
-    if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "fails".to_owned() }
+    if share.is_finite() {
+        format!("{:.1} %", 100.0 * share)
+    } else {
+        "fails".to_owned()
+    }
 }
 
 /// Returns the cost of each set beyond the best one, by workload, with a head.
 fn costs(all: &AllTuning, of: &ChainTuning) -> Vec<Vec<String>> {
     let matrix = &all.matrix;
-    let mut rows = vec![["set".to_owned()].into_iter().chain(matrix.workloads.iter().cloned()).collect::<Vec<_>>()];
+    let mut rows = vec![
+        ["set".to_owned()]
+            .into_iter()
+            .chain(matrix.workloads.iter().cloned())
+            .collect::<Vec<_>>(),
+    ];
     for (set, config) in matrix.sets.iter().enumerate() {
-        let regrets = matrix.regrets(set).unwrap_or_default().into_iter().map(share);
-        rows.push([format!("{set}: {}", in_short(of, config))].into_iter().chain(regrets).collect());
+        let regrets = matrix
+            .regrets(set)
+            .unwrap_or_default()
+            .into_iter()
+            .map(share);
+        rows.push(
+            [format!("{set}: {}", in_short(of, config))]
+                .into_iter()
+                .chain(regrets)
+                .collect(),
+        );
     }
-    let best = (0..matrix.workloads.len()).map(|load| milliseconds(matrix.best(load).ok().map(|(_, time)| time)));
+    let best = (0..matrix.workloads.len())
+        .map(|load| milliseconds(matrix.best(load).ok().map(|(_, time)| time)));
     rows.push(["best".to_owned()].into_iter().chain(best).collect());
     rows
 }
 
 fn choices(all: &AllTuning) -> Vec<(&'static str, String)> {
     let ((mean, of_mean), (worst, of_worst)) = (all.mean, all.worst);
-    let pairs = all.matrix.workloads.iter().zip(&all.of_workload).map(|(name, set)| format!("{name} set {set}"));
+    let pairs = all
+        .matrix
+        .workloads
+        .iter()
+        .zip(&all.of_workload)
+        .map(|(name, set)| format!("{name} set {set}"));
     let mut rows = vec![
         (
             "One for all",
@@ -177,7 +242,11 @@ fn of_all(all: &AllTuning, of: &ChainTuning) -> String {
     }
     let _ = writeln!(text, "  ({})", doubt(all));
     for (set, workload, failure) in &all.failures {
-        let _ = writeln!(text, "  set {set} fails on {}: {}", all.matrix.workloads[*workload], failure.message);
+        let _ = writeln!(
+            text,
+            "  set {set} fails on {}: {}",
+            all.matrix.workloads[*workload], failure.message
+        );
     }
     for (name, choice) in choices(all) {
         let _ = writeln!(text, "{name:20}{choice}");
@@ -197,33 +266,64 @@ fn doubt(all: &AllTuning) -> String {
 pub(crate) fn page(found: &ChainResults) -> String {
     let mut page = Page::new(&format!("Chain {}", found.file));
     for (number, tuning) in found.tunings.iter().enumerate() {
-        page.heading(if tuning.load.is_empty() { "The chain" } else { &tuning.load });
+        page.heading(if tuning.load.is_empty() {
+            "The chain"
+        } else {
+            &tuning.load
+        });
         page.facts([
             ("chain", tuning.what.clone()),
             ("defaults", words(&tuning.parameters, &tuning.default)),
-            ("what was chosen", words(&tuning.parameters, &tuning.proposed)),
+            (
+                "what was chosen",
+                words(&tuning.parameters, &tuning.proposed),
+            ),
             ("verdict on the whole chain", verdict(tuning)),
         ]);
         judged(&mut page, number, tuning);
         if !tuning.times.is_empty() {
-            page.table(&TIMES.map(str::to_owned), times(tuning).into_iter().map(|row| (false, row)));
+            page.table(
+                &TIMES.map(str::to_owned),
+                times(tuning).into_iter().map(|row| (false, row)),
+            );
             page.chart(&bars(number, tuning));
             page.note("Median times of the kernels and of steps whose kernels run at once, in the whole chain.");
         }
-        let head = ["group", "configurations", "tried", "chosen", "verdict", "run"].map(str::to_owned);
+        let head = [
+            "group",
+            "configurations",
+            "tried",
+            "chosen",
+            "verdict",
+            "run",
+        ]
+        .map(str::to_owned);
         let rows = tuning.groups.iter().map(|group| {
             let chosen = words(&group.parameters, &group.decision.chosen.config);
             let numbers = [group.configurations, group.decision.tried].map(|n| n.to_string());
             let [configurations, tried] = numbers;
             let verdict = group.decision.verdict.clone();
-            (false, vec![group.group.clone(), configurations, tried, chosen, verdict, group.run.to_string()])
+            (
+                false,
+                vec![
+                    group.group.clone(),
+                    configurations,
+                    tried,
+                    chosen,
+                    verdict,
+                    group.run.to_string(),
+                ],
+            )
         });
         page.table(&head, rows);
     }
     if let (Some(all), Some(first)) = (&found.all, found.tunings.first()) {
         page.heading("All sets on all workloads");
         page.chart(&matrix(all, first));
-        page.note(&format!("What each set costs beyond the best one there, in %; {}.", doubt(all)));
+        page.note(&format!(
+            "What each set costs beyond the best one there, in %; {}.",
+            doubt(all)
+        ));
         let rows = costs(all, first);
         page.table(&rows[0], rows[1..].iter().map(|row| (false, row.clone())));
         page.facts(choices(all));
@@ -233,25 +333,58 @@ pub(crate) fn page(found: &ChainResults) -> String {
 
 /// Draws the difference of the whole chain from its defaults, with its interval.
 fn judged(page: &mut Page, number: usize, tuning: &ChainTuning) {
-    let Some(judgement) = tuning.comparison.as_ref().map(|comparison| &comparison.judgement) else { return };
-    let [centre, low, high] = [judgement.difference, judgement.low, judgement.high].map(|x| vec![100.0 * x]);
-    let chart = Chart::new(&format!("whole-{number}"), "difference from the defaults, %", "").height(160);
+    let Some(judgement) = tuning
+        .comparison
+        .as_ref()
+        .map(|comparison| &comparison.judgement)
+    else {
+        return;
+    };
+    let [centre, low, high] =
+        [judgement.difference, judgement.low, judgement.high].map(|x| vec![100.0 * x]);
+    let chart = Chart::new(
+        &format!("whole-{number}"),
+        "difference from the defaults, %",
+        "",
+    )
+    .height(160);
     page.chart(&chart.intervals("time", &["whole chain".to_owned()], &centre, &low, &high));
 }
 
 fn bars(number: usize, tuning: &ChainTuning) -> Chart {
     let names: Vec<String> = tuning.times.iter().map(|(name, ..)| name.clone()).collect();
-    let default: Vec<f64> = tuning.times.iter().map(|(_, time, _)| time.unwrap_or(f64::NAN)).collect();
-    let chosen: Vec<f64> = tuning.times.iter().map(|(.., time)| time.unwrap_or(f64::NAN)).collect();
+    let default: Vec<f64> = tuning
+        .times
+        .iter()
+        .map(|(_, time, _)| time.unwrap_or(f64::NAN))
+        .collect();
+    let chosen: Vec<f64> = tuning
+        .times
+        .iter()
+        .map(|(.., time)| time.unwrap_or(f64::NAN))
+        .collect();
     let chart = Chart::new(&format!("times-{number}"), "time, ms", "");
-    chart.named("defaults", &names, &default).named("chosen", &names, &chosen)
+    chart
+        .named("defaults", &names, &default)
+        .named("chosen", &names, &chosen)
 }
 
 fn matrix(all: &AllTuning, of: &ChainTuning) -> Chart {
     let matrix = &all.matrix;
     let cost = |set: usize| matrix.regrets(set).unwrap_or_default();
     let values: Vec<Vec<f64>> = (0..matrix.sets.len())
-        .map(|set| cost(set).into_iter().map(|cost| if cost.is_finite() { 100.0 * cost } else { f64::NAN }).collect())
+        .map(|set| {
+            cost(set)
+                .into_iter()
+                .map(|cost| {
+                    if cost.is_finite() {
+                        100.0 * cost
+                    } else {
+                        f64::NAN
+                    }
+                })
+                .collect()
+        })
         .collect();
     let name = |set: usize| format!("{set}: {}", in_short(of, &matrix.sets[set]));
     let tip = |set: usize| -> Vec<String> {
@@ -271,5 +404,7 @@ fn matrix(all: &AllTuning, of: &ChainTuning) -> Chart {
         shading: Shading::Linear,
         range: None,
     };
-    Chart::new("sets", "workload", "set").height(320).heat_map(heat)
+    Chart::new("sets", "workload", "set")
+        .height(320)
+        .heat_map(heat)
 }

@@ -22,11 +22,21 @@ pub struct Args {
 /// Runs the command.
 pub fn run(host: &Host, args: &Args) -> Result<(), Failure> {
     let store = open_to_read(host)?;
-    let runs: Vec<_> = store.runs()?.into_iter().map(|summary| summary.record).collect();
+    let runs: Vec<_> = store
+        .runs()?
+        .into_iter()
+        .map(|summary| summary.record)
+        .collect();
     // The latest decision: a run that began later may have decided earlier.
-    let latest = || runs.iter().filter(|run| run.decision.is_some()).max_by_key(|run| &run.finished).map(|run| run.run);
+    let latest = || {
+        runs.iter()
+            .filter(|run| run.decision.is_some())
+            .max_by_key(|run| &run.finished)
+            .map(|run| run.run)
+    };
     let run = args.run.or_else(latest);
-    let run = run.ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?;
+    let run =
+        run.ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?;
     let record = store.run_record(run)?;
     if let Some(path) = &args.json {
         let summary = Report::of(&record, None).summary();

@@ -1,8 +1,12 @@
-//! Commands of the tuner: `tuner` tunes any program, and `ut-decode tune` shares most commands for its decoder.
+//! Commands of the tuner: `tuner` tunes any program, and `ut-decode tune` shares most commands for
+//! its decoder.
 //!
 //! A program that has such commands describes itself by a [`Host`].
 
-#![allow(rustdoc::invalid_html_tags, reason = "the comments on options are the text of --help")]
+#![allow(
+    rustdoc::invalid_html_tags,
+    reason = "the comments on options are the text of --help"
+)]
 
 pub mod chain;
 pub mod chain_text;
@@ -36,7 +40,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Prints text for a person: to standard output, or to standard error if `output`, such as JSON, goes there.
+    /// Prints text for a person: to standard output, or to standard error if `output`, such as
+    /// JSON, goes there.
     pub fn print_beside(&self, output: Option<&Path>, text: &str) -> Result<(), Failure> {
         if output.is_some_and(self.is_stdout) {
             output::say(text.trim_end());
@@ -63,6 +68,8 @@ fn share(text: &str) -> Result<f64, String> {
 impl WatchArgs {
     /// Returns the limits of a watch.
     pub fn limits(&self) -> Limits {
-        Limits { others: self.others / 100.0 }
+        Limits {
+            others: self.others / 100.0,
+        }
     }
 }

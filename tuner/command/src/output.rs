@@ -41,12 +41,19 @@ pub fn is_quiet() -> bool {
     VERBOSITY.load(Relaxed) < 0
 }
 
-/// Prints a line to standard error; with `--quiet` only losses, warnings and errors, which begin with that word.
+/// Prints a line to standard error; with `--quiet` only losses, warnings and errors, which begin
+/// with that word.
 pub fn say(line: &str) {
     let line = shortened(line);
     let line = escaped(&line);
-    let styled = [("error:", AnsiColor::Red), ("lost:", AnsiColor::Red), ("warning:", AnsiColor::Yellow)];
-    let found = styled.iter().find_map(|(word, color)| Some((word, color, line.strip_prefix(word)?)));
+    let styled = [
+        ("error:", AnsiColor::Red),
+        ("lost:", AnsiColor::Red),
+        ("warning:", AnsiColor::Yellow),
+    ];
+    let found = styled
+        .iter()
+        .find_map(|(word, color)| Some((word, color, line.strip_prefix(word)?)));
     let mut err = anstream::stderr();
     let _ = match found {
         Some((word, color, rest)) => {
@@ -71,8 +78,16 @@ fn shortened(text: &str) -> Cow<'_, str> {
         if n <= LONGEST {
             return line.to_owned();
         }
-        let (begin, end) = (line.chars().take(LONGEST / 2), line.chars().skip(n - LONGEST / 4));
-        format!("{} [{} characters] {}", begin.collect::<String>(), n - 3 * LONGEST / 4, end.collect::<String>())
+        let (begin, end) = (
+            line.chars().take(LONGEST / 2),
+            line.chars().skip(n - LONGEST / 4),
+        );
+        format!(
+            "{} [{} characters] {}",
+            begin.collect::<String>(),
+            n - 3 * LONGEST / 4,
+            end.collect::<String>()
+        )
     };
     Cow::Owned(text.split('\n').map(line).collect::<Vec<_>>().join("\n"))
 }
@@ -96,14 +111,19 @@ pub fn escaped_json(text: &str) -> Cow<'_, str> {
 
 fn escaped_as(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     let acts = |c: char| {
-        c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        c.is_control() && !matches!(c, '\n' | '\t')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if !text.contains(acts) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        if acts(c) { escape(c, &mut safe) } else { safe.push(c) }
+        if acts(c) {
+            escape(c, &mut safe);
+        } else {
+            safe.push(c);
+        }
     }
     Cow::Owned(safe)
 }
@@ -113,17 +133,29 @@ pub fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Writes `value` as JSON into a file, whole or not at all, or to standard output when the path is `-`.
+/// Writes `value` as JSON into a file, whole or not at all, or to standard output when the path is
+/// `-`.
 pub fn write_json(path: &Path, value: &serde_json::Value) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)? + "\n";
     if path.as_os_str() == "-" {
         return print_data(&escaped_json(&text)).map(|_| ());
     }
     let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     // With the mode of the umask: tempfile's own excludes other users.
-    let create = |path: &Path| std::fs::File::options().write(true).create_new(true).open(path);
-    let mut file = tempfile::Builder::new().prefix(".tuner-").make_in(folder, create).map_err(cannot)?;
+    let create = |path: &Path| {
+        std::fs::File::options()
+            .write(true)
+            .create_new(true)
+            .open(path)
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".tuner-")
+        .make_in(folder, create)
+        .map_err(cannot)?;
     file.write_all(text.as_bytes()).map_err(cannot)?;
     file.persist(path).map_err(|error| cannot(error.error))?;
     Ok(())

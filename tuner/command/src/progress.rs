@@ -23,7 +23,11 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar, start: Instant::now(), shown: !stderr().is_terminal() || is_quiet() }
+        Self {
+            bar,
+            start: Instant::now(),
+            shown: !stderr().is_terminal() || is_quiet(),
+        }
     }
 
     /// Fills the bar up to a position.

@@ -1,4 +1,5 @@
-//! Signals: a file that is too large is an error, and a program that is ended leaves no half-written file.
+//! Signals: a file that is too large is an error, and a program that is ended leaves no
+//! half-written file.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering, Ordering::Relaxed};
@@ -30,7 +31,8 @@ pub fn interrupted() -> bool {
 
 /// Ends the program as the signal that came would have.
 pub fn end() -> ! {
-    // First, so that nothing that is measured outlives this process, or is recorded as failed because it was ended.
+    // First, so that nothing that is measured outlives this process, or is recorded as failed
+    // because it was ended.
     tuner::process::end_all();
     if let Ok(remove) = AT_END.lock().map(|at_end| *at_end) {
         remove();
@@ -43,8 +45,8 @@ pub fn end() -> ! {
     std::process::exit(1)
 }
 
-/// Makes writes beyond the limit on file sizes errors, and calls `at_end` when a signal ends the program, to remove
-/// unfinished files.
+/// Makes writes beyond the limit on file sizes errors, and calls `at_end` when a signal ends the
+/// program, to remove unfinished files.
 #[cfg(unix)]
 pub fn prepare(at_end: fn()) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -56,11 +58,18 @@ pub fn prepare(at_end: fn()) {
     // SAFETY: to ignore a signal installs no handler, so no code of ours can run inside one.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     // A signal that is ignored, as SIGHUP under nohup, stays ignored.
-    let wanted: Vec<i32> = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| !is_ignored(signal)).collect();
+    let wanted: Vec<i32> = [SIGHUP, SIGINT, SIGTERM]
+        .into_iter()
+        .filter(|&signal| !is_ignored(signal))
+        .collect();
     // Without the thread a signal still ends the program, and leaves a temporary file.
-    let Ok(mut signals) = Signals::new(&wanted) else { return };
+    let Ok(mut signals) = Signals::new(&wanted) else {
+        return;
+    };
     let wait = move || {
-        let Some(signal) = signals.forever().next() else { return };
+        let Some(signal) = signals.forever().next() else {
+            return;
+        };
         SIGNAL.store(signal, Ordering::SeqCst);
         if GENTLY.load(Ordering::SeqCst) {
             // The command ends by itself, unless it waits for an input.
@@ -68,7 +77,11 @@ pub fn prepare(at_end: fn()) {
         }
         end();
     };
-    if std::thread::Builder::new().name("signals".to_owned()).spawn(wait).is_err() {
+    if std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)
+        .is_err()
+    {
         for signal in wanted {
             // SAFETY: the default action is no handler, so no code of ours can run inside one.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -81,7 +94,8 @@ pub fn prepare(at_end: fn()) {
 fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY:
-    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
+    // - no new action is given, so none is set; the old one is written into `action`, which has
+    //   room for it;
     // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
     let action = unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
@@ -121,7 +135,11 @@ fn say_what_was_done() {
         let _ = write!(err, "\r\x1b[2K\x1b[?25h");
     }
     let kept = KEPT.lock().map_or("", |kept| *kept);
-    let kept = if kept.is_empty() { "no unfinished file is left" } else { kept };
+    let kept = if kept.is_empty() {
+        "no unfinished file is left"
+    } else {
+        kept
+    };
     let _ = writeln!(err, "stopped: {kept}");
 }
 

@@ -15,7 +15,9 @@ use crate::{Failure, Host};
 
 /// Opens the user's store for reading.
 pub fn open_to_read(host: &Host) -> Result<Store, Failure> {
-    Ok(Store::open_existing(&Locations::choose(host.application)?.user)?)
+    Ok(Store::open_existing(
+        &Locations::choose(host.application)?.user,
+    )?)
 }
 
 /// Opens or makes the user's store.
@@ -77,7 +79,10 @@ pub fn run(host: &Host, args: &Args) -> Result<(), Failure> {
         Command::List { json } => list(host, &open_to_read(host)?, json.as_deref()),
         Command::Import { files } => import(&mut open(host)?, files),
         Command::Prune { runs, unfinished } => {
-            let prune = Prune { runs: runs.clone(), unfinished: *unfinished };
+            let prune = Prune {
+                runs: runs.clone(),
+                unfinished: *unfinished,
+            };
             if prune == Prune::default() {
                 return Err("say which runs: by number or --unfinished".into());
             }
@@ -85,7 +90,11 @@ pub fn run(host: &Host, args: &Args) -> Result<(), Failure> {
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
             match removed.len() {
                 0 => print("nothing to remove\n")?,
-                n => print(&format!("removed {}: {}\n", count(n, "run"), numbers.join(" ")))?,
+                n => print(&format!(
+                    "removed {}: {}\n",
+                    count(n, "run"),
+                    numbers.join(" ")
+                ))?,
             }
             Ok(())
         }
@@ -118,12 +127,19 @@ fn list(host: &Host, store: &Store, json: Option<&Path>) -> Result<(), Failure> 
                 })
             })
             .collect();
-        (host.write_json)(path, &json!({"file": store.file().display().to_string(), "runs": runs}))?;
+        (host.write_json)(
+            path,
+            &json!({"file": store.file().display().to_string(), "runs": runs}),
+        )?;
     }
     let mut text = format!("{}: {}\n", store.file().display(), count(runs.len(), "run"));
     for summary in &runs {
         let record = &summary.record;
-        let failures = if summary.failed > 0 { format!(" ({} failed)", summary.failed) } else { String::new() };
+        let failures = if summary.failed > 0 {
+            format!(" ({} failed)", summary.failed)
+        } else {
+            String::new()
+        };
         let decided = record.decision.as_ref().map(|evidence| {
             format!(
                 ": {} {}",
@@ -135,7 +151,11 @@ fn list(host: &Host, store: &Store, json: Option<&Path>) -> Result<(), Failure> 
             text,
             "{:>5}  {}  {} for {} on {}\n       {}, {} measurements{failures}, {}{}",
             record.run,
-            record.started.get(..19).unwrap_or(&record.started).replace('T', " "),
+            record
+                .started
+                .get(..19)
+                .unwrap_or(&record.started)
+                .replace('T', " "),
             record.tunable,
             record.workload,
             record.device,
@@ -151,7 +171,11 @@ fn list(host: &Host, store: &Store, json: Option<&Path>) -> Result<(), Failure> 
 fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
         let measurements = keep_recording(store, &read_recording(file)?)?;
-        print(&format!("{}: {}\n", file.display(), count(measurements, "new measurement")))?;
+        print(&format!(
+            "{}: {}\n",
+            file.display(),
+            count(measurements, "new measurement")
+        ))?;
     }
     Ok(())
 }

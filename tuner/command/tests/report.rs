@@ -12,38 +12,68 @@ use tuner_command::report::{Report, Summary};
 /// Checks that nothing is fetched or run, and no number is missing.
 fn check(html: &str) {
     // Behind the page's content are the data of the charts and the script.
-    let content = html.split("<script").next().unwrap().replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-    for word in ["http://", "https://", "src=", "url(", "@import", "javascript:", "NaN", "inf\""] {
+    let content = html
+        .split("<script")
+        .next()
+        .unwrap()
+        .replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for word in [
+        "http://",
+        "https://",
+        "src=",
+        "url(",
+        "@import",
+        "javascript:",
+        "NaN",
+        "inf\"",
+    ] {
         assert!(!content.contains(word), "{word}");
     }
 }
 
 fn measured(config: Config, outcome: Outcome) -> Observation {
-    Observation { config, launches: 1, outcome, took_ms: 1.0 }
+    Observation {
+        config,
+        launches: 1,
+        outcome,
+        took_ms: 1.0,
+    }
 }
 
 fn parameters() -> Vec<(String, Vec<Value>)> {
     vec![
         ("block".into(), [32, 64, 128].map(Value::Int).to_vec()),
-        ("a<b>&\"c\"".into(), ["x", "<script>alert(1)</script>"].map(|t| Value::Text(t.into())).to_vec()),
+        (
+            "a<b>&\"c\"".into(),
+            ["x", "<script>alert(1)</script>"]
+                .map(|t| Value::Text(t.into()))
+                .to_vec(),
+        ),
         ("sorted".into(), vec![Value::Bool(false), Value::Bool(true)]),
     ]
 }
 
 fn all_configs() -> Vec<Config> {
     let parameters = parameters();
-    let dimensions: Vec<(&str, Vec<Value>)> =
-        parameters.iter().map(|(name, values)| (name.as_str(), values.clone())).collect();
+    let dimensions: Vec<(&str, Vec<Value>)> = parameters
+        .iter()
+        .map(|(name, values)| (name.as_str(), values.clone()))
+        .collect();
     grid(&dimensions, |_| true).unwrap()
 }
 
 fn synthetic() -> impl Device {
     let mut chance = 0.3_f64;
     from_fn("made", move |config, launches| {
-        let (Value::Int(block), sorted) = (&config.0[0], config.0[2] == Value::Bool(true)) else { panic!() };
+        let (Value::Int(block), sorted) = (&config.0[0], config.0[2] == Value::Bool(true)) else {
+            panic!()
+        };
         if *block == 32 && sorted {
             let message = "needs \"more\" <shared> memory, now".into();
-            return Outcome::Failed(Failure { kind: FailureKind::Launch, message });
+            return Outcome::Failed(Failure {
+                kind: FailureKind::Launch,
+                message,
+            });
         }
         let mut one = || {
             chance = (chance * 7.3 + 0.41).fract();
@@ -58,7 +88,13 @@ fn tuned() -> Report {
     let evaluate = |config: Config| measured(config.clone(), device.measure(&config, 5));
     let evaluations: Vec<Observation> = all_configs().into_iter().map(evaluate).collect();
     let default = all_configs()[0].clone();
-    let decision = decide(&mut device, &default, &all_configs()[1..], &Plan::default(), &mut NoWatch);
+    let decision = decide(
+        &mut device,
+        &default,
+        &all_configs()[1..],
+        &Plan::default(),
+        &mut NoWatch,
+    );
     Report {
         title: "decode & <sort>".into(),
         device: "a \"device\"".into(),
@@ -113,16 +149,26 @@ fn what_the_final_rounds_measure_ranks_nothing_and_is_written_all_the_same() {
     report.searched = Some(report.evaluations.len());
     let before = report.summary();
     let config = all_configs()[0].clone();
-    report.evaluations.push(measured(config, Outcome::Times(vec![1e-3])));
+    report
+        .evaluations
+        .push(measured(config, Outcome::Times(vec![1e-3])));
     assert_eq!(report.summary(), before);
     let html = report.html();
-    assert!(html.contains("; 1 more measurements, of races and final rounds") && html.contains("best of the search"));
+    assert!(
+        html.contains("; 1 more measurements, of races and final rounds")
+            && html.contains("best of the search")
+    );
     check(&html);
 }
 
 #[test]
 fn tunings_of_nothing_of_one_and_of_failures_only_have_a_page() {
-    let failed = || Outcome::Failed(Failure { kind: FailureKind::Compile, message: "no".into() });
+    let failed = || {
+        Outcome::Failed(Failure {
+            kind: FailureKind::Compile,
+            message: "no".into(),
+        })
+    };
     let one = |outcome| measured(all_configs()[0].clone(), outcome);
     for outcomes in [
         vec![],
@@ -133,7 +179,12 @@ fn tunings_of_nothing_of_one_and_of_failures_only_have_a_page() {
         vec![Outcome::Times(vec![f64::NAN, 0.0, -1.0])],
     ] {
         let evaluations: Vec<Observation> = outcomes.into_iter().map(one).collect();
-        let report = Report { title: "small".into(), parameters: parameters(), evaluations, ..Report::default() };
+        let report = Report {
+            title: "small".into(),
+            parameters: parameters(),
+            evaluations,
+            ..Report::default()
+        };
         check(&report.html());
         report.json().unwrap();
     }
@@ -143,27 +194,56 @@ fn tunings_of_nothing_of_one_and_of_failures_only_have_a_page() {
 #[test]
 fn files_of_a_report_replace_those_of_the_last_one() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Report { title: "first".into(), ..Report::default() };
+    let first = Report {
+        title: "first".into(),
+        ..Report::default()
+    };
     let paths = first.write(folder.path(), "run").unwrap();
     let before = folder.path().join("before");
     std::fs::hard_link(&paths[0], &before).unwrap();
-    Report { title: "second".into(), ..Report::default() }.write(folder.path(), "run").unwrap();
+    Report {
+        title: "second".into(),
+        ..Report::default()
+    }
+    .write(folder.path(), "run")
+    .unwrap();
     assert_eq!(std::fs::read_to_string(before).unwrap(), first.html());
-    assert!(std::fs::read_to_string(&paths[0]).unwrap().contains("second"));
+    assert!(
+        std::fs::read_to_string(&paths[0])
+            .unwrap()
+            .contains("second")
+    );
     // A folder in the way of a file is an error, and no file is left.
     std::fs::create_dir(folder.path().join("other.html")).unwrap();
     assert!(first.write(folder.path(), "other").is_err());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), paths.len() + 2);
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        paths.len() + 2
+    );
 }
 
 #[test]
 fn pairs_of_very_many_values_have_no_map_and_the_page_says_so() {
     let many: Vec<Value> = (0..900).map(Value::Int).collect();
     let few = vec![Value::Bool(false), Value::Bool(true)];
-    let config = |i: i64| Config(vec![Value::Int(i % 3), Value::Int(i), Value::Bool(i % 2 == 0)]);
+    let config = |i: i64| {
+        Config(vec![
+            Value::Int(i % 3),
+            Value::Int(i),
+            Value::Bool(i % 2 == 0),
+        ])
+    };
     let one = |i: i64| measured(config(i), Outcome::Times(vec![1.0 + i as f64]));
-    let parameters = vec![("a".into(), many.clone()), ("b".into(), many), ("c".into(), few)];
-    let report = Report { parameters, evaluations: (0..6).map(one).collect(), ..Report::default() };
+    let parameters = vec![
+        ("a".into(), many.clone()),
+        ("b".into(), many),
+        ("c".into(), few),
+    ];
+    let report = Report {
+        parameters,
+        evaluations: (0..6).map(one).collect(),
+        ..Report::default()
+    };
     let html = report.html();
     check(&html);
     assert!(html.contains("Not shown: 1 of 3 pairs."));
@@ -177,26 +257,50 @@ fn searched(n: usize, log: impl Fn(usize, usize, usize) -> f64) -> Summary {
         let (a, b) = (i % 3, i / 3 % 3);
         let config = Config([a, b].map(|value| Value::Int(value as i64)).to_vec());
         let outcome = Outcome::Times(vec![log(a, b, i / 9).exp()]);
-        Observation { config, launches: 1, outcome, took_ms: 0.0 }
+        Observation {
+            config,
+            launches: 1,
+            outcome,
+            took_ms: 0.0,
+        }
     };
     let values: Vec<Value> = (0..3).map(Value::Int).collect();
     let parameters = vec![("a".to_owned(), values.clone()), ("b".to_owned(), values)];
-    Report { parameters, evaluations: (0..n).map(one).collect(), ..Report::default() }.summary()
+    Report {
+        parameters,
+        evaluations: (0..n).map(one).collect(),
+        ..Report::default()
+    }
+    .summary()
 }
 
 #[test]
 fn a_small_effect_has_its_range_although_another_takes_all_of_the_variance() {
     let summary = searched(9, |a, b, _| 5.0 * a as f64 + 0.13 * b as f64);
-    let [a, b] = &summary.importance[..] else { panic!() };
-    assert!(a.parameter == "a" && a.share > Some(0.99) && b.share < Some(0.01), "{summary:?}");
-    assert!((b.range.unwrap() - 0.297).abs() < 0.001, "30 % of the time: {b:?}");
-    assert!(summary.together < Some(1e-9) && summary.interactions.is_empty(), "{summary:?}");
+    let [a, b] = &summary.importance[..] else {
+        panic!()
+    };
+    assert!(
+        a.parameter == "a" && a.share > Some(0.99) && b.share < Some(0.01),
+        "{summary:?}"
+    );
+    assert!(
+        (b.range.unwrap() - 0.297).abs() < 0.001,
+        "30 % of the time: {b:?}"
+    );
+    assert!(
+        summary.together < Some(1e-9) && summary.interactions.is_empty(),
+        "{summary:?}"
+    );
 }
 
 #[test]
 fn what_is_fast_only_together_is_an_interaction() {
     let summary = searched(18, |a, b, _| if a == b { 0.0 } else { 1.0 });
-    assert!(summary.importance.iter().all(|of| of.share < Some(0.01)), "{summary:?}");
+    assert!(
+        summary.importance.iter().all(|of| of.share < Some(0.01)),
+        "{summary:?}"
+    );
     assert!(summary.together > Some(0.99), "{summary:?}");
     assert_eq!(summary.interactions[0].parameters, ["a", "b"]);
     assert!(summary.interactions[0].share > 0.99, "{summary:?}");
@@ -204,11 +308,21 @@ fn what_is_fast_only_together_is_an_interaction() {
 
 #[test]
 fn chance_is_no_effect_and_few_configurations_tell_nothing() {
-    let noise = |a: usize, b: usize, i: usize| ((a * 7919 + b * 104_729 + i * 1_299_709) % 97) as f64;
+    let noise =
+        |a: usize, b: usize, i: usize| ((a * 7919 + b * 104_729 + i * 1_299_709) % 97) as f64;
     let summary = searched(180, noise);
-    assert!(summary.importance.iter().all(|of| of.share < Some(0.1)), "{summary:?}");
+    assert!(
+        summary.importance.iter().all(|of| of.share < Some(0.1)),
+        "{summary:?}"
+    );
     let summary = searched(2, |a, _, _| a as f64);
-    assert!(summary.importance.iter().all(|of| of.share.is_none() && of.range.is_none()), "{summary:?}");
+    assert!(
+        summary
+            .importance
+            .iter()
+            .all(|of| of.share.is_none() && of.range.is_none()),
+        "{summary:?}"
+    );
     assert_eq!((summary.together, summary.interactions.len()), (None, 0));
     assert_eq!(searched(0, |_, _, _| 0.0).together, None);
     // Equal times: nothing matters.

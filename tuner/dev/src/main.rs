@@ -10,8 +10,9 @@ use tuner_score::score::{ScoreRow, score, table};
 
 /// Replay recorded search spaces, to judge how the tuner searches.
 ///
-/// Takes files or folders of any recorded spaces, one each: the compact CSV form, Kernel Tuner caches and T4 files,
-/// gzipped or not. A score of 0 is as good as random search, 1 finds the optimum at once.
+/// Takes files or folders of any recorded spaces, one each: the compact CSV form, Kernel Tuner
+/// caches and T4 files, gzipped or not. A score of 0 is as good as random search, 1 finds the
+/// optimum at once.
 #[derive(Debug, clap::Parser)]
 struct Args {
     /// Recorded spaces: files, or folders of files.
@@ -37,7 +38,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = files(&args.spaces)?;
     for &strategy in &args.strategy {
         for file in &files {
-            match score(&name(file), &read_recording(file)?, strategy, args.seeds, args.evaluations as usize) {
+            match score(
+                &name(file),
+                &read_recording(file)?,
+                strategy,
+                args.seeds,
+                args.evaluations as usize,
+            ) {
                 Some(row) => scores.push(row),
                 None => eprintln!("{}: nothing in it is valid; left out", file.display()),
             }
@@ -47,7 +54,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("none of these files has a space that can be replayed".into());
     }
     if let Some(path) = &args.json {
-        std::fs::write(path, serde_json::to_string_pretty(&serde_json::json!({ "scores": scores }))?)?;
+        std::fs::write(
+            path,
+            serde_json::to_string_pretty(&serde_json::json!({ "scores": scores }))?,
+        )?;
     }
     print!("{}", table(&scores));
     Ok(())
@@ -72,7 +82,12 @@ fn files(paths: &[PathBuf]) -> std::io::Result<Vec<PathBuf>> {
 
 /// Returns a file's name without endings.
 fn name(file: &Path) -> String {
-    let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name = file
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let name = name.strip_suffix(".gz").unwrap_or(&name);
-    name.strip_suffix(".csv").or_else(|| name.strip_suffix(".json")).unwrap_or(name).to_owned()
+    name.strip_suffix(".csv")
+        .or_else(|| name.strip_suffix(".json"))
+        .unwrap_or(name)
+        .to_owned()
 }

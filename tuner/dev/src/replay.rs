@@ -42,7 +42,9 @@ impl Recording {
 /// Returns the mean of a configuration's samples in ms, if there are any.
 pub fn mean_ms(outcome: &Outcome) -> Option<f64> {
     match outcome {
-        Outcome::Times(times) if !times.is_empty() => Some(times.iter().sum::<f64>() / times.len() as f64),
+        Outcome::Times(times) if !times.is_empty() => {
+            Some(times.iter().sum::<f64>() / times.len() as f64)
+        }
         _ => None,
     }
 }
@@ -53,8 +55,8 @@ pub fn mean_ms(outcome: &Outcome) -> Option<f64> {
 pub enum Noise {
     /// Recorded mean.
     Mean,
-    /// Recorded first sample, which may be slow, in a configuration's first launch; then one of the others, drawn with
-    /// replacement. Launch n of a configuration depends only on the seed.
+    /// Recorded first sample, which may be slow, in a configuration's first launch; then one of the
+    /// others, drawn with replacement. Launch n of a configuration depends only on the seed.
     Resampled {
         /// Seed of the choice of samples.
         seed: u64,
@@ -73,7 +75,11 @@ impl Replay {
     /// Replays `recording` with `noise`.
     pub fn new(recording: Recording, noise: Noise) -> Self {
         let launched = vec![0; recording.space.len()];
-        Self { recording, noise, launched }
+        Self {
+            recording,
+            noise,
+            launched,
+        }
     }
 
     /// Runs configuration `index` of the recording's space `launches` times.
@@ -116,5 +122,8 @@ impl Device for Replay {
 }
 
 fn declined(message: String) -> Outcome {
-    Outcome::Failed(Failure { kind: FailureKind::Declined, message })
+    Outcome::Failed(Failure {
+        kind: FailureKind::Declined,
+        message,
+    })
 }

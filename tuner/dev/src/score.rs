@@ -1,9 +1,10 @@
 //! Scores a strategy by replaying it over a recorded space, against random draws.
 //!
-//! An evaluation is a distinct configuration, failures included. `B(n)` is the exact expected best of n draws without
-//! replacement from all rows, with a failure as slow as the slowest valid one. The score of a run is the mean over n =
-//! 20 … budget of `(B(n) − best(n)) / (B(n) − optimum)`, where best(n) is B(1) before the first valid configuration,
-//! and a strategy that stops early keeps its best. Random draws score 0, the optimum at once 1.
+//! An evaluation is a distinct configuration, failures included. `B(n)` is the exact expected best
+//! of n draws without replacement from all rows, with a failure as slow as the slowest valid one.
+//! The score of a run is the mean over n = 20 … budget of `(B(n) − best(n)) / (B(n) − optimum)`,
+//! where best(n) is B(1) before the first valid configuration, and a strategy that stops early
+//! keeps its best. Random draws score 0, the optimum at once 1.
 
 use rayon::prelude::*;
 
@@ -55,7 +56,10 @@ impl Estimate {
     pub fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
         let width = || student_critical(0.05, n - 1.0) * (variance(values) / n).sqrt();
-        Self { mean: mean(values), half_width: if values.len() < 2 { 0.0 } else { width() } }
+        Self {
+            mean: mean(values),
+            half_width: if values.len() < 2 { 0.0 } else { width() },
+        }
     }
 
     /// Averages independent estimates.
@@ -63,7 +67,12 @@ impl Estimate {
         let n = estimates.len() as f64;
         Self {
             mean: estimates.iter().map(|estimate| estimate.mean).sum::<f64>() / n,
-            half_width: estimates.iter().map(|estimate| estimate.half_width.powi(2)).sum::<f64>().sqrt() / n,
+            half_width: estimates
+                .iter()
+                .map(|estimate| estimate.half_width.powi(2))
+                .sum::<f64>()
+                .sqrt()
+                / n,
         }
     }
 }
@@ -97,11 +106,15 @@ impl ScoreRow {
 
     /// Returns the longest duration of a proposal in ms.
     pub fn slowest_proposal_ms(&self) -> f64 {
-        self.runs.iter().map(|run| run.slowest_proposal_ms).fold(0.0, f64::max)
+        self.runs
+            .iter()
+            .map(|run| run.slowest_proposal_ms)
+            .fold(0.0, f64::max)
     }
 }
 
-/// Computes the expected best of n draws without replacement, for n = 1 … `most`, from `sorted` times.
+/// Computes the expected best of n draws without replacement, for n = 1 … `most`, from `sorted`
+/// times.
 fn expected_best(sorted: &[f64], most: usize) -> Vec<f64> {
     let rows = sorted.len() as f64;
     let best = |n: usize| {
@@ -121,8 +134,15 @@ fn expected_best(sorted: &[f64], most: usize) -> Vec<f64> {
     (1..=most).map(|n| best(n.min(sorted.len()))).collect()
 }
 
-/// Runs `strategy` over a recorded space, once for each of the seeds `0..seeds`. `None` if nothing in it is valid.
-pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u64, budget: usize) -> Option<ScoreRow> {
+/// Runs `strategy` over a recorded space, once for each of the seeds `0..seeds`. `None` if nothing
+/// in it is valid.
+pub fn score(
+    name: &str,
+    recording: &Recording,
+    strategy: StrategyKind,
+    seeds: u64,
+    budget: usize,
+) -> Option<ScoreRow> {
     let mut times: Vec<f64> = recording.outcomes.iter().filter_map(mean_ms).collect();
     times.sort_by(f64::total_cmp);
     let (&optimum, &slowest) = (times.first()?, times.last()?);
@@ -145,7 +165,8 @@ pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u
             }
             let start = std::time::Instant::now();
             strategy.observe(index, &outcome);
-            slowest_proposal_ms = slowest_proposal_ms.max(spent + start.elapsed().as_secs_f64() * 1e3);
+            slowest_proposal_ms =
+                slowest_proposal_ms.max(spent + start.elapsed().as_secs_f64() * 1e3);
             curve.push(best.unwrap_or(expected[0]));
         }
         let last = curve.last().copied().unwrap_or(expected[0]);
@@ -153,7 +174,11 @@ pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u
         let gain = |n: usize| {
             let (random, best) = (expected[n - 1], curve[n - 1]);
             // If random draws have found the optimum too, nothing is left to gain.
-            if random > optimum { (random - best) / (random - optimum) } else { 1.0 }
+            if random > optimum {
+                (random - best) / (random - optimum)
+            } else {
+                1.0
+            }
         };
         let counted: Vec<f64> = (FIRST..=budget).map(gain).collect();
         Run {
@@ -177,7 +202,12 @@ pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u
 pub fn table(rows: &[ScoreRow]) -> String {
     use std::fmt::Write;
     let mut text = String::new();
-    let width = rows.iter().map(|row| row.space.len()).max().unwrap_or(0).max(5);
+    let width = rows
+        .iter()
+        .map(|row| row.space.len())
+        .max()
+        .unwrap_or(0)
+        .max(5);
     let line = |text: &mut String,
                 name: &str,
                 kind: &str,
@@ -204,13 +234,35 @@ pub fn table(rows: &[ScoreRow]) -> String {
         let rows: Vec<&ScoreRow> = rows.iter().filter(|row| row.strategy == kind).collect();
         for row in &rows {
             let (score, at_50, at_end) = (row.score(), row.at_50(), row.at_end());
-            line(&mut text, &row.space, kind, score, at_50, at_end, row.within_5_percent(), row.slowest_proposal_ms());
+            line(
+                &mut text,
+                &row.space,
+                kind,
+                score,
+                at_50,
+                at_end,
+                row.within_5_percent(),
+                row.slowest_proposal_ms(),
+            );
         }
-        let mean =
-            |of: fn(&ScoreRow) -> Estimate| Estimate::mean_of(&rows.iter().map(|row| of(row)).collect::<Vec<_>>());
+        let mean = |of: fn(&ScoreRow) -> Estimate| {
+            Estimate::mean_of(&rows.iter().map(|row| of(row)).collect::<Vec<_>>())
+        };
         let within = rows.iter().map(|row| row.within_5_percent()).sum::<f64>() / rows.len() as f64;
-        let ms = rows.iter().map(|row| row.slowest_proposal_ms()).fold(0.0, f64::max);
-        line(&mut text, "mean", kind, mean(ScoreRow::score), mean(ScoreRow::at_50), mean(ScoreRow::at_end), within, ms);
+        let ms = rows
+            .iter()
+            .map(|row| row.slowest_proposal_ms())
+            .fold(0.0, f64::max);
+        line(
+            &mut text,
+            "mean",
+            kind,
+            mean(ScoreRow::score),
+            mean(ScoreRow::at_50),
+            mean(ScoreRow::at_end),
+            within,
+            ms,
+        );
     }
     text
 }

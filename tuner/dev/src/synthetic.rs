@@ -1,11 +1,13 @@
 //! Synthetic devices: times from a formula, with the faults of real devices.
 //!
-//! The space is like a kernel's: `block` (32 to 1024), `per_thread` (1 to 32), `unroll` (1 to 8), `stage` (yes, no) and
-//! `layout` (three names), 1152 configurations. The time has one smooth optimum, whose place depends on the seed;
-//! [`Synthetic::true_ms`] is the time without noise. A launch's time is a function of the seed, the configuration and
-//! the number of its earlier launches.
+//! The space is like a kernel's: `block` (32 to 1024), `per_thread` (1 to 32), `unroll` (1 to 8),
+//! `stage` (yes, no) and `layout` (three names), 1152 configurations. The time has one smooth
+//! optimum, whose place depends on the seed; [`Synthetic::true_ms`] is the time without noise. A
+//! launch's time is a function of the seed, the configuration and the number of its earlier
+//! launches.
 //!
-//! A specification is a list like `seed=7,noise=0.02,outliers=0.01,fail=0.1`; [`Faults`] has all words.
+//! A specification is a list like `seed=7,noise=0.02,outliers=0.01,fail=0.1`; [`Faults`] has all
+//! words.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -34,16 +36,28 @@ impl FromStr for Faults {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut faults = Self::default();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?;
-            let number: f64 = value.parse().map_err(|_| format!("{name}: {value:?} is not a number"))?;
+        for part in text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
+            let (name, value) = part
+                .split_once('=')
+                .ok_or_else(|| format!("{part:?} is not name=value"))?;
+            let number: f64 = value
+                .parse()
+                .map_err(|_| format!("{name}: {value:?} is not a number"))?;
             match name {
                 "seed" => faults.seed = number as u64,
                 "noise" => faults.noise = number,
                 "outliers" => faults.outliers = number,
                 "fail" => faults.fail = number,
                 "wrong" => faults.wrong = number,
-                other => return Err(format!("{other:?} is none of seed, noise, outliers, fail, wrong")),
+                other => {
+                    return Err(format!(
+                        "{other:?} is none of seed, noise, outliers, fail, wrong"
+                    ));
+                }
             }
         }
         Ok(faults)
@@ -77,7 +91,13 @@ impl Synthetic {
                 for unroll in [1, 2, 4, 8].map(Value::Int) {
                     for stage in [false, true].map(Value::Bool) {
                         for layout in LAYOUTS.map(Value::from) {
-                            rows.push(vec![block.clone(), per_thread.clone(), unroll.clone(), stage.clone(), layout]);
+                            rows.push(vec![
+                                block.clone(),
+                                per_thread.clone(),
+                                unroll.clone(),
+                                stage.clone(),
+                                layout,
+                            ]);
                         }
                     }
                 }
@@ -85,8 +105,14 @@ impl Synthetic {
         }
         let names = ["block", "per_thread", "unroll", "stage", "layout"].map(str::to_owned);
         // Cannot fail: the rows are distinct and finite.
-        let space = Space::recorded(&names, &rows).map(|(space, _)| space).unwrap_or_default();
-        Self { faults, space, launched: HashMap::new() }
+        let space = Space::recorded(&names, &rows)
+            .map(|(space, _)| space)
+            .unwrap_or_default();
+        Self {
+            faults,
+            space,
+            launched: HashMap::new(),
+        }
     }
 
     /// Returns the configurations.
@@ -102,20 +128,26 @@ impl Synthetic {
     /// Returns the best configuration without noise.
     pub fn optimum(&self) -> Option<usize> {
         let times = (0..self.space.len()).filter_map(|index| Some((index, self.true_ms(index)?)));
-        times.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+        times
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(index, _)| index)
     }
 
     /// Returns a recording of all configurations, with `samples` of each, in the T4 form.
     pub fn recording(&mut self, samples: usize) -> String {
         let names = self.space.names();
         let result = |config: Config, outcome: Outcome| {
-            let values = names.iter().zip(&config.0).map(|(name, value)| format!("{}:{}", json!(name), json!(value)));
+            let values = names
+                .iter()
+                .zip(&config.0)
+                .map(|(name, value)| format!("{}:{}", json!(name), json!(value)));
             let configuration = values.collect::<Vec<_>>().join(",");
             let (times, invalidity, said) = match outcome {
                 Outcome::Times(times) => (times, "correct", String::new()),
-                Outcome::Failed(Failure { kind: FailureKind::WrongResult, message }) => {
-                    (vec![], "correctness", message)
-                }
+                Outcome::Failed(Failure {
+                    kind: FailureKind::WrongResult,
+                    message,
+                }) => (vec![], "correctness", message),
                 Outcome::Failed(failure) => (vec![], "runtime", failure.message),
             };
             let measurements = json!([{"name": "time", "value": said}]);
@@ -132,8 +164,12 @@ impl Synthetic {
                 result(config, outcome)
             })
             .collect();
-        let metadata = json!({"timeunit": "milliseconds", "device": self.name(), "kernel": "synthetic"});
-        format!("{{\"metadata\":{metadata},\"results\":[{}]}}", all.join(",\n"))
+        let metadata =
+            json!({"timeunit": "milliseconds", "device": self.name(), "kernel": "synthetic"});
+        format!(
+            "{{\"metadata\":{metadata},\"results\":[{}]}}",
+            all.join(",\n")
+        )
     }
 
     /// Returns a uniform number below 1 from the seed and two numbers.
@@ -154,20 +190,29 @@ impl Synthetic {
     fn formula(&self, index: usize) -> f64 {
         let code = |parameter: usize| self.space.code(index, parameter) as f64;
         let wish = |what: u64, span: f64| (0.2 + 0.6 * self.uniform(2, what)) * span;
-        let (block, per_thread, unroll, stage, layout) = (code(0), code(1), code(2), code(3), code(4));
+        let (block, per_thread, unroll, stage, layout) =
+            (code(0), code(1), code(2), code(3), code(4));
         let off = |value: f64, best: f64, span: f64| ((value - best) / span).powi(2);
-        let mut log = 0.9 * off(block, wish(0, 5.0), 5.0) + 0.7 * off(per_thread, wish(1, 7.0), 7.0);
+        let mut log =
+            0.9 * off(block, wish(0, 5.0), 5.0) + 0.7 * off(per_thread, wish(1, 7.0), 7.0);
         log += 0.3 * off(unroll, wish(2, 3.0), 3.0);
-        // Large blocks with much work a thread run out of registers; staging pays where blocks are large.
+        // Large blocks with much work a thread run out of registers; staging pays where blocks are
+        // large.
         log += 0.12 * (block + per_thread - 8.0).max(0.0);
-        log += if stage > 0.5 { 0.15 - 0.06 * block } else { 0.0 };
+        log += if stage > 0.5 {
+            0.15 - 0.06 * block
+        } else {
+            0.0
+        };
         log += [0.0, 0.25, 0.1][(layout as usize + self.faults.seed as usize % 3) % 3];
         log.exp()
     }
 
     /// Returns the time of launch `nth` of a configuration in ms.
     fn launch_ms(&self, index: usize, nth: u64) -> f64 {
-        let Faults { noise, outliers, .. } = self.faults;
+        let Faults {
+            noise, outliers, ..
+        } = self.faults;
         let draw = |what: u64| self.uniform(what, mix(index as u64) ^ nth);
         // Box and Muller; 1 - u is never 0.
         let normal = (-2.0 * (1.0 - draw(3)).ln()).sqrt() * (std::f64::consts::TAU * draw(4)).cos();
@@ -182,14 +227,32 @@ impl Device for Synthetic {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let failed = |kind, message: &str| Outcome::Failed(Failure { kind, message: message.to_owned() });
+        let failed = |kind, message: &str| {
+            Outcome::Failed(Failure {
+                kind,
+                message: message.to_owned(),
+            })
+        };
         let Some(index) = self.space.index_of(config) else {
-            return failed(FailureKind::Constraint, "the synthetic device has no such configuration");
+            return failed(
+                FailureKind::Constraint,
+                "the synthetic device has no such configuration",
+            );
         };
         match self.fate(index) {
             Fate::Runs => {}
-            Fate::Fails => return failed(FailureKind::Launch, "synthetic: too many resources requested"),
-            Fate::Wrong => return failed(FailureKind::WrongResult, "synthetic: differs from the reference"),
+            Fate::Fails => {
+                return failed(
+                    FailureKind::Launch,
+                    "synthetic: too many resources requested",
+                );
+            }
+            Fate::Wrong => {
+                return failed(
+                    FailureKind::WrongResult,
+                    "synthetic: differs from the reference",
+                );
+            }
         }
         let mut times = Vec::with_capacity(launches);
         for _ in 0..launches {
@@ -206,8 +269,13 @@ mod tests {
     use super::*;
 
     fn all(device: &mut Synthetic, launches: usize) -> Vec<Outcome> {
-        let configs: Vec<Config> = (0..device.space().len()).map(|index| device.space().config(index)).collect();
-        configs.iter().map(|config| device.measure(config, launches)).collect()
+        let configs: Vec<Config> = (0..device.space().len())
+            .map(|index| device.space().config(index))
+            .collect();
+        configs
+            .iter()
+            .map(|config| device.measure(config, launches))
+            .collect()
     }
 
     fn synthetic(text: &str) -> Synthetic {
@@ -219,7 +287,10 @@ mod tests {
         let mut device = synthetic("seed=5");
         assert_eq!(device.space().len(), 1152);
         for (index, outcome) in all(&mut device, 2).into_iter().enumerate() {
-            assert_eq!(outcome, Outcome::Times(vec![device.true_ms(index).unwrap(); 2]));
+            assert_eq!(
+                outcome,
+                Outcome::Times(vec![device.true_ms(index).unwrap(); 2])
+            );
         }
     }
 
@@ -238,7 +309,13 @@ mod tests {
                 }
             }
         }
-        assert!((150..310).contains(&failed) && (60..170).contains(&wrong), "{failed} {wrong}");
-        assert!((launches / 14..launches / 7).contains(&outliers), "{outliers} of {launches}");
+        assert!(
+            (150..310).contains(&failed) && (60..170).contains(&wrong),
+            "{failed} {wrong}"
+        );
+        assert!(
+            (launches / 14..launches / 7).contains(&outliers),
+            "{outliers} of {launches}"
+        );
     }
 }

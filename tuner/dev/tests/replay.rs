@@ -22,14 +22,23 @@ fn config(block: i64, mode: &str) -> Config {
 #[test]
 fn rows_become_the_space_and_its_records() {
     let recording = small();
-    assert_eq!((recording.device.as_str(), recording.kernel.as_str()), ("Some GPU", "k"));
+    assert_eq!(
+        (recording.device.as_str(), recording.kernel.as_str()),
+        ("Some GPU", "k")
+    );
     assert_eq!(recording.problem, "[10, 20]");
     assert_eq!(recording.fixed, [("f".to_owned(), Value::Int(3))]);
     assert_eq!(recording.space.len(), 4);
     for index in 0..4 {
-        assert_eq!(recording.space.index_of(&recording.space.config(index)), Some(index));
+        assert_eq!(
+            recording.space.index_of(&recording.space.config(index)),
+            Some(index)
+        );
     }
-    let slow = recording.space.index_of(&config(64, "b")).expect("it is there");
+    let slow = recording
+        .space
+        .index_of(&config(64, "b"))
+        .expect("it is there");
     assert_eq!(recording.outcomes[slow], Outcome::Times(vec![2.5]));
 }
 
@@ -37,21 +46,38 @@ fn rows_become_the_space_and_its_records() {
 fn a_replay_measures_what_was_recorded() {
     let mut device = Replay::new(small(), Noise::Mean);
     assert_eq!(device.name(), "Some GPU");
-    assert_eq!(device.measure(&config(32, "b"), 3), Outcome::Times(vec![1.5; 3]));
+    assert_eq!(
+        device.measure(&config(32, "b"), 3),
+        Outcome::Times(vec![1.5; 3])
+    );
     let kind = |outcome| match outcome {
         Outcome::Failed(failure) => failure.kind,
         Outcome::Times(times) => panic!("{times:?}"),
     };
-    assert_eq!(kind(device.measure(&config(32, "a"), 1)), FailureKind::Compile);
-    assert_eq!(kind(device.measure(&config(64, "a"), 1)), FailureKind::Launch);
-    assert_eq!(kind(device.measure(&config(96, "a"), 1)), FailureKind::Declined);
-    assert_eq!(kind(device.measure(&Config(vec![]), 1)), FailureKind::Declined);
+    assert_eq!(
+        kind(device.measure(&config(32, "a"), 1)),
+        FailureKind::Compile
+    );
+    assert_eq!(
+        kind(device.measure(&config(64, "a"), 1)),
+        FailureKind::Launch
+    );
+    assert_eq!(
+        kind(device.measure(&config(96, "a"), 1)),
+        FailureKind::Declined
+    );
+    assert_eq!(
+        kind(device.measure(&Config(vec![]), 1)),
+        FailureKind::Declined
+    );
 }
 
 #[test]
 fn resampled_launches_depend_on_seed_configuration_and_number_only() {
     let mut recording = small();
-    recording.outcomes.fill(Outcome::Times(vec![9.0, 1.0, 2.0, 3.0]));
+    recording
+        .outcomes
+        .fill(Outcome::Times(vec![9.0, 1.0, 2.0, 3.0]));
     let times = |outcome| match outcome {
         Outcome::Times(times) => times,
         Outcome::Failed(failure) => panic!("{failure:?}"),
@@ -65,15 +91,26 @@ fn resampled_launches_depend_on_seed_configuration_and_number_only() {
         one_by_one.extend(times(apart.measure_index(1, 1)));
     }
     assert_eq!(all, one_by_one);
-    assert!([1.0, 2.0, 3.0].iter().all(|sample| all[1..].contains(sample)));
-    assert!(all[0] == 9.0 && !all[1..].contains(&9.0), "the first sample comes first, and is not drawn");
+    assert!(
+        [1.0, 2.0, 3.0]
+            .iter()
+            .all(|sample| all[1..].contains(sample))
+    );
+    assert!(
+        all[0] == 9.0 && !all[1..].contains(&9.0),
+        "the first sample comes first, and is not drawn"
+    );
 }
 
 #[test]
 fn a_bad_file_is_named_with_its_line() {
-    let row = |line: &str| parse_csv(&format!("a,status,mean_ms\n1,ok,2\n{line}\n")).expect_err(line);
+    let row =
+        |line: &str| parse_csv(&format!("a,status,mean_ms\n1,ok,2\n{line}\n")).expect_err(line);
     assert!(row("1,ok,3").contains("lines 2 and 3"), "{}", row("1,ok,3"));
-    for line in ["2,ok", "2,ok,3,4", "2,fine,3", "2,ok,", "2,ok,-1", "2,ok,NaN", "2,ok,inf", "2,ok,0", "2,ok,x"] {
+    for line in [
+        "2,ok", "2,ok,3,4", "2,fine,3", "2,ok,", "2,ok,-1", "2,ok,NaN", "2,ok,inf", "2,ok,0",
+        "2,ok,x",
+    ] {
         assert!(row(line).contains("line 3"), "{}", row(line));
     }
     assert!(parse_csv("").is_err());
@@ -92,7 +129,10 @@ fn parameters_are_all_columns_whose_names_are_not_known_wherever_they_stand() {
     let recording = parse_csv("mean_ms,a,status,b\n1.5,2,ok,3\n2.5,2,ok,4\n").unwrap();
     assert_eq!(recording.space.names(), ["a", "b"]);
     let config = Config(vec![Value::Int(2), Value::Int(4)]);
-    assert_eq!(mean_ms(&recording.outcomes[recording.space.index_of(&config).unwrap()]), Some(2.5));
+    assert_eq!(
+        mean_ms(&recording.outcomes[recording.space.index_of(&config).unwrap()]),
+        Some(2.5)
+    );
     for (header, said) in [
         ("a,status,mean_ms,mean_ms", "two columns"),
         ("n,status,mean_ms,n", "two columns"),

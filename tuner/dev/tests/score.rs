@@ -6,7 +6,10 @@ use tuner_score::replay::{Noise, Recording, Replay};
 use tuner_score::score::{Estimate, score, table};
 
 fn failed() -> Outcome {
-    Outcome::Failed(Failure { kind: FailureKind::Compile, message: String::new() })
+    Outcome::Failed(Failure {
+        kind: FailureKind::Compile,
+        message: String::new(),
+    })
 }
 
 /// A recording of 400 configurations in no order, one in eight of them failing.
@@ -18,23 +21,38 @@ fn shuffled() -> Recording {
         7 => failed(),
         _ => Outcome::Times(vec![1.0 + (x * 149 % 400) as f64 / 100.0]),
     };
-    Recording { space, outcomes: (0..400).map(outcome).collect(), ..Recording::default() }
+    Recording {
+        space,
+        outcomes: (0..400).map(outcome).collect(),
+        ..Recording::default()
+    }
 }
 
 #[test]
 fn drawing_at_random_scores_zero_and_the_optimum_at_once_scores_one() {
     let recording = shuffled();
-    let row = score("shuffled", &recording, StrategyKind::Random, 400, 100).expect("something is valid");
+    let row =
+        score("shuffled", &recording, StrategyKind::Random, 400, 100).expect("something is valid");
     let estimate = row.score();
-    assert!(estimate.mean.abs() < 1.5 * estimate.half_width, "{estimate}");
+    assert!(
+        estimate.mean.abs() < 1.5 * estimate.half_width,
+        "{estimate}"
+    );
     // Where all configurations are equal, whatever is tried first is the optimum.
     let mut equal = recording.clone();
     equal.outcomes.fill(Outcome::Times(vec![1.0]));
-    let row = score("shuffled", &equal, StrategyKind::Exhaustive, 2, 100).expect("something is valid");
-    assert_eq!((row.score().mean, row.at_50().mean, row.at_end().mean), (1.0, 1.0, 1.0));
+    let row =
+        score("shuffled", &equal, StrategyKind::Exhaustive, 2, 100).expect("something is valid");
+    assert_eq!(
+        (row.score().mean, row.at_50().mean, row.at_end().mean),
+        (1.0, 1.0, 1.0)
+    );
     assert_eq!(row.within_5_percent(), 1.0);
     let text = table(&[row]);
-    assert!(text.contains("shuffled") && text.contains("exhaustive") && text.contains("+1.000"), "{text}");
+    assert!(
+        text.contains("shuffled") && text.contains("exhaustive") && text.contains("+1.000"),
+        "{text}"
+    );
     // A budget beyond the space: the strategy stops early and keeps its best.
     assert!(score("shuffled", &recording, StrategyKind::Random, 2, 500).is_some());
 }
@@ -54,7 +72,10 @@ fn what_cannot_be_scored_is_not() {
 fn estimates_have_the_width_of_student() {
     let estimate = Estimate::of(&[1.0, 2.0, 3.0]);
     assert_eq!(estimate.mean, 2.0);
-    assert!((estimate.half_width - 4.302_65 / 3.0f64.sqrt()).abs() < 1e-4, "{estimate:?}");
+    assert!(
+        (estimate.half_width - 4.302_65 / 3.0f64.sqrt()).abs() < 1e-4,
+        "{estimate:?}"
+    );
     assert_eq!(Estimate::of(&[5.0]).half_width, 0.0);
 }
 
@@ -74,8 +95,14 @@ fn the_time_at_50_is_that_of_the_best_of_50_evaluations() {
         Some(50) => 0.25,
         _ => 1.0,
     };
-    let outcomes = (0..60).map(|index| Outcome::Times(vec![time(index)])).collect();
-    let recording = Recording { outcomes, space: space.clone(), ..Recording::default() };
+    let outcomes = (0..60)
+        .map(|index| Outcome::Times(vec![time(index)]))
+        .collect();
+    let recording = Recording {
+        outcomes,
+        space: space.clone(),
+        ..Recording::default()
+    };
     let row = score("line", &recording, StrategyKind::Exhaustive, 1, 60).unwrap();
     assert_eq!((row.runs[0].at_50, row.runs[0].at_end), (2.0, 1.0));
 }

@@ -20,12 +20,14 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Returns the matrix with times within two standard errors of the first set's (the default's) replaced by it, so
-    /// that choices rest on differences that were shown.
+    /// Returns the matrix with times within two standard errors of the first set's (the default's)
+    /// replaced by it, so that choices rest on differences that were shown.
     pub fn shown(&self) -> Matrix {
         let mut matrix = self.matrix.clone();
         let zone = 2.0 * std::f64::consts::SQRT_2 * self.error;
-        let Some(first) = self.matrix.times.first() else { return matrix };
+        let Some(first) = self.matrix.times.first() else {
+            return matrix;
+        };
         for row in matrix.times.iter_mut().skip(1) {
             for (time, default) in row.iter_mut().zip(first) {
                 if let (Some(time), Some(default)) = (time, default)
@@ -42,8 +44,9 @@ impl Costs {
 /// Rounds that are tried for each round that counts.
 const TRIES: usize = 3;
 
-/// Measures `sets` on each of `workloads` (names and devices) in `rounds` interleaved rounds, so that slow changes of
-/// the machine affect all alike. A round with other load does not count. `tick` is told how many rounds are over.
+/// Measures `sets` on each of `workloads` (names and devices) in `rounds` interleaved rounds, so
+/// that slow changes of the machine affect all alike. A round with other load does not count.
+/// `tick` is told how many rounds are over.
 ///
 /// # Errors
 /// If no set runs on a workload, or every round is disturbed.
@@ -57,7 +60,8 @@ pub fn measure(
 ) -> Result<Costs, Error> {
     let limits = watch.limits();
     let mut lot = ChaCha8Rng::seed_from_u64(seed);
-    let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> = vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
+    let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> =
+        vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
     // The first round warms up.
     let mut round = 0;
     for turn in turns(sets.len() * workloads.len(), TRIES * rounds + 1, &mut lot) {
@@ -77,7 +81,9 @@ pub fn measure(
             continue;
         }
         for (set, workload, new) in fresh.into_iter().filter(|_| round > 0) {
-            times[set][workload].iter_mut().for_each(|samples| samples.extend(&new));
+            times[set][workload]
+                .iter_mut()
+                .for_each(|samples| samples.extend(&new));
         }
         tick(round);
         round += 1;
@@ -86,7 +92,10 @@ pub fn measure(
         }
     }
     if round < 2 && rounds > 0 && times.iter().flatten().any(Result::is_ok) {
-        let what = format!("cannot tell what the sets cost: {}", watch.look().trouble(&limits));
+        let what = format!(
+            "cannot tell what the sets cost: {}",
+            watch.look().trouble(&limits)
+        );
         return Err(Error::new(ErrorKind::Busy, what));
     }
     let mut failures = Vec::new();
@@ -99,7 +108,9 @@ pub fn measure(
                     let middle = median(&samples);
                     medians[set][workload] = Some(middle);
                     // 1.2533: a median's standard error over a mean's, on normal noise.
-                    errors.push(1.2533 * robust_spread(&samples) / middle / (samples.len() as f64).sqrt());
+                    errors.push(
+                        1.2533 * robust_spread(&samples) / middle / (samples.len() as f64).sqrt(),
+                    );
                 }
                 Ok(_) => {}
                 Err(failure) => failures.push((set, workload, failure)),
@@ -107,13 +118,21 @@ pub fn measure(
         }
     }
     let workloads = workloads.iter().map(|(name, _)| name.clone()).collect();
-    let matrix = Matrix { workloads, sets: sets.to_vec(), times: medians };
+    let matrix = Matrix {
+        workloads,
+        sets: sets.to_vec(),
+        times: medians,
+    };
     matrix.check()?;
-    Ok(Costs { matrix, error: median(&errors), failures })
+    Ok(Costs {
+        matrix,
+        error: median(&errors),
+        failures,
+    })
 }
 
-/// Several devices as one: a launch runs on each, and its time is the weighted mean of theirs, each in a unit of its
-/// own, so that a larger workload does not count more.
+/// Several devices as one: a launch runs on each, and its time is the weighted mean of theirs, each
+/// in a unit of its own, so that a larger workload does not count more.
 pub struct Mix<'w, 'd> {
     parts: &'w mut [(String, &'d mut dyn Device)],
     weights: Vec<f64>,
@@ -122,20 +141,35 @@ pub struct Mix<'w, 'd> {
 
 impl<'w, 'd> Mix<'w, 'd> {
     /// Mixes devices with a weight and a unit in ms for each.
-    pub fn new(parts: &'w mut [(String, &'d mut dyn Device)], weights: &[f64], units: &[f64]) -> Self {
-        Self { parts, weights: weights.to_vec(), units: units.to_vec() }
+    pub fn new(
+        parts: &'w mut [(String, &'d mut dyn Device)],
+        weights: &[f64],
+        units: &[f64],
+    ) -> Self {
+        Self {
+            parts,
+            weights: weights.to_vec(),
+            units: units.to_vec(),
+        }
     }
 }
 
 impl Device for Mix<'_, '_> {
     fn name(&self) -> String {
-        self.parts.first().map(|(_, device)| device.name()).unwrap_or_default()
+        self.parts
+            .first()
+            .map(|(_, device)| device.name())
+            .unwrap_or_default()
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         let mut sums = vec![0.0; launches];
         let all: f64 = self.weights.iter().sum();
-        for ((name, device), (weight, unit)) in self.parts.iter_mut().zip(self.weights.iter().zip(&self.units)) {
+        for ((name, device), (weight, unit)) in self
+            .parts
+            .iter_mut()
+            .zip(self.weights.iter().zip(&self.units))
+        {
             if *weight == 0.0 {
                 continue;
             }
@@ -146,7 +180,10 @@ impl Device for Mix<'_, '_> {
                     }
                 }
                 Outcome::Failed(Failure { kind, message }) => {
-                    return Outcome::Failed(Failure { kind, message: format!("{name}: {message}") });
+                    return Outcome::Failed(Failure {
+                        kind,
+                        message: format!("{name}: {message}"),
+                    });
                 }
             }
         }

@@ -44,7 +44,8 @@ pub struct KernelEntry {
     pub space: Option<toml::Table>,
     /// Recording that is replayed instead of a program.
     pub replay: Option<PathBuf>,
-    /// Places in the chain at which it runs, which `{place}` stands for in its commands; none: it runs once.
+    /// Places in the chain at which it runs, which `{place}` stands for in its commands; none: it
+    /// runs once.
     pub at: Vec<String>,
     /// True if it has one set of parameters for each place, false if one for all.
     pub set_per_place: bool,
@@ -126,17 +127,38 @@ impl ChainFile {
     fn check(&self) -> Result<(), String> {
         let twice = |mut names: Vec<&str>| {
             names.sort_unstable();
-            names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].to_owned())
+            names
+                .windows(2)
+                .find(|pair| pair[0] == pair[1])
+                .map(|pair| pair[0].to_owned())
         };
-        if let Some(name) = twice(self.kernels.iter().map(|kernel| kernel.name.as_str()).collect()) {
+        if let Some(name) = twice(
+            self.kernels
+                .iter()
+                .map(|kernel| kernel.name.as_str())
+                .collect(),
+        ) {
             return Err(format!("there are two kernels called {name:?}"));
         }
-        if let Some(name) = twice(self.workloads.iter().map(|workload| workload.name.as_str()).collect()) {
+        if let Some(name) = twice(
+            self.workloads
+                .iter()
+                .map(|workload| workload.name.as_str())
+                .collect(),
+        ) {
             return Err(format!("there are two workloads called {name:?}"));
         }
-        for KernelEntry { name, program, replay, .. } in &self.kernels {
+        for KernelEntry {
+            name,
+            program,
+            replay,
+            ..
+        } in &self.kernels
+        {
             if name.is_empty() || program.is_some() == replay.is_some() {
-                return Err(format!("kernel {name:?} needs a name, and either a program or a recording to replay"));
+                return Err(format!(
+                    "kernel {name:?} needs a name, and either a program or a recording to replay"
+                ));
             }
         }
         let bad = |weight: f64| !(weight.is_finite() && weight >= 0.0);
@@ -146,7 +168,9 @@ impl ChainFile {
                 workload.name, workload.weight
             ));
         }
-        if !self.workloads.is_empty() && self.workloads.iter().all(|workload| workload.weight == 0.0) {
+        if !self.workloads.is_empty()
+            && self.workloads.iter().all(|workload| workload.weight == 0.0)
+        {
             return Err("all workloads have the weight 0".to_owned());
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! Chain of kernels or programs, described by one [file](file::ChainFile) and tuned in groups.
 //!
-//! Kernels that run concurrently or share a step are tuned together, on the time of the step: a kernel that is faster
-//! alone may take resources that another needs. Kernels in no group are tuned by themselves. Parameters that several
-//! kernels share have one value; what they or a constraint connect is one group, which is measured on the time of all
-//! its steps. In the end the whole chain with all chosen values is measured against all defaults, and only that verdict
-//! counts.
+//! Kernels that run concurrently or share a step are tuned together, on the time of the step: a
+//! kernel that is faster alone may take resources that another needs. Kernels in no group are tuned
+//! by themselves. Parameters that several kernels share have one value; what they or a constraint
+//! connect is one group, which is measured on the time of all its steps. In the end the whole chain
+//! with all chosen values is measured against all defaults, and only that verdict counts.
 
 pub mod cost;
 pub mod file;
@@ -22,15 +22,19 @@ use file::ChainFile;
 const MOST: usize = 200_000;
 
 fn in_words(values: &BTreeMap<String, Value>) -> String {
-    values.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" and ")
+    values
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 /// Kernel of a chain, at one place.
 pub struct Member<'d> {
     /// Name of the kernel at this place.
     pub name: String,
-    /// Beginning of the names of its parameters in the chain; empty for none. Members with the same one have one set
-    /// of parameters.
+    /// Beginning of the names of its parameters in the chain; empty for none. Members with the same
+    /// one have one set of parameters.
     pub prefix: String,
     /// Measures it.
     pub device: Box<dyn Device + Send + 'd>,
@@ -49,15 +53,21 @@ impl Member<'_> {
             Outcome::Times(times) if times.len() == launches => Ok(times),
             Outcome::Times(times) => {
                 let message = format!("{name}: {} times for {launches} launches", times.len());
-                Err(Failure { kind: FailureKind::Launch, message })
+                Err(Failure {
+                    kind: FailureKind::Launch,
+                    message,
+                })
             }
-            Outcome::Failed(Failure { kind, message }) => Err(Failure { kind, message: format!("{name}: {message}") }),
+            Outcome::Failed(Failure { kind, message }) => Err(Failure {
+                kind,
+                message: format!("{name}: {message}"),
+            }),
         }
     }
 }
 
-/// Returns the default of a space with the `given` values: `base` with these replaced, else the first configuration
-/// that has them.
+/// Returns the default of a space with the `given` values: `base` with these replaced, else the
+/// first configuration that has them.
 fn default_of(
     of: &str,
     space: &Space,
@@ -66,10 +76,16 @@ fn default_of(
 ) -> Result<Config, String> {
     let names = space.names();
     let has = |config: &Config| {
-        names.iter().zip(&config.0).all(|(name, value)| given.get(name).is_none_or(|given| given == value))
+        names
+            .iter()
+            .zip(&config.0)
+            .all(|(name, value)| given.get(name).is_none_or(|given| given == value))
     };
     if let Some(base) = base {
-        let changed = names.iter().zip(&base.0).map(|(name, value)| given.get(name).unwrap_or(value).clone());
+        let changed = names
+            .iter()
+            .zip(&base.0)
+            .map(|(name, value)| given.get(name).unwrap_or(value).clone());
         let changed = Config(changed.collect());
         if space.index_of(&changed).is_some() {
             return Ok(changed);
@@ -111,21 +127,34 @@ pub struct Chain<'d> {
 }
 
 impl<'d> Chain<'d> {
-    /// Makes the chain of `members` as `file` connects them; `values` of the workload may stand in its constraints.
+    /// Makes the chain of `members` as `file` connects them; `values` of the workload may stand in
+    /// its constraints.
     ///
     /// # Errors
-    /// If a name is unknown, defaults of shared parameters differ, or a constraint is wrong or not met by the default.
-    pub fn new(members: Vec<Member<'d>>, file: &ChainFile, values: &BTreeMap<String, Value>) -> Result<Self, Error> {
+    /// If a name is unknown, defaults of shared parameters differ, or a constraint is wrong or not
+    /// met by the default.
+    pub fn new(
+        members: Vec<Member<'d>>,
+        file: &ChainFile,
+        values: &BTreeMap<String, Value>,
+    ) -> Result<Self, Error> {
         Self::join(members, file, values).map_err(Error::request)
     }
 
-    fn join(members: Vec<Member<'d>>, file: &ChainFile, values: &BTreeMap<String, Value>) -> Result<Self, String> {
+    fn join(
+        members: Vec<Member<'d>>,
+        file: &ChainFile,
+        values: &BTreeMap<String, Value>,
+    ) -> Result<Self, String> {
         let full = |member: &Member<'_>, name: &str| match member.prefix.as_str() {
             "" => name.to_owned(),
             prefix => format!("{prefix}.{name}"),
         };
         let shared = |name: String| {
-            let of = file.shared.iter().find(|entry| entry.parameters.contains(&name));
+            let of = file
+                .shared
+                .iter()
+                .find(|entry| entry.parameters.contains(&name));
             of.map_or(name, |entry| entry.name.clone())
         };
         let mut names: Vec<String> = Vec::new();
@@ -144,19 +173,34 @@ impl<'d> Chain<'d> {
             places.push(of);
         }
         let unknown = |name: &str| format!("there is no {name:?}; there are {}", own.join(", "));
-        if let Some(name) = file.shared.iter().flat_map(|entry| &entry.parameters).find(|name| !own.contains(name)) {
+        if let Some(name) = file
+            .shared
+            .iter()
+            .flat_map(|entry| &entry.parameters)
+            .find(|name| !own.contains(name))
+        {
             return Err(format!("shared: {}", unknown(name)));
         }
         if let Some(entry) = file.shared.iter().find(|entry| own.contains(&entry.name)) {
-            return Err(format!("shared: {:?} is the name of a kernel's parameter", entry.name));
+            return Err(format!(
+                "shared: {:?} is the name of a kernel's parameter",
+                entry.name
+            ));
         }
         // Parameters that a name means: its own, or all that begin with it and a dot.
         let named = |name: &str| -> Vec<usize> {
             let begins = format!("{name}.");
             let is = |known: &String| known == name || known.starts_with(&begins);
-            let of = own.iter().filter(|known| is(known)).map(|known| shared(known.clone()));
-            let of: Vec<String> = of.chain(names.iter().filter(|known| is(known)).cloned()).collect();
-            (0..names.len()).filter(|&place| of.contains(&names[place])).collect()
+            let of = own
+                .iter()
+                .filter(|known| is(known))
+                .map(|known| shared(known.clone()));
+            let of: Vec<String> = of
+                .chain(names.iter().filter(|known| is(known)).cloned())
+                .collect();
+            (0..names.len())
+                .filter(|&place| of.contains(&names[place]))
+                .collect()
         };
         let mut given = vec![None; names.len()];
         for (name, value) in &file.default {
@@ -172,11 +216,21 @@ impl<'d> Chain<'d> {
                 [place] => Some(Expr::Slot(*place)),
                 _ => values.get(name).cloned().map(Expr::Literal),
             };
-            let expr = Expr::parse(&entry.when, &slot).map_err(|error| format!("constraint: {error}"))?;
+            let expr =
+                Expr::parse(&entry.when, &slot).map_err(|error| format!("constraint: {error}"))?;
             let mut of = Vec::new();
-            expr.visit(&mut |part| of.extend(if let Expr::Slot(place) = part { Some(*place) } else { None }));
+            expr.visit(&mut |part| {
+                of.extend(if let Expr::Slot(place) = part {
+                    Some(*place)
+                } else {
+                    None
+                });
+            });
             if !holds(&expr, &default.0) {
-                return Err(format!("constraint {:?}: the default does not meet it", entry.when));
+                return Err(format!(
+                    "constraint {:?}: the default does not meet it",
+                    entry.when
+                ));
             }
             constraints.push((expr, of));
         }
@@ -198,10 +252,17 @@ impl<'d> Chain<'d> {
     }
 
     /// Makes the groups and the steps.
-    fn connect(&mut self, file: &ChainFile, named: &dyn Fn(&str) -> Result<Vec<usize>, String>) -> Result<(), String> {
+    fn connect(
+        &mut self,
+        file: &ChainFile,
+        named: &dyn Fn(&str) -> Result<Vec<usize>, String>,
+    ) -> Result<(), String> {
         let mut groups: Vec<Group> = Vec::new();
         for entry in &file.groups {
-            let name = entry.name.clone().unwrap_or_else(|| entry.together.join(" + "));
+            let name = entry
+                .name
+                .clone()
+                .unwrap_or_else(|| entry.together.join(" + "));
             let wrong = |what: String| format!("group {name}: {what}");
             let mut parameters = Vec::new();
             for member in &entry.together {
@@ -211,44 +272,78 @@ impl<'d> Chain<'d> {
                 return Err(wrong("it is empty".to_owned()));
             }
             if entry.concurrent {
-                // By name: a kernel that only shares a parameter with these does not run at once with them.
+                // By name: a kernel that only shares a parameter with these does not run at once
+                // with them.
                 let is = |member: &Member<'_>, name: &String| {
                     let begins = format!("{}.", member.prefix);
                     [&member.prefix, &member.name].contains(&name) || name.starts_with(&begins)
                 };
-                let runs = |&at: &usize| entry.together.iter().any(|name| is(&self.members[at], name));
+                let runs = |&at: &usize| {
+                    entry
+                        .together
+                        .iter()
+                        .any(|name| is(&self.members[at], name))
+                };
                 let step: Vec<usize> = (0..self.members.len()).filter(runs).collect();
-                if self.steps.iter().flatten().any(|member| step.contains(member)) {
-                    return Err(wrong("one of its kernels runs at once with others already".to_owned()));
+                if self
+                    .steps
+                    .iter()
+                    .flatten()
+                    .any(|member| step.contains(member))
+                {
+                    return Err(wrong(
+                        "one of its kernels runs at once with others already".to_owned(),
+                    ));
                 }
                 self.steps.push(step);
             }
             groups.push(Group { name, parameters });
         }
-        let alone = (0..self.members.len()).filter(|member| !self.steps.iter().flatten().any(|other| other == member));
+        let alone = (0..self.members.len())
+            .filter(|member| !self.steps.iter().flatten().any(|other| other == member));
         let alone: Vec<usize> = alone.collect();
-        self.steps.extend(alone.into_iter().map(|member| vec![member]));
+        self.steps
+            .extend(alone.into_iter().map(|member| vec![member]));
         // A step runs at the place of its first kernel.
         self.steps.sort();
         for (member, places) in self.members.iter().zip(&self.places) {
             let taken = |place: &usize| groups.iter().any(|group| group.parameters.contains(place));
-            let rest: Vec<usize> = places.iter().copied().filter(|place| !taken(place)).collect();
+            let rest: Vec<usize> = places
+                .iter()
+                .copied()
+                .filter(|place| !taken(place))
+                .collect();
             if member.apart {
-                groups.extend(
-                    rest.iter().map(|&place| Group { name: self.names[place].clone(), parameters: vec![place] }),
-                );
+                groups.extend(rest.iter().map(|&place| Group {
+                    name: self.names[place].clone(),
+                    parameters: vec![place],
+                }));
             } else if !rest.is_empty() {
-                groups.push(Group { name: member.name.clone(), parameters: rest });
+                groups.push(Group {
+                    name: member.name.clone(),
+                    parameters: rest,
+                });
             }
         }
         // Kernels that share a parameter are one group, and so are the parameters of a constraint.
-        let mut links: Vec<Vec<usize>> = self.constraints.iter().map(|(_, of)| of.clone()).collect();
+        let mut links: Vec<Vec<usize>> =
+            self.constraints.iter().map(|(_, of)| of.clone()).collect();
         for place in 0..self.names.len() {
-            let with = self.members.iter().zip(&self.places).filter(|(_, places)| places.contains(&place));
+            let with = self
+                .members
+                .iter()
+                .zip(&self.places)
+                .filter(|(_, places)| places.contains(&place));
             let with: Vec<(&Member<'_>, &Vec<usize>)> = with.collect();
-            if with.iter().any(|(member, _)| member.prefix != with[0].0.prefix) {
+            if with
+                .iter()
+                .any(|(member, _)| member.prefix != with[0].0.prefix)
+            {
                 links.push(
-                    with.iter().filter(|(member, _)| !member.apart).flat_map(|(_, places)| (*places).clone()).collect(),
+                    with.iter()
+                        .filter(|(member, _)| !member.apart)
+                        .flat_map(|(_, places)| (*places).clone())
+                        .collect(),
                 );
             }
         }
@@ -257,11 +352,19 @@ impl<'d> Chain<'d> {
             loop {
                 let meets = |other: &Group| {
                     let linked = |link: &Vec<usize>| {
-                        [&group, other].iter().all(|of| of.parameters.iter().any(|place| link.contains(place)))
+                        [&group, other]
+                            .iter()
+                            .all(|of| of.parameters.iter().any(|place| link.contains(place)))
                     };
-                    other.parameters.iter().any(|place| group.parameters.contains(place)) || links.iter().any(linked)
+                    other
+                        .parameters
+                        .iter()
+                        .any(|place| group.parameters.contains(place))
+                        || links.iter().any(linked)
                 };
-                let Some(at) = joined.iter().position(meets) else { break };
+                let Some(at) = joined.iter().position(meets) else {
+                    break;
+                };
                 let other = joined.remove(at);
                 group.name = format!("{} + {}", other.name, group.name);
                 group.parameters.extend(other.parameters);
@@ -276,13 +379,21 @@ impl<'d> Chain<'d> {
 
     /// Returns the members that have one of these parameters.
     fn touched(&self, parameters: &[usize]) -> Vec<usize> {
-        let has = |member: &usize| self.places[*member].iter().any(|place| parameters.contains(place));
+        let has = |member: &usize| {
+            self.places[*member]
+                .iter()
+                .any(|place| parameters.contains(place))
+        };
         (0..self.members.len()).filter(has).collect()
     }
 
     /// Returns the names of the devices.
     pub fn name(&self) -> String {
-        let mut names: Vec<String> = self.members.iter().map(|member| member.device.name()).collect();
+        let mut names: Vec<String> = self
+            .members
+            .iter()
+            .map(|member| member.device.name())
+            .collect();
         names.dedup();
         names.join(" + ")
     }
@@ -314,15 +425,28 @@ impl<'d> Chain<'d> {
             let (space, places) = (&self.members[member].space, &self.places[member]);
             let inside: Vec<Option<usize>> = places.iter().map(place_in).collect();
             let Some(first) = rows.first() else { break };
-            let bound: Vec<bool> = inside.iter().map(|at| at.is_some_and(|at| first[at].is_some())).collect();
-            let key = |values: &mut dyn Iterator<Item = &Value>| values.map(Value::key).collect::<Vec<_>>();
+            let bound: Vec<bool> = inside
+                .iter()
+                .map(|at| at.is_some_and(|at| first[at].is_some()))
+                .collect();
+            let key = |values: &mut dyn Iterator<Item = &Value>| {
+                values.map(Value::key).collect::<Vec<_>>()
+            };
             // Configurations by the values that rows have already.
             let mut found: HashMap<Vec<String>, Vec<Config>> = HashMap::new();
             for index in 0..space.len() {
                 let config = space.config(index);
                 let others = config.0.iter().zip(&inside).zip(places);
-                if others.into_iter().all(|((value, at), place)| at.is_some() || *value == self.default.0[*place]) {
-                    let of = key(&mut config.0.iter().zip(&bound).filter(|(_, bound)| **bound).map(|(value, _)| value));
+                if others
+                    .into_iter()
+                    .all(|((value, at), place)| at.is_some() || *value == self.default.0[*place])
+                {
+                    let of = key(&mut config
+                        .0
+                        .iter()
+                        .zip(&bound)
+                        .filter(|(_, bound)| **bound)
+                        .map(|(value, _)| value));
                     found.entry(of).or_default().push(config);
                 }
             }
@@ -340,23 +464,35 @@ impl<'d> Chain<'d> {
                     longer.push(row);
                     if longer.len() > MOST {
                         let how = "restrict its spaces, or make groups of fewer kernels";
-                        let what = format!("group {} has more than {MOST} configurations: {how}", group.name);
+                        let what = format!(
+                            "group {} has more than {MOST} configurations: {how}",
+                            group.name
+                        );
                         return Err(Error::request(what));
                     }
                 }
             }
             rows = longer;
             for ((expr, of), checked) in self.constraints.iter().zip(&mut checked) {
-                let known =
-                    |place: &usize| place_in(place).is_none_or(|at| rows.first().is_some_and(|row| row[at].is_some()));
+                let known = |place: &usize| {
+                    place_in(place)
+                        .is_none_or(|at| rows.first().is_some_and(|row| row[at].is_some()))
+                };
                 if !*checked && of.iter().all(known) {
                     *checked = true;
                     rows.retain(|row| holds(expr, &self.with(group, row)));
                 }
             }
         }
-        let names: Vec<String> = group.parameters.iter().map(|&place| self.names[place].clone()).collect();
-        let rows: Vec<Vec<Value>> = rows.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
+        let names: Vec<String> = group
+            .parameters
+            .iter()
+            .map(|&place| self.names[place].clone())
+            .collect();
+        let rows: Vec<Vec<Value>> = rows
+            .into_iter()
+            .map(|row| row.into_iter().flatten().collect())
+            .collect();
         Space::recorded(&names, &rows)
             .map(|(space, _)| space)
             .map_err(|error| error.of(format!("group {}", group.name)))
@@ -373,7 +509,8 @@ impl<'d> Chain<'d> {
         values
     }
 
-    /// Puts the configuration of a group into `all`, one of the chain; returns `None` if it does not fit.
+    /// Puts the configuration of a group into `all`, one of the chain; returns `None` if it does
+    /// not fit.
     pub fn put(&self, all: &Config, group: &Group, config: &Config) -> Option<Config> {
         let mut all = all.clone();
         if config.0.len() != group.parameters.len() {
@@ -387,7 +524,13 @@ impl<'d> Chain<'d> {
 
     /// Returns the values of a group.
     pub fn of_group(&self, all: &Config, group: &Group) -> Config {
-        Config(group.parameters.iter().filter_map(|&place| all.0.get(place).cloned()).collect())
+        Config(
+            group
+                .parameters
+                .iter()
+                .filter_map(|&place| all.0.get(place).cloned())
+                .collect(),
+        )
     }
 
     /// Measures one step: the sum of the kernels' times, or the longest if they run concurrently.
@@ -399,17 +542,31 @@ impl<'d> Chain<'d> {
         parts: &mut LaunchTimes,
     ) -> Result<Vec<f64>, Failure> {
         let places = &self.places;
-        let of = |member: usize| Config(places[member].iter().map(|&place| config.0[place].clone()).collect());
+        let of = |member: usize| {
+            Config(
+                places[member]
+                    .iter()
+                    .map(|&place| config.0[place].clone())
+                    .collect(),
+            )
+        };
         parts.kernels.resize(self.members.len(), Vec::new());
         if let [member] = *step {
             let times = self.members[member].times(&of(member), launches)?;
             parts.kernels[member].extend(&times);
             return Ok(times);
         }
-        let panicked = || Failure { kind: FailureKind::Launch, message: "the device panicked".to_owned() };
+        let panicked = || Failure {
+            kind: FailureKind::Launch,
+            message: "the device panicked".to_owned(),
+        };
         let mut together = Vec::with_capacity(launches);
         for _ in 0..launches {
-            let members = self.members.iter_mut().enumerate().filter(|(member, _)| step.contains(member));
+            let members = self
+                .members
+                .iter_mut()
+                .enumerate()
+                .filter(|(member, _)| step.contains(member));
             let times: Result<Vec<_>, Failure> = std::thread::scope(|scope| {
                 let running: Vec<_> = members
                     .map(|(number, member)| {
@@ -418,7 +575,14 @@ impl<'d> Chain<'d> {
                     })
                     .collect();
                 let ended = running.into_iter().map(|(number, kernel)| {
-                    Ok((number, kernel.join().unwrap_or_else(|_| Err(panicked()))?.into_iter().fold(0.0, f64::max)))
+                    Ok((
+                        number,
+                        kernel
+                            .join()
+                            .unwrap_or_else(|_| Err(panicked()))?
+                            .into_iter()
+                            .fold(0.0, f64::max),
+                    ))
                 });
                 ended.collect()
             });
@@ -445,35 +609,52 @@ impl<'d> Chain<'d> {
                 continue;
             }
             let times = self.step(&step, config, launches, &mut parts)?;
-            sum.iter_mut().zip(&times).for_each(|(sum, time)| *sum += time);
+            sum.iter_mut()
+                .zip(&times)
+                .for_each(|(sum, time)| *sum += time);
             parts.steps.push(times);
         }
         Ok((sum, parts))
     }
 
-    /// Returns the chain as a device that varies the parameters of a group; all others are as in `all`.
+    /// Returns the chain as a device that varies the parameters of a group; all others are as in
+    /// `all`.
     pub fn part<'a>(&'a mut self, group: &'a Group, all: Config) -> ChainDevice<'a, 'd> {
-        ChainDevice { chain: self, group: Some((group, all)) }
+        ChainDevice {
+            chain: self,
+            group: Some((group, all)),
+        }
     }
 
     /// Returns the whole chain as a device.
     pub fn whole(&mut self) -> ChainDevice<'_, 'd> {
-        ChainDevice { chain: self, group: None }
+        ChainDevice {
+            chain: self,
+            group: None,
+        }
     }
 
-    /// Returns the median times in ms of the kernels and of the concurrent steps in the whole chain, with their names;
-    /// none before it was measured with this configuration.
+    /// Returns the median times in ms of the kernels and of the concurrent steps in the whole
+    /// chain, with their names; none before it was measured with this configuration.
     pub fn times_of(&self, config: &Config) -> Vec<(String, f64)> {
-        let Some(parts) = self.seen.get(&format!("{config:?}")) else { return Vec::new() };
+        let Some(parts) = self.seen.get(&format!("{config:?}")) else {
+            return Vec::new();
+        };
         let name = |member: &usize| self.members[*member].name.as_str();
         let mut rows = Vec::new();
         for (step, times) in self.steps.iter().zip(&parts.steps) {
-            rows.extend(
-                step.iter().map(|member| (name(member).to_owned(), crate::statistics::median(&parts.kernels[*member]))),
-            );
+            rows.extend(step.iter().map(|member| {
+                (
+                    name(member).to_owned(),
+                    crate::statistics::median(&parts.kernels[*member]),
+                )
+            }));
             if step.len() > 1 {
                 let names: Vec<&str> = step.iter().map(name).collect();
-                rows.push((format!("step of {}", names.join(", ")), crate::statistics::median(times)));
+                rows.push((
+                    format!("step of {}", names.join(", ")),
+                    crate::statistics::median(times),
+                ));
             }
         }
         rows
@@ -496,15 +677,25 @@ fn defaults(
     let mut values = given.to_vec();
     let mut from: Vec<&str> = vec![""; names.len()];
     for (member, of) in members.iter().zip(places) {
-        let wanted =
-            of.iter().zip(member.space.names()).filter_map(|(&place, name)| Some((name, given[place].clone()?)));
-        let default = default_of(&member.name, &member.space, member.default.as_ref(), &wanted.collect())?;
+        let wanted = of
+            .iter()
+            .zip(member.space.names())
+            .filter_map(|(&place, name)| Some((name, given[place].clone()?)));
+        let default = default_of(
+            &member.name,
+            &member.space,
+            member.default.as_ref(),
+            &wanted.collect(),
+        )?;
         for (&place, value) in of.iter().zip(default.0) {
             match &values[place] {
                 Some(other) if *other != value => {
                     let (name, first, second) = (&names[place], from[place], &member.name);
-                    let how = format!("[default] of the chain says which one, as \"{name}\" = {other}");
-                    return Err(format!("{name}: its default is {other} for {first} and {value} for {second}; {how}"));
+                    let how =
+                        format!("[default] of the chain says which one, as \"{name}\" = {other}");
+                    return Err(format!(
+                        "{name}: its default is {other} for {first} and {value} for {second}; {how}"
+                    ));
                 }
                 _ => (values[place], from[place]) = (Some(value), member.name.as_str()),
             }
@@ -531,7 +722,10 @@ impl Device for ChainDevice<'_, '_> {
         };
         let Some(all) = put else {
             let message = format!("{} values do not fit the chain", config.0.len());
-            return Outcome::Failed(Failure { kind: FailureKind::Constraint, message });
+            return Outcome::Failed(Failure {
+                kind: FailureKind::Constraint,
+                message,
+            });
         };
         let members = match &self.group {
             Some((group, _)) => self.chain.touched(&group.parameters),
@@ -543,9 +737,14 @@ impl Device for ChainDevice<'_, '_> {
                     let seen = self.chain.seen.entry(format!("{all:?}")).or_default();
                     seen.kernels.resize(parts.kernels.len(), Vec::new());
                     seen.steps.resize(parts.steps.len(), Vec::new());
-                    let sums = [(&mut seen.kernels, parts.kernels), (&mut seen.steps, parts.steps)];
+                    let sums = [
+                        (&mut seen.kernels, parts.kernels),
+                        (&mut seen.steps, parts.steps),
+                    ];
                     for (kept, new) in sums {
-                        kept.iter_mut().zip(new).for_each(|(kept, new)| kept.extend(new));
+                        kept.iter_mut()
+                            .zip(new)
+                            .for_each(|(kept, new)| kept.extend(new));
                     }
                 }
                 Outcome::Times(times)

@@ -1,4 +1,5 @@
-//! Tunes a chain: its groups one by one, then the whole, for each workload; and one set for all workloads.
+//! Tunes a chain: its groups one by one, then the whole, for each workload; and one set for all
+//! workloads.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,9 @@ use super::{Chain, Group};
 use crate::budget::Budget;
 use crate::compare::{self, Comparison, compare};
 use crate::session::{Progress, Session};
-use crate::store::{DeviceIdentity, Evidence, Finding, Kept, Plan, Store, Task, TunableIdentity, Workload};
+use crate::store::{
+    DeviceIdentity, Evidence, Finding, Kept, Plan, Store, Task, TunableIdentity, Workload,
+};
 use crate::strategy::StrategyKind;
 use crate::tune_watched;
 use crate::verdict::{Side, Verdict};
@@ -92,13 +95,16 @@ pub struct ChainTuning {
     pub default: Config,
     /// Values that the groups chose.
     pub proposed: Config,
-    /// Configuration to use: what was proposed if the whole chain is faster with it, else the default.
+    /// Configuration to use: what was proposed if the whole chain is faster with it, else the
+    /// default.
     pub chosen: Config,
-    /// Comparison of the whole chain with the default (A) and as proposed (B); `None` if both are equal.
+    /// Comparison of the whole chain with the default (A) and as proposed (B); `None` if both are
+    /// equal.
     pub comparison: Option<Comparison>,
     /// Failure of the chain as proposed.
     pub failure: Option<Failure>,
-    /// Median times in ms of kernels and concurrent steps in the whole chain: with the default, and as proposed.
+    /// Median times in ms of kernels and concurrent steps in the whole chain: with the default, and
+    /// as proposed.
     pub times: Vec<(String, Option<f64>, Option<f64>)>,
     /// Verdict that the store keeps, and the number of its run.
     pub kept: Option<(i64, String)>,
@@ -114,8 +120,16 @@ fn tune_group(
     tell: &mut dyn FnMut(&Progress<'_>, &Space) -> bool,
 ) -> Result<(GroupTuning, bool), Error> {
     let all = subject.chain.default().clone();
-    let part = TunableIdentity { name: format!("{}: {}", subject.tunable.name, group.name), ..subject.tunable.clone() };
-    let task = Task { device: &subject.device, tunable: &part, workload: &subject.workload, space };
+    let part = TunableIdentity {
+        name: format!("{}: {}", subject.tunable.name, group.name),
+        ..subject.tunable.clone()
+    };
+    let task = Task {
+        device: &subject.device,
+        tunable: &part,
+        workload: &subject.workload,
+        space,
+    };
     let strategy = StrategyKind::default_for(space.len(), settings.budget.most_evaluations());
     let mut session = Session {
         default: Some(subject.chain.of_group(&all, group)),
@@ -125,7 +139,13 @@ fn tune_group(
     session.rounds.rules.method = settings.plan.rules.method;
     let mut device = subject.chain.part(group, all);
     let mut tell = |step: &Progress<'_>| tell(step, space);
-    let tuning = tune_watched(&session, &mut device, store, &mut *(settings.watch)(), &mut tell);
+    let tuning = tune_watched(
+        &session,
+        &mut device,
+        store,
+        &mut *(settings.watch)(),
+        &mut tell,
+    );
     let tuning = tuning.map_err(|error| Error::from(error).of(&group.name))?;
     let found = GroupTuning {
         group: group.name.clone(),
@@ -138,14 +158,18 @@ fn tune_group(
 }
 
 fn defaults_fail(failure: &Failure) -> Error {
-    Error::device(format!("the chain fails with its defaults: {}", failure.message))
+    Error::device(format!(
+        "the chain fails with its defaults: {}",
+        failure.message
+    ))
 }
 
-/// Tunes the groups of a chain, judges the whole, and keeps the result. `tell` hears the name and the space of a group
-/// when it begins, and its progress, and ends the tuning by returning false.
+/// Tunes the groups of a chain, judges the whole, and keeps the result. `tell` hears the name and
+/// the space of a group when it begins, and its progress, and ends the tuning by returning false.
 ///
 /// # Errors
-/// If a group has too many configurations, the chain fails with its defaults, or the store cannot be written.
+/// If a group has too many configurations, the chain fails with its defaults, or the store cannot
+/// be written.
 pub fn tune_chain(
     subject: &mut Subject<'_>,
     store: &mut Store,
@@ -164,12 +188,19 @@ pub fn tune_chain(
         let mut hear = |step: &Progress<'_>, space: &Space| tell(&group.name, Some(step), space);
         let (found, decided) = tune_group(subject, group, space, store, settings, &mut hear)?;
         all_decided &= decided;
-        let put = subject.chain.put(&proposed, group, &found.decision.chosen.config);
-        proposed =
-            put.ok_or_else(|| Error::request(format!("group {}: another space was tuned before", group.name)))?;
+        let put = subject
+            .chain
+            .put(&proposed, group, &found.decision.chosen.config);
+        proposed = put.ok_or_else(|| {
+            Error::request(format!(
+                "group {}: another space was tuned before",
+                group.name
+            ))
+        })?;
         groups.push(found);
     }
-    let (mut comparison, mut failure, mut chosen, mut samples) = (None, None, default.clone(), Vec::new());
+    let (mut comparison, mut failure, mut chosen, mut samples) =
+        (None, None, default.clone(), Vec::new());
     if proposed == default {
         match subject.chain.whole().measure(&default, LAUNCHES) {
             Outcome::Times(times) => samples.push((default.clone(), times)),
@@ -177,7 +208,13 @@ pub fn tune_chain(
         }
     } else {
         let watch = &mut *(settings.watch)();
-        match compare(&mut subject.chain.whole(), &default, &proposed, &settings.plan, watch) {
+        match compare(
+            &mut subject.chain.whole(),
+            &default,
+            &proposed,
+            &settings.plan,
+            watch,
+        ) {
             Ok(found) => {
                 if found.judgement.verdict == Verdict::Better(Side::B) {
                     chosen = proposed.clone();
@@ -199,18 +236,35 @@ pub fn tune_chain(
         default: default.clone(),
         proposed: proposed.clone(),
         samples,
-        failed: failure.iter().map(|failure| (proposed.clone(), failure.clone())).collect(),
-        launches: comparison.iter().map(|c| c.judgement.kept + c.judgement.discarded).sum(),
+        failed: failure
+            .iter()
+            .map(|failure| (proposed.clone(), failure.clone()))
+            .collect(),
+        launches: comparison
+            .iter()
+            .map(|c| c.judgement.kept + c.judgement.discarded)
+            .sum(),
         comparison: comparison.clone(),
         stopped: "the whole chain was compared".to_owned(),
     };
     // Where a search could not tell, the default was not shown to be best.
     let tells = all_decided || comparison.is_some();
-    let kept = if tells { keep(subject, store, &subject.workload, &finding)? } else { None };
-    let [of_default, of_proposed] = [&default, &proposed].map(|config| subject.chain.times_of(config));
-    let names = if of_default.is_empty() { &of_proposed } else { &of_default };
+    let kept = if tells {
+        keep(subject, store, &subject.workload, &finding)?
+    } else {
+        None
+    };
+    let [of_default, of_proposed] =
+        [&default, &proposed].map(|config| subject.chain.times_of(config));
+    let names = if of_default.is_empty() {
+        &of_proposed
+    } else {
+        &of_default
+    };
     let time = |times: &[(String, f64)], at: usize| times.get(at).map(|(_, time)| *time);
-    let row = |(at, (name, _)): (usize, &(String, f64))| (name.clone(), time(&of_default, at), time(&of_proposed, at));
+    let row = |(at, (name, _)): (usize, &(String, f64))| {
+        (name.clone(), time(&of_default, at), time(&of_proposed, at))
+    };
     Ok(ChainTuning {
         what: format!("{} for {}", subject.tunable, subject.workload),
         load: subject.load.clone(),
@@ -241,12 +295,17 @@ fn keep(
         Some(space) => space.clone(),
         None => Space::recorded(names, &rows)?.0,
     };
-    let task = Task { device: &subject.device, tunable: &subject.tunable, workload, space: &space };
+    let task = Task {
+        device: &subject.device,
+        tunable: &subject.tunable,
+        workload,
+        space: &space,
+    };
     Ok(store.keep(&task, finding)?)
 }
 
-/// Costs of the sets on all workloads, and what follows from them. Times that cannot be told from the default's count
-/// as equal to it.
+/// Costs of the sets on all workloads, and what follows from them. Times that cannot be told from
+/// the default's count as equal to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AllTuning {
     /// Times of the sets, of which the first is the default.
@@ -267,11 +326,13 @@ pub struct AllTuning {
     pub kept: Option<String>,
 }
 
-/// Measures the default and the sets that each workload's tuning proposed on all workloads, and chooses one for each
-/// and one for all. `any` is the key of the set for all. `tick` is told how many rounds are over.
+/// Measures the default and the sets that each workload's tuning proposed on all workloads, and
+/// chooses one for each and one for all. `any` is the key of the set for all. `tick` is told how
+/// many rounds are over.
 ///
 /// # Errors
-/// If the chains have other parameters or defaults, no set runs everywhere, or the store cannot be written.
+/// If the chains have other parameters or defaults, no set runs everywhere, or the store cannot be
+/// written.
 pub fn tune_for_all(
     subjects: &mut [Subject<'_>],
     tunings: &[ChainTuning],
@@ -280,26 +341,49 @@ pub fn tune_for_all(
     settings: &Settings<'_>,
     tick: impl FnMut(usize),
 ) -> Result<AllTuning, Error> {
-    let default =
-        tunings.first().map(|tuning| tuning.default.clone()).ok_or_else(|| Error::request("there is no workload"))?;
+    let default = tunings
+        .first()
+        .map(|tuning| tuning.default.clone())
+        .ok_or_else(|| Error::request("there is no workload"))?;
     if tunings.iter().any(|tuning| tuning.default != default) {
-        let why = "the defaults differ by workload: one set for all cannot be compared with one default";
+        let why =
+            "the defaults differ by workload: one set for all cannot be compared with one default";
         return Err(Error::request(why));
     }
     let mut sets = vec![default.clone()];
-    for set in tunings.iter().flat_map(|tuning| [&tuning.chosen, &tuning.proposed]) {
+    for set in tunings
+        .iter()
+        .flat_map(|tuning| [&tuning.chosen, &tuning.proposed])
+    {
         sets.extend((!sets.contains(set)).then(|| set.clone()));
     }
     let weights: Vec<f64> = subjects.iter().map(|subject| subject.weight).collect();
-    let names: Vec<String> = subjects.iter().map(|subject| subject.load.clone()).collect();
-    let mut wholes: Vec<_> = subjects.iter_mut().map(|subject| subject.chain.whole()).collect();
+    let names: Vec<String> = subjects
+        .iter()
+        .map(|subject| subject.load.clone())
+        .collect();
+    let mut wholes: Vec<_> = subjects
+        .iter_mut()
+        .map(|subject| subject.chain.whole())
+        .collect();
     let mut parts: Vec<(String, &mut dyn Device)> = Vec::new();
     for (name, whole) in names.into_iter().zip(&mut wholes) {
         parts.push((name, whole));
     }
-    let costs = measure(&mut parts, &sets, settings.rounds, settings.plan.seed, &mut *(settings.watch)(), tick)?;
+    let costs = measure(
+        &mut parts,
+        &sets,
+        settings.rounds,
+        settings.plan.seed,
+        &mut *(settings.watch)(),
+        tick,
+    )?;
     let shown = costs.shown();
-    let (mean, worst, of_workload) = (shown.by_mean(&weights)?, shown.by_worst()?, shown.of_workload()?);
+    let (mean, worst, of_workload) = (
+        shown.by_mean(&weights)?,
+        shown.by_worst()?,
+        shown.of_workload()?,
+    );
     let set = match settings.for_all {
         None => None,
         Some(ForAll::Mean) => Some(mean.0),
@@ -307,23 +391,53 @@ pub fn tune_for_all(
     };
     let mut kept = None;
     if let Some(set) = set {
-        let units: Vec<f64> = costs.matrix.times[0].iter().map(|time| time.unwrap_or(1.0)).collect();
+        let units: Vec<f64> = costs.matrix.times[0]
+            .iter()
+            .map(|time| time.unwrap_or(1.0))
+            .collect();
         let mut mix = Mix::new(&mut parts, &weights, &units);
         let compared = if set == 0 {
             None
         } else {
-            let found = compare(&mut mix, &default, &sets[set], &settings.plan, &mut *(settings.watch)());
+            let found = compare(
+                &mut mix,
+                &default,
+                &sets[set],
+                &settings.plan,
+                &mut *(settings.watch)(),
+            );
             Some(found.map_err(|dropped| Error::device(dropped.failure.message))?)
         };
         drop(parts);
         drop(wholes);
         kept = Some(match compared {
             None => "nothing: the default is the best one for all".to_owned(),
-            Some(comparison) => keep_for_all(&subjects[0], any, store, settings, &default, &sets[set], comparison)?,
+            Some(comparison) => keep_for_all(
+                &subjects[0],
+                any,
+                store,
+                settings,
+                &default,
+                &sets[set],
+                comparison,
+            )?,
         });
     }
-    let Costs { matrix, error, failures } = costs;
-    Ok(AllTuning { matrix, error, failures, weights, mean, worst, of_workload, kept })
+    let Costs {
+        matrix,
+        error,
+        failures,
+    } = costs;
+    Ok(AllTuning {
+        matrix,
+        error,
+        failures,
+        weights,
+        mean,
+        worst,
+        of_workload,
+        kept,
+    })
 }
 
 /// Keeps the comparison of one set for all with the default.
@@ -352,5 +466,8 @@ fn keep_for_all(
         stopped: "it was compared with the default".to_owned(),
     };
     let kept = keep(subject, store, any, &finding)?;
-    Ok(kept.map_or_else(|| "nothing".to_owned(), |kept| format!("run {}: {}", kept.run, kept.verdict)))
+    Ok(kept.map_or_else(
+        || "nothing".to_owned(),
+        |kept| format!("run {}: {}", kept.run, kept.verdict),
+    ))
 }

@@ -1,7 +1,7 @@
 //! Choice of one parameter set for all workloads, or of one for each.
 //!
-//! A trigger sees pp at low and high rate and PbPb; the best set for one costs time on another. A [`Matrix`] has the time
-//! of each set on each workload, as [`super::cost`] measures them.
+//! A trigger sees pp at low and high rate and PbPb; the best set for one costs time on another. A
+//! [`Matrix`] has the time of each set on each workload, as [`super::cost`] measures them.
 
 use crate::{Config, Error};
 use serde::{Deserialize, Serialize};
@@ -25,10 +25,14 @@ impl Matrix {
     pub fn check(&self) -> Result<(), Error> {
         let (sets, workloads) = (self.sets.len(), self.workloads.len());
         if self.times.len() != sets || self.times.iter().any(|row| row.len() != workloads) {
-            return Err(Error::request(format!("expected {sets} rows of {workloads} times")));
+            return Err(Error::request(format!(
+                "expected {sets} rows of {workloads} times"
+            )));
         }
         for (set, row) in self.times.iter().enumerate() {
-            let wrong = row.iter().position(|time| time.is_some_and(|time| !(time.is_finite() && time > 0.0)));
+            let wrong = row
+                .iter()
+                .position(|time| time.is_some_and(|time| !(time.is_finite() && time > 0.0)));
             if let Some(workload) = wrong {
                 return Err(Error::request(format!(
                     "set {set} takes no positive time on {}",
@@ -39,17 +43,23 @@ impl Matrix {
         (0..workloads).try_for_each(|workload| self.best(workload).map(|_| ()))
     }
 
-    /// Returns the best set for a workload, the first of several that are equally fast, and its time in ms.
+    /// Returns the best set for a workload, the first of several that are equally fast, and its
+    /// time in ms.
     ///
     /// # Errors
     /// If no set runs on the workload.
     pub fn best(&self, workload: usize) -> Result<(usize, f64), Error> {
-        let times = self.times.iter().enumerate().filter_map(|(set, row)| Some((set, row[workload]?)));
+        let times = self
+            .times
+            .iter()
+            .enumerate()
+            .filter_map(|(set, row)| Some((set, row[workload]?)));
         let best = times.min_by(|a, b| a.1.total_cmp(&b.1));
         best.ok_or_else(|| Error::request(format!("no set runs on {}", self.workloads[workload])))
     }
 
-    /// Returns the regret of `set` on each workload: its time beyond the best one there, relative; infinite if it fails.
+    /// Returns the regret of `set` on each workload: its time beyond the best one there, relative;
+    /// infinite if it fails.
     ///
     /// # Errors
     /// If no set runs on a workload.
@@ -62,20 +72,28 @@ impl Matrix {
             .collect()
     }
 
-    /// Returns the set with the smallest mean regret, and that mean; `weights` says how much each workload counts.
+    /// Returns the set with the smallest mean regret, and that mean; `weights` says how much each
+    /// workload counts.
     ///
     /// # Errors
     /// If the matrix or a weight is wrong, or no set runs on all workloads whose weight is not 0.
     pub fn by_mean(&self, weights: &[f64]) -> Result<(usize, f64), Error> {
         let sum: f64 = weights.iter().sum();
-        let bad = weights.iter().any(|weight| !(weight.is_finite() && *weight >= 0.0));
+        let bad = weights
+            .iter()
+            .any(|weight| !(weight.is_finite() && *weight >= 0.0));
         if weights.len() != self.workloads.len() || bad || sum <= 0.0 {
             let workloads = self.workloads.len();
-            return Err(Error::request(format!("expected {workloads} weights, none negative and not all 0")));
+            return Err(Error::request(format!(
+                "expected {workloads} weights, none negative and not all 0"
+            )));
         }
         // A weight of 0 forgives a failure, which 0 times infinity would not.
         self.one(|regrets| {
-            let parts = regrets.iter().zip(weights).filter(|(_, weight)| **weight > 0.0);
+            let parts = regrets
+                .iter()
+                .zip(weights)
+                .filter(|(_, weight)| **weight > 0.0);
             parts.map(|(regret, weight)| regret * weight / sum).sum()
         })
     }
@@ -105,6 +123,8 @@ impl Matrix {
     /// # Errors
     /// If no set runs on a workload.
     pub fn of_workload(&self) -> Result<Vec<usize>, Error> {
-        (0..self.workloads.len()).map(|workload| Ok(self.best(workload)?.0)).collect()
+        (0..self.workloads.len())
+            .map(|workload| Ok(self.best(workload)?.0))
+            .collect()
     }
 }

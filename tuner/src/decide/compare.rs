@@ -30,7 +30,12 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { rules: Rules::default(), rounds: 15, warm_up: 3, seed: 1 }
+        Self {
+            rules: Rules::default(),
+            rounds: 15,
+            warm_up: 3,
+            seed: 1,
+        }
     }
 }
 
@@ -79,15 +84,22 @@ pub(crate) fn measure_block(
     lot: &mut ChaCha8Rng,
 ) -> Result<Measured, Dropped> {
     let limits = watch.limits();
-    let mut measured =
-        Measured { times: vec![Vec::new(); configs.len()], discarded: 0, states: Vec::new(), trouble: None };
+    let mut measured = Measured {
+        times: vec![Vec::new(); configs.len()],
+        discarded: 0,
+        states: Vec::new(),
+        trouble: None,
+    };
     watch.look();
     // Pairs of rounds are kept or discarded whole: the verdict relies on the order drawn for the
     // pair.
     for pair in turns(configs.len(), plan.rounds.max(1), lot).chunks(2) {
         let mut fresh = vec![Vec::with_capacity(2); configs.len()];
         for side in pair.iter().flatten() {
-            let time = one_time(device, configs[*side]).map_err(|failure| Dropped { side: *side, failure })?;
+            let time = one_time(device, configs[*side]).map_err(|failure| Dropped {
+                side: *side,
+                failure,
+            })?;
             fresh[*side].push(time);
         }
         let state = watch.look();
@@ -107,18 +119,28 @@ pub(crate) fn measure_block(
 }
 
 fn one_time(device: &mut dyn Device, config: &Config) -> Result<f64, Failure> {
-    let broken = |message: String| Failure { kind: FailureKind::Launch, message };
+    let broken = |message: String| Failure {
+        kind: FailureKind::Launch,
+        message,
+    };
     match device.measure(config, 1) {
         Outcome::Failed(failure) => Err(failure),
         Outcome::Times(times) => match times.as_slice() {
             [time] if is_cost(*time) => Ok(*time),
             [time] => Err(broken(format!("the device gave a time of {time:?} ms"))),
-            _ => Err(broken(format!("the device gave {} times for one launch", times.len()))),
+            _ => Err(broken(format!(
+                "the device gave {} times for one launch",
+                times.len()
+            ))),
         },
     }
 }
 
-pub(crate) fn warm_up(device: &mut dyn Device, config: &Config, launches: usize) -> Result<(), Failure> {
+pub(crate) fn warm_up(
+    device: &mut dyn Device,
+    config: &Config,
+    launches: usize,
+) -> Result<(), Failure> {
     (0..launches).try_for_each(|_| one_time(device, config).map(|_| ()))
 }
 
@@ -147,9 +169,17 @@ pub fn compare(
 ) -> Result<Comparison, Dropped> {
     let candidate = std::slice::from_ref(b);
     let contest = contest(device, a, candidate, &plan.rules, plan, watch);
-    let Contest { mut fates, mut blocks, trouble } = contest.map_err(|failure| Dropped { side: 0, failure })?;
+    let Contest {
+        mut fates,
+        mut blocks,
+        trouble,
+    } = contest.map_err(|failure| Dropped { side: 0, failure })?;
     match fates.remove(0) {
-        Fate::Judged(judgement) => Ok(Comparison { judgement, blocks: blocks.remove(0), trouble }),
+        Fate::Judged(judgement) => Ok(Comparison {
+            judgement,
+            blocks: blocks.remove(0),
+            trouble,
+        }),
         Fate::Failed(failure) => Err(Dropped { side: 1, failure }),
     }
 }
@@ -195,16 +225,24 @@ impl Ruling {
             Self::Promoted => format!("better than {rival}, and again on fresh samples"),
             Self::NoneBetter => format!("{rival} stays: nothing was shown to be {better}"),
             Self::NotConfirmed(verdict) => {
-                format!("{rival} stays: what seemed {better} did not repeat it on fresh samples ({verdict})")
+                format!(
+                    "{rival} stays: what seemed {better} did not repeat it on fresh samples ({verdict})"
+                )
             }
-            Self::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
+            Self::NoDefault(failure) => {
+                format!("{rival} failed in the final rounds: {}", failure.message)
+            }
         }
     }
 }
 
 /// Names the configuration that the candidates are compared with.
 pub fn rival(default: Option<&Config>, compared: &Config) -> &'static str {
-    if default == Some(compared) { "the default" } else { "the search's best" }
+    if default == Some(compared) {
+        "the default"
+    } else {
+        "the search's best"
+    }
 }
 
 /// Outcome of a contest between the default and its candidates.
@@ -225,7 +263,12 @@ pub struct Decision {
 
 /// Counts the parameters in which `config` differs from `default`: the fewer, the simpler.
 fn departures(default: &Config, config: &Config) -> usize {
-    default.0.iter().zip(&config.0).filter(|(a, b)| a != b).count()
+    default
+        .0
+        .iter()
+        .zip(&config.0)
+        .filter(|(a, b)| a != b)
+        .count()
 }
 
 /// Measures all `candidates` against `default`, and promotes the best one if fresh samples confirm
@@ -258,11 +301,23 @@ pub fn decide(
             return decision;
         }
     };
-    decision.candidates =
-        candidates.iter().zip(fates).map(|(config, fate)| Candidate { config: config.clone(), fate }).collect();
+    decision.candidates = candidates
+        .iter()
+        .zip(fates)
+        .map(|(config, fate)| Candidate {
+            config: config.clone(),
+            fate,
+        })
+        .collect();
     // With another seed, the orders differ from the first round's.
-    let again = Plan { rules: plan.rules.of_family(1), seed: plan.seed ^ 0x9e37_79b9_7f4a_7c15, ..plan.clone() };
-    while let Some(winner) = simplest_of_the_best(&decision.candidates, default, plan.rules.indifference) {
+    let again = Plan {
+        rules: plan.rules.of_family(1),
+        seed: plan.seed ^ 0x9e37_79b9_7f4a_7c15,
+        ..plan.clone()
+    };
+    while let Some(winner) =
+        simplest_of_the_best(&decision.candidates, default, plan.rules.indifference)
+    {
         decision.winner = Some(winner);
         let config = decision.candidates[winner].config.clone();
         match compare(device, default, &config, &again, watch) {
@@ -320,16 +375,22 @@ fn contest(
     let mut trouble = None;
     warm_up(device, default, plan.warm_up)?;
     for (fate, config) in fates.iter_mut().zip(candidates) {
-        *fate = warm_up(device, config, plan.warm_up).err().map(Fate::Failed);
+        *fate = warm_up(device, config, plan.warm_up)
+            .err()
+            .map(Fate::Failed);
     }
     // Blocks without a sample do not count towards a look, but towards the end.
     let (mut good, mut tries) = (0, 0);
     while good < rules.horizon() && tries < 2 * rules.horizon() && !(good == 0 && tries >= SPOILT) {
-        let live: Vec<usize> = (0..candidates.len()).filter(|i| fates[*i].is_none()).collect();
+        let live: Vec<usize> = (0..candidates.len())
+            .filter(|i| fates[*i].is_none())
+            .collect();
         if live.is_empty() {
             break;
         }
-        let configs: Vec<&Config> = std::iter::once(default).chain(live.iter().map(|i| &candidates[*i])).collect();
+        let configs: Vec<&Config> = std::iter::once(default)
+            .chain(live.iter().map(|i| &candidates[*i]))
+            .collect();
         let measured = match measure_block(device, &configs, plan, watch, &mut lot) {
             Ok(measured) => measured,
             Err(Dropped { side: 0, failure }) => return Err(failure),
@@ -365,27 +426,49 @@ fn contest(
         fate.unwrap_or_else(|| {
             // Only a look decides; behind the last one, the discarded samples tell the reason.
             let seen = judge(blocks, rules);
-            Fate::Judged(if matches!(seen.verdict, Verdict::CannotTell(_)) { seen } else { judged })
+            Fate::Judged(if matches!(seen.verdict, Verdict::CannotTell(_)) {
+                seen
+            } else {
+                judged
+            })
         })
     };
-    let fates = fates.into_iter().zip(&blocks).zip(judged).map(rest).collect();
-    Ok(Contest { fates, blocks, trouble })
+    let fates = fates
+        .into_iter()
+        .zip(&blocks)
+        .zip(judged)
+        .map(rest)
+        .collect();
+    Ok(Contest {
+        fates,
+        blocks,
+        trouble,
+    })
 }
 
 /// Settles, at a look, the candidates for which more blocks cannot change the choice.
-fn close_cases(live: &[usize], judged: &[Judgement], rules: &Rules, good: usize, fates: &mut [Option<Fate>]) {
+fn close_cases(
+    live: &[usize],
+    judged: &[Judgement],
+    rules: &Rules,
+    good: usize,
+    fates: &mut [Option<Fate>],
+) {
     let of_live = || live.iter().map(|&i| (i, &judged[i]));
     let leader = of_live()
         .filter(|(_, judgement)| judgement.verdict == Verdict::Better(Side::B))
         .map(|(_, judgement)| judgement.high)
         .fold(f64::INFINITY, f64::min);
     // More blocks for the better candidates matter only while others may still catch up.
-    let may_catch_up = |j: &Judgement| matches!(j.verdict, Verdict::CannotTell(_)) && j.low <= leader;
+    let may_catch_up =
+        |j: &Judgement| matches!(j.verdict, Verdict::CannotTell(_)) && j.low <= leader;
     let undecided = of_live().any(|(_, judgement)| may_catch_up(judgement));
     for (i, judgement) in of_live() {
         let beaten = judgement.low > leader + rules.indifference;
         let settled = match judgement.verdict {
-            Verdict::Better(Side::A) | Verdict::Same | Verdict::CannotTell(Reason::Throttled) => true,
+            Verdict::Better(Side::A) | Verdict::Same | Verdict::CannotTell(Reason::Throttled) => {
+                true
+            }
             Verdict::Better(Side::B) => !undecided,
             Verdict::CannotTell(_) => good >= rules.horizon(),
         };
@@ -406,7 +489,10 @@ fn simplest_of_the_best(candidates: &[Candidate], default: &Config, zone: f64) -
             _ => None,
         })
         .collect();
-    let fastest = better.iter().map(|(_, difference)| *difference).fold(f64::INFINITY, f64::min);
+    let fastest = better
+        .iter()
+        .map(|(_, difference)| *difference)
+        .fold(f64::INFINITY, f64::min);
     better
         .into_iter()
         .filter(|(_, difference)| (1.0 + difference) <= (1.0 + fastest) * (1.0 + zone))

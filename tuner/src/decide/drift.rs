@@ -1,8 +1,9 @@
 //! Detects that a series of times has moved to another level: another workload, another clock.
 //!
-//! Launch times are neither normal nor independent (a free clock moves by a third for tens of launches and comes back),
-//! so no fixed threshold serves every machine. The detector learns how far the medians of short windows stray, and
-//! reports drift when three windows in a row lie on the same side, well beyond that.
+//! Launch times are neither normal nor independent (a free clock moves by a third for tens of
+//! launches and comes back), so no fixed threshold serves every machine. The detector learns how
+//! far the medians of short windows stray, and reports drift when three windows in a row lie on the
+//! same side, well beyond that.
 
 use crate::statistics::{median, quantile, robust_spread};
 use std::collections::VecDeque;
@@ -56,11 +57,22 @@ impl DriftDetector {
         }
         let past: Vec<f64> = self.past.iter().copied().collect();
         let centre = median(&past);
-        let strayed = past.iter().map(|p| (p - centre).abs()).fold(self.harmless.max(self.single), f64::max);
-        let threshold = LEAST.ln_1p().max(MARGIN * strayed).max(SPREADS * robust_spread(&past));
+        let strayed = past
+            .iter()
+            .map(|p| (p - centre).abs())
+            .fold(self.harmless.max(self.single), f64::max);
+        let threshold = LEAST
+            .ln_1p()
+            .max(MARGIN * strayed)
+            .max(SPREADS * robust_spread(&past));
         let away = level - centre;
         let odd = away.abs() > threshold;
-        if !odd || self.suspects.first().is_some_and(|first| (first - centre).signum() != away.signum()) {
+        if !odd
+            || self
+                .suspects
+                .first()
+                .is_some_and(|first| (first - centre).signum() != away.signum())
+        {
             // Deviations that did not last are normal here.
             for suspect in std::mem::take(&mut self.suspects) {
                 self.remember(suspect);
@@ -74,16 +86,25 @@ impl DriftDetector {
         if self.suspects.len() < STREAK {
             return false;
         }
-        self.last_alarm = self.suspects.drain(..).map(|s| (s - centre).abs()).fold(f64::INFINITY, f64::min);
+        self.last_alarm = self
+            .suspects
+            .drain(..)
+            .map(|s| (s - centre).abs())
+            .fold(f64::INFINITY, f64::min);
         true
     }
 
-    /// Starts again at the level that follows, and keeps the harmless deviation. `samples` are earlier times relative
-    /// to their level: deviations up to their tenth and ninetieth percentiles are no drift.
+    /// Starts again at the level that follows, and keeps the harmless deviation. `samples` are
+    /// earlier times relative to their level: deviations up to their tenth and ninetieth
+    /// percentiles are no drift.
     pub fn restart(&mut self, samples: &[f64]) {
         let middle = median(samples);
         let stray = [0.1, 0.9].map(|p| (quantile(samples, p) / middle).ln().abs());
-        self.single = if samples.len() < 5 { 0.0 } else { stray.into_iter().fold(0.0, f64::max) };
+        self.single = if samples.len() < 5 {
+            0.0
+        } else {
+            stray.into_iter().fold(0.0, f64::max)
+        };
         self.window.clear();
         self.past.clear();
         self.suspects.clear();

@@ -1,7 +1,8 @@
-//! Run-off between candidates that were sampled in interleaved rounds: tells which ones may still be the fastest.
+//! Run-off between candidates that were sampled in interleaved rounds: tells which ones may still
+//! be the fastest.
 //!
-//! A race of a session and the run-off of an on-line tuner end by it. Which configuration replaces the default is
-//! decided by [`compare`](super::compare) alone, on fresh samples.
+//! A race of a session and the run-off of an on-line tuner end by it. Which configuration replaces
+//! the default is decided by [`compare`](super::compare) alone, on fresh samples.
 
 use crate::statistics::{mean, median, variance};
 
@@ -19,9 +20,9 @@ pub enum Statistic {
     Maximum,
 }
 
-/// Standard errors between a median or mean and its bounds, with few and with many samples. There are some ten looks at
-/// several candidates, and the best must survive them all; but with few samples wide bounds span both modes of a kernel
-/// with two, which keeps too many in the run-off.
+/// Standard errors between a median or mean and its bounds, with few and with many samples. There
+/// are some ten looks at several candidates, and the best must survive them all; but with few
+/// samples wide bounds span both modes of a kernel with two, which keeps too many in the run-off.
 const SURE: [f64; 2] = [2.0, 2.5];
 
 /// Number of samples that are many.
@@ -37,9 +38,9 @@ impl Statistic {
         }
     }
 
-    /// Returns the lower (`side` -1) or upper (1) bound of the value that many samples would have. A median is taken to
-    /// lie between the order statistics [`SURE`] standard deviations of the binomial to either side of the middle; a
-    /// mean, within as many standard errors.
+    /// Returns the lower (`side` -1) or upper (1) bound of the value that many samples would have.
+    /// A median is taken to lie between the order statistics [`SURE`] standard deviations of the
+    /// binomial to either side of the middle; a mean, within as many standard errors.
     fn bound(self, samples: &[f64], side: f64) -> f64 {
         let sure = side * SURE[usize::from(samples.len() >= MANY)];
         if self == Self::Mean {
@@ -50,20 +51,33 @@ impl Statistic {
         let last = samples.len() as f64 - 1.0;
         let place = last * 0.5 + 0.5 * sure * (last + 1.0).sqrt();
         // Rounds outwards.
-        let place = if side > 0.0 { place.ceil().min(last) } else { place.floor().max(0.0) };
+        let place = if side > 0.0 {
+            place.ceil().min(last)
+        } else {
+            place.floor().max(0.0)
+        };
         samples[place as usize]
     }
 }
 
-/// Returns the candidates between which more samples could decide: the leader, and those that may be faster by more than
-/// the share `tolerance` of its time. Leaves out candidates without samples.
-pub(crate) fn undecided(candidates: &[(usize, Vec<f64>)], statistic: Statistic, tolerance: f64) -> Vec<usize> {
+/// Returns the candidates between which more samples could decide: the leader, and those that may
+/// be faster by more than the share `tolerance` of its time. Leaves out candidates without samples.
+pub(crate) fn undecided(
+    candidates: &[(usize, Vec<f64>)],
+    statistic: Statistic,
+    tolerance: f64,
+) -> Vec<usize> {
     let known = || candidates.iter().filter(|(_, samples)| !samples.is_empty());
     let times = known().map(|(candidate, samples)| (*candidate, statistic.of(samples), samples));
-    let Some((leader, fastest, of_leader)) = times.min_by(|a, b| a.1.total_cmp(&b.1)) else { return Vec::new() };
+    let Some((leader, fastest, of_leader)) = times.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return Vec::new();
+    };
     let slowest = statistic.bound(of_leader, 1.0);
     let open = |candidate: usize, samples: &[f64]| {
         candidate == leader || slowest - statistic.bound(samples, -1.0) > tolerance * fastest
     };
-    known().filter(|(candidate, samples)| open(*candidate, samples)).map(|(candidate, _)| *candidate).collect()
+    known()
+        .filter(|(candidate, samples)| open(*candidate, samples))
+        .map(|(candidate, _)| *candidate)
+        .collect()
 }

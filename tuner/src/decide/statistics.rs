@@ -1,6 +1,7 @@
 //! Statistics of the decisions: quantiles, Student's t, sign tests.
 //!
-//! Samples are small (ten blocks, five launches), so Student's t and exact sign tests replace normal approximations.
+//! Samples are small (ten blocks, five launches), so Student's t and exact sign tests replace
+//! normal approximations.
 
 use chacha20::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -16,7 +17,11 @@ pub fn variance(values: &[f64]) -> f64 {
         return 0.0;
     }
     let centre = mean(values);
-    values.iter().map(|v| (v - centre) * (v - centre)).sum::<f64>() / (values.len() - 1) as f64
+    values
+        .iter()
+        .map(|v| (v - centre) * (v - centre))
+        .sum::<f64>()
+        / (values.len() - 1) as f64
 }
 
 /// Returns the median (mean of the two middle values of an even number); NaN for an empty slice.
@@ -44,28 +49,32 @@ pub fn robust_spread(values: &[f64]) -> f64 {
     1.4826 * median(&away)
 }
 
-/// Returns the correlation of each value with its successor, about the common mean; 0 for fewer than three values, or
-/// if all are equal.
+/// Returns the correlation of each value with its successor, about the common mean; 0 for fewer
+/// than three values, or if all are equal.
 pub fn lag_one(values: &[f64]) -> f64 {
     if values.len() < 3 {
         return 0.0;
     }
     let centre = mean(values);
     let power: f64 = values.iter().map(|v| (v - centre) * (v - centre)).sum();
-    // The mean of equal values is rounded: the residues have the same sign, and look perfectly correlated.
+    // The mean of equal values is rounded: the residues have the same sign, and look perfectly
+    // correlated.
     let rounding = values.len() as f64 * f64::EPSILON * centre.abs();
     if power <= values.len() as f64 * rounding * rounding {
         return 0.0;
     }
-    let product: f64 = values.windows(2).map(|w| (w[0] - centre) * (w[1] - centre)).sum();
+    let product: f64 = values
+        .windows(2)
+        .map(|w| (w[0] - centre) * (w[1] - centre))
+        .sum();
     (product / power).clamp(-1.0, 1.0)
 }
 
-/// Returns the number of independent values that a correlated series is worth: n (1 - r) / (1 + r) with the lag-one
-/// correlation r, as for a process of first order.
+/// Returns the number of independent values that a correlated series is worth: n (1 - r) / (1 + r)
+/// with the lag-one correlation r, as for a process of first order.
 ///
-/// The estimate of r from n values is too low by about (1 + 3 r) / n, which is added. Anticorrelation is not credited:
-/// it would narrow intervals on too little evidence.
+/// The estimate of r from n values is too low by about (1 + 3 r) / n, which is added.
+/// Anticorrelation is not credited: it would narrow intervals on too little evidence.
 pub fn effective_count(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let seen = lag_one(values);
@@ -73,7 +82,8 @@ pub fn effective_count(values: &[f64]) -> f64 {
         return n;
     }
     let r = ((seen * n + 1.0) / (n - 3.0).max(1.0)).min(0.9);
-    // The correction sets in smoothly between one and two standard errors of r: below, it would add noise.
+    // The correction sets in smoothly between one and two standard errors of r: below, it would add
+    // noise.
     let weight = ((seen * n.sqrt()) - 1.0).clamp(0.0, 1.0);
     n * (1.0 - weight * (1.0 - (1.0 - r) / (1.0 + r)))
 }
@@ -86,7 +96,8 @@ pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5).clamp(0.0, 1.0)
 }
 
-/// Returns the value that Student's |t| with `freedom` degrees exceeds with chance `alpha` (0 < alpha < 1).
+/// Returns the value that Student's |t| with `freedom` degrees exceeds with chance `alpha` (0 <
+/// alpha < 1).
 pub fn student_critical(alpha: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 2.0);
     while student_two_sided(high, freedom) > alpha && high < 1e12 {
@@ -107,7 +118,8 @@ pub fn student_critical(alpha: f64, freedom: f64) -> f64 {
     high
 }
 
-/// Computes the regularised incomplete beta function I_x(a, b) by its continued fraction (modified Lentz).
+/// Computes the regularised incomplete beta function I_x(a, b) by its continued fraction (modified
+/// Lentz).
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -115,7 +127,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    let front = (log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    let front =
+        (log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
     // The fraction converges fast on one side of the mean; the other side follows by symmetry.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(x, a, b) / a
@@ -158,18 +171,21 @@ fn log_gamma(x: f64) -> f64 {
     }
     let inverse = 1.0 / x;
     let square = inverse * inverse;
-    let series = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square / 1680.0)));
+    let series =
+        inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square / 1680.0)));
     (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - product.ln()
 }
 
-/// Maximum number of differences of which all sign patterns are tried; of more, [`FLIPS`] random ones.
+/// Maximum number of differences of which all sign patterns are tried; of more, [`FLIPS`] random
+/// ones.
 const EXACT_FLIPS: usize = 14;
 const FLIPS: u32 = 19_999;
 
-/// Returns the chance that `differences` with random signs have a sum at least as far from 0 (two-sided).
+/// Returns the chance that `differences` with random signs have a sum at least as far from 0
+/// (two-sided).
 ///
-/// Exact for any distribution, drift or correlation of the noise if the order of the two sides was random in every
-/// block: with two identical sides, every pattern of signs was equally likely.
+/// Exact for any distribution, drift or correlation of the noise if the order of the two sides was
+/// random in every block: with two identical sides, every pattern of signs was equally likely.
 pub fn sign_flip(differences: &[f64]) -> f64 {
     let n = differences.len();
     if n == 0 {
@@ -182,8 +198,11 @@ pub fn sign_flip(differences: &[f64]) -> f64 {
         let patterns = 1_u32 << n;
         let beyond = (0..patterns)
             .filter(|pattern| {
-                let sum: f64 =
-                    differences.iter().enumerate().map(|(i, d)| if pattern >> i & 1 == 1 { -d } else { *d }).sum();
+                let sum: f64 = differences
+                    .iter()
+                    .enumerate()
+                    .map(|(i, d)| if pattern >> i & 1 == 1 { -d } else { *d })
+                    .sum();
                 sum.abs() >= threshold
             })
             .count();
@@ -208,5 +227,9 @@ pub fn sign_flip(differences: &[f64]) -> f64 {
 
 /// Returns the smallest chance that [`sign_flip`] can return for `n` differences.
 pub fn smallest_sign_flip(n: usize) -> f64 {
-    if n <= EXACT_FLIPS { 2.0 / f64::from(1_u32 << n) } else { 1.0 / f64::from(FLIPS + 1) }
+    if n <= EXACT_FLIPS {
+        2.0 / f64::from(1_u32 << n)
+    } else {
+        1.0 / f64::from(FLIPS + 1)
+    }
 }

@@ -1,18 +1,21 @@
 //! Verdict on measured blocks: better, same, or cannot tell.
 //!
-//! Launches inside a block share clock, temperature and other load, so their scatter says little about the error of a
-//! mean. The error comes from the variation of the *difference* between blocks. A side is better only if
+//! Launches inside a block share clock, temperature and other load, so their scatter says little
+//! about the error of a mean. The error comes from the variation of the *difference* between
+//! blocks. A side is better only if
 //!
-//! - Student's interval of the mean log ratio over blocks excludes 0, at a level divided by the number of comparisons
-//!   in the family and of looks at the growing data (Bonferroni: candidates share the default's blocks), with fewer
-//!   effective blocks if they are correlated;
-//! - the same samples with random signs hardly ever differ as much: signs of whole blocks, and of pairs of rounds, whose
-//!   order was random. The latter is exact under any noise, as far out in the tails as a large family needs;
+//! - Student's interval of the mean log ratio over blocks excludes 0, at a level divided by the
+//!   number of comparisons in the family and of looks at the growing data (Bonferroni: candidates
+//!   share the default's blocks), with fewer effective blocks if they are correlated;
+//! - the same samples with random signs hardly ever differ as much: signs of whole blocks, and of
+//!   pairs of rounds, whose order was random. The latter is exact under any noise, as far out in
+//!   the tails as a large family needs;
 //! - the difference is larger than the zone of indifference.
 
 use crate::objective::{Objective, is_cost};
 use crate::statistics::{
-    effective_count, mean, sign_flip, smallest_sign_flip, student_critical, student_two_sided, variance,
+    effective_count, mean, sign_flip, smallest_sign_flip, student_critical, student_two_sided,
+    variance,
 };
 use crate::watch::State;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -77,9 +80,9 @@ pub enum Method {
     /// Variance between blocks; see the module's text.
     #[default]
     Blocks,
-    /// ALICE's rule, for comparison: the 95 % interval of the difference of means excludes 0, with all samples taken as
-    /// independent. It knows neither family, looks nor zone. On machines with free clocks it calls equals different in
-    /// 7 to 11 of 100 comparisons.
+    /// ALICE's rule, for comparison: the 95 % interval of the difference of means excludes 0, with
+    /// all samples taken as independent. It knows neither family, looks nor zone. On machines with
+    /// free clocks it calls equals different in 7 to 11 of 100 comparisons.
     Alice,
 }
 
@@ -92,10 +95,11 @@ pub struct Rules {
     pub confidence: f64,
     /// Zone of indifference: relative difference of times that counts as none. Default 0.002.
     pub indifference: f64,
-    /// Number of comparisons that share the error: 100 candidates against one default are 100. Default 1.
+    /// Number of comparisons that share the error: 100 candidates against one default are 100.
+    /// Default 1.
     pub family: usize,
-    /// Numbers of blocks at which the evidence is judged, ascending; the last one is the horizon. Each look spends an
-    /// equal part of the error. Default 10, 20, 40.
+    /// Numbers of blocks at which the evidence is judged, ascending; the last one is the horizon.
+    /// Each look spends an equal part of the error. Default 10, 20, 40.
     pub looks: Vec<usize>,
     /// Largest share of discarded samples with which a verdict is possible. Default 0.3.
     pub most_discarded: f64,
@@ -118,13 +122,19 @@ impl Rules {
     /// Returns these rules with one look, at `blocks`.
     #[must_use]
     pub fn fixed(&self, blocks: usize) -> Self {
-        Self { looks: vec![blocks], ..self.clone() }
+        Self {
+            looks: vec![blocks],
+            ..self.clone()
+        }
     }
 
     /// Returns these rules for `family` comparisons that share the error.
     #[must_use]
     pub fn of_family(&self, family: usize) -> Self {
-        Self { family: family.max(1), ..self.clone() }
+        Self {
+            family: family.max(1),
+            ..self.clone()
+        }
     }
 
     /// Returns the chance of a false alarm that one look of one comparison may spend.
@@ -189,8 +199,8 @@ pub struct Judgement {
 impl Judgement {
     /// Returns the factor by which B is better, with the interval, in words.
     pub fn gain(&self, objective: Objective) -> String {
-        let [centre, low, high] =
-            [self.difference, self.high, self.low].map(|of_cost| format!("{:.3}", 1.0 / (1.0 + of_cost)));
+        let [centre, low, high] = [self.difference, self.high, self.low]
+            .map(|of_cost| format!("{:.3}", 1.0 / (1.0 + of_cost)));
         let how = match objective {
             Objective::Time | Objective::Rate => "as fast",
             Objective::Larger => "as large",
@@ -208,20 +218,36 @@ pub(crate) fn or_nan<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> 
 /// Minimum number of blocks for a verdict.
 const FEWEST_BLOCKS: usize = 4;
 
-/// Judges blocks in which A and B were interleaved. Blocks with an empty side or a time that is not positive count as
-/// discarded.
+/// Judges blocks in which A and B were interleaved. Blocks with an empty side or a time that is not
+/// positive count as discarded.
 pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
-    let usable: Vec<&Block> = blocks.iter().filter(|b| usable(&b.a) && usable(&b.b)).collect();
+    let usable: Vec<&Block> = blocks
+        .iter()
+        .filter(|b| usable(&b.a) && usable(&b.b))
+        .collect();
     let kept: usize = usable.iter().map(|b| b.a.len() + b.b.len()).sum();
-    let all: usize = blocks.iter().map(|b| b.a.len() + b.b.len() + b.discarded).sum();
+    let all: usize = blocks
+        .iter()
+        .map(|b| b.a.len() + b.b.len() + b.discarded)
+        .sum();
     let discarded = all - kept;
     let spoilt = discarded as f64 > rules.most_discarded * all as f64;
     if rules.method == Method::Alice {
-        let side =
-            |pick: fn(&Block) -> &Vec<f64>| usable.iter().flat_map(|b| pick(b).iter().copied()).collect::<Vec<_>>();
-        return Judgement { discarded, ..alice(&side(|b| &b.a), &side(|b| &b.b), usable.len(), spoilt) };
+        let side = |pick: fn(&Block) -> &Vec<f64>| {
+            usable
+                .iter()
+                .flat_map(|b| pick(b).iter().copied())
+                .collect::<Vec<_>>()
+        };
+        return Judgement {
+            discarded,
+            ..alice(&side(|b| &b.a), &side(|b| &b.b), usable.len(), spoilt)
+        };
     }
-    let differences: Vec<f64> = usable.iter().map(|b| mean(&b.b).ln() - mean(&b.a).ln()).collect();
+    let differences: Vec<f64> = usable
+        .iter()
+        .map(|b| mean(&b.b).ln() - mean(&b.a).ln())
+        .collect();
     let count = effective_count(&differences);
     let centre = mean(&differences);
     let error = (variance(&differences) / count.max(1.0)).sqrt();
@@ -234,10 +260,20 @@ pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
         (true, true) => student_two_sided(centre.abs() / error, freedom),
         (true, false) => f64::from(centre == 0.0),
     };
-    let (low, high) = if enough { (centre - reach, centre + reach) } else { (f64::NAN, f64::NAN) };
+    let (low, high) = if enough {
+        (centre - reach, centre + reach)
+    } else {
+        (f64::NAN, f64::NAN)
+    };
     let by_lot = || {
         let rare = |parts: &[f64]| sign_flip(parts) <= level.max(smallest_sign_flip(parts.len()));
-        rare(&differences) && rare(&usable.iter().flat_map(|block| drawn_parts(block)).collect::<Vec<_>>())
+        rare(&differences)
+            && rare(
+                &usable
+                    .iter()
+                    .flat_map(|block| drawn_parts(block))
+                    .collect::<Vec<_>>(),
+            )
     };
     let (first, second) = differences.split_at(differences.len() / 2);
     let (first, second) = (mean(first), mean(second));
@@ -270,25 +306,33 @@ pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     }
 }
 
-/// Returns the relative differences of the parts of a block whose order was drawn separately: pairs of rounds.
+/// Returns the relative differences of the parts of a block whose order was drawn separately: pairs
+/// of rounds.
 fn drawn_parts(block: &Block) -> Vec<f64> {
-    let size = if block.a.len() == block.b.len() { 2 } else { block.a.len().max(block.b.len()) };
+    let size = if block.a.len() == block.b.len() {
+        2
+    } else {
+        block.a.len().max(block.b.len())
+    };
     let scale = mean(&block.a);
     let sums = block.a.chunks(size).zip(block.b.chunks(size));
-    sums.map(|(a, b)| (b.iter().sum::<f64>() - a.iter().sum::<f64>()) / scale).collect()
+    sums.map(|(a, b)| (b.iter().sum::<f64>() - a.iter().sum::<f64>()) / scale)
+        .collect()
 }
 
 fn usable(times: &[f64]) -> bool {
     !times.is_empty() && times.iter().all(|&time| is_cost(time))
 }
 
-/// Returns true if the second half of a series differs from the first by more than chance (1 %) allows.
+/// Returns true if the second half of a series differs from the first by more than chance (1 %)
+/// allows.
 fn halves_disagree(values: &[f64]) -> bool {
     if values.len() < 8 {
         return false;
     }
     let (first, second) = values.split_at(values.len() / 2);
-    let error = (variance(first) / first.len() as f64 + variance(second) / second.len() as f64).sqrt();
+    let error =
+        (variance(first) / first.len() as f64 + variance(second) / second.len() as f64).sqrt();
     let apart = (mean(second) - mean(first)).abs();
     apart > 0.0 && student_two_sided(apart / error, (values.len() - 2) as f64) < 0.01
 }
@@ -299,7 +343,10 @@ fn alice(a: &[f64], b: &[f64], blocks: usize, spoilt: bool) -> Judgement {
     let (mean_a, mean_b) = (mean(a), mean(b));
     let error = (variance(a) / a.len() as f64 + variance(b) / b.len() as f64).sqrt();
     let apart = mean_b - mean_a;
-    let (low, high) = ((apart - NORMAL * error) / mean_a, (apart + NORMAL * error) / mean_a);
+    let (low, high) = (
+        (apart - NORMAL * error) / mean_a,
+        (apart + NORMAL * error) / mean_a,
+    );
     let verdict = if spoilt {
         Verdict::CannotTell(Reason::Throttled)
     } else if a.len() < 2 || b.len() < 2 {
@@ -311,7 +358,11 @@ fn alice(a: &[f64], b: &[f64], blocks: usize, spoilt: bool) -> Judgement {
     } else {
         Verdict::Same
     };
-    let chance = if error > 0.0 { student_two_sided(apart.abs() / error, 1e9) } else { f64::from(apart == 0.0) };
+    let chance = if error > 0.0 {
+        student_two_sided(apart.abs() / error, 1e9)
+    } else {
+        f64::from(apart == 0.0)
+    };
     Judgement {
         verdict,
         difference: apart / mean_a,

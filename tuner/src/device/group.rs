@@ -1,7 +1,8 @@
 //! Child processes in groups of their own, which end with all that they have started.
 //!
-//! Programs are started by a [keeper](super::keeper), which also ends what left its group, and outlives this process if
-//! that is killed. Without a keeper, they are children of this process: its end kills their groups, but SIGKILL does not.
+//! Programs are started by a [keeper](super::keeper), which also ends what left its group, and
+//! outlives this process if that is killed. Without a keeper, they are children of this process:
+//! its end kills their groups, but SIGKILL does not.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 /// Longest wait for the end of a killed process: inside a driver it may take forever.
 pub(super) const GONE: Duration = Duration::from_secs(5);
 
-/// Longest time of trying to remove a build's folder: a killed program may still write into it for a moment.
+/// Longest time of trying to remove a build's folder: a killed program may still write into it for
+/// a moment.
 const REMOVED: Duration = Duration::from_millis(300);
 
 /// Processes and folders that must not outlive this process.
@@ -21,7 +23,10 @@ struct Cleanup {
     folders: Vec<PathBuf>,
 }
 
-static LEFT: Mutex<Cleanup> = Mutex::new(Cleanup { groups: Vec::new(), folders: Vec::new() });
+static LEFT: Mutex<Cleanup> = Mutex::new(Cleanup {
+    groups: Vec::new(),
+    folders: Vec::new(),
+});
 
 /// Returns the running groups, including the keepers' groups.
 pub(crate) fn running() -> Vec<u32> {
@@ -37,14 +42,18 @@ fn left() -> MutexGuard<'static, Cleanup> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills all programs without a keeper, and removes the folders of builds. Call before the process exits without
-/// destructors, as on a signal. Keepers end their programs as soon as this process is gone.
+/// Kills all programs without a keeper, and removes the folders of builds. Call before the process
+/// exits without destructors, as on a signal. Keepers end their programs as soon as this process is
+/// gone.
 ///
-/// Afterwards no group can be started or dropped: a thread that measures waits for the end of the process, so that it
-/// does not take the killed program for a failed configuration.
+/// Afterwards no group can be started or dropped: a thread that measures waits for the end of the
+/// process, so that it does not take the killed program for a failed configuration.
 pub fn end_all() {
     let left = left();
-    left.groups.iter().filter(|(_, keeps)| !keeps).for_each(|&(group, _)| kill(group));
+    left.groups
+        .iter()
+        .filter(|(_, keeps)| !keeps)
+        .for_each(|&(group, _)| kill(group));
     remove(&left.folders);
     // Stays locked.
     std::mem::forget(left);
@@ -54,14 +63,17 @@ pub fn end_all() {
 pub(super) fn remove(folders: &[PathBuf]) {
     let begun = Instant::now();
     for folder in folders {
-        while std::fs::remove_dir_all(folder).is_err() && folder.exists() && begun.elapsed() < REMOVED {
+        while std::fs::remove_dir_all(folder).is_err()
+            && folder.exists()
+            && begun.elapsed() < REMOVED
+        {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
 
-/// Process that leads a group. The group ends with it: a program left in the background would disturb later
-/// measurements.
+/// Process that leads a group. The group ends with it: a program left in the background would
+/// disturb later measurements.
 pub(crate) struct ProcessGroup {
     leader: Child,
     /// True if the leader is a keeper, which ends with its input.
@@ -116,7 +128,8 @@ impl ProcessGroup {
         let _ = self.ended();
     }
 
-    /// Waits up to [`GONE`] for the end of the leader; `None` if it does not end, which must not stop the tuning.
+    /// Waits up to [`GONE`] for the end of the leader; `None` if it does not end, which must not
+    /// stop the tuning.
     pub(crate) fn ended(&mut self) -> Option<std::io::Result<ExitStatus>> {
         let begun = Instant::now();
         loop {
@@ -131,7 +144,9 @@ impl ProcessGroup {
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
-        left().groups.retain(|&(group, _)| group != self.leader.id());
+        left()
+            .groups
+            .retain(|&(group, _)| group != self.leader.id());
     }
 }
 

@@ -1,12 +1,13 @@
 //! The keeper: this program, started again to be the parent of all programs that are measured.
 //!
-//! A program can leave its process group, or begin a new session, and outlive whoever knows only its group. The
-//! keeper is therefore a *subreaper*: whatever a program leaves behind becomes a child of the keeper, which kills it
-//! before the next launch. Its standard input is a pipe from the tuner. When that ends, also by SIGKILL of the tuner,
-//! the keeper kills everything, removes the folders of builds, and ends.
+//! A program can leave its process group, or begin a new session, and outlive whoever knows only
+//! its group. The keeper is therefore a *subreaper*: whatever a program leaves behind becomes a
+//! child of the keeper, which kills it before the next launch. Its standard input is a pipe from
+//! the tuner. When that ends, also by SIGKILL of the tuner, the keeper kills everything, removes
+//! the folders of builds, and ends.
 //!
-//! There are two kinds. [`launch`] asks a keeper for one launch after the other. [`wrap`] puts a keeper around a program
-//! that stays, and passes its standard input on, line by line.
+//! There are two kinds. [`launch`] asks a keeper for one launch after the other. [`wrap`] puts a
+//! keeper around a program that stays, and passes its standard input on, line by line.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -28,11 +29,13 @@ static AGAIN: OnceLock<Vec<OsString>> = OnceLock::new();
 /// Keepers that wait for a launch.
 static FREE: Mutex<Vec<Keeper>> = Mutex::new(Vec::new());
 
-/// Says how to start this program as a keeper: `again` is the program and its first arguments. `args` are the arguments
-/// of this process. If it was itself started as a keeper, this function is all it does, and never returns.
+/// Says how to start this program as a keeper: `again` is the program and its first arguments.
+/// `args` are the arguments of this process. If it was itself started as a keeper, this function is
+/// all it does, and never returns.
 ///
-/// A program calls it first of all, before it starts threads or installs handlers of signals. One that does not call it
-/// can measure, too, but programs that leave their process group, and programs of a tuner that is killed, live on.
+/// A program calls it first of all, before it starts threads or installs handlers of signals. One
+/// that does not call it can measure, too, but programs that leave their process group, and
+/// programs of a tuner that is killed, live on.
 pub fn keep_if_asked(again: &[OsString], args: &[OsString]) {
     if args.first().is_some_and(|arg| arg == KEEP) {
         keep(&args[1..]);
@@ -103,7 +106,8 @@ impl LaunchRequest {
     }
 }
 
-/// Process that launches programs. The end of its input, which is dropped first, lets it end what it has started.
+/// Process that launches programs. The end of its input, which is dropped first, lets it end what
+/// it has started.
 struct Keeper {
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -113,11 +117,20 @@ struct Keeper {
 
 impl Keeper {
     fn start(command: &mut Command) -> std::io::Result<Self> {
-        let mut group = ProcessGroup::spawn_keeper(command.arg("launch").stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let mut group = ProcessGroup::spawn_keeper(
+            command
+                .arg("launch")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        )?;
         let missing = || std::io::Error::other("the keeper has no pipes");
         let requests = group.leader().stdin.take().ok_or_else(missing)?;
         let answers = BufReader::new(group.leader().stdout.take().ok_or_else(missing)?);
-        Ok(Self { requests, answers, _group: group })
+        Ok(Self {
+            requests,
+            answers,
+            _group: group,
+        })
     }
 
     fn ask(&mut self, launch: &LaunchRequest) -> std::io::Result<Result<Ran, Failure>> {
@@ -142,7 +155,10 @@ impl Keeper {
 /// Launches a command by a keeper, to its end; `None` if there is no keeper.
 pub(crate) fn launch(command: &Command, limit: Duration) -> Option<Result<Ran, Failure>> {
     let (mut start, launch) = (keeper()?, LaunchRequest::of(command, limit)?);
-    let failed = |error: std::io::Error| Failure { kind: FailureKind::Launch, message: error.to_string() };
+    let failed = |error: std::io::Error| Failure {
+        kind: FailureKind::Launch,
+        message: error.to_string(),
+    };
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut keeper = match free.map_or_else(|| Keeper::start(&mut start), Ok) {
         Ok(keeper) => keeper,
@@ -150,7 +166,9 @@ pub(crate) fn launch(command: &Command, limit: Duration) -> Option<Result<Ran, F
     };
     let answer = keeper.ask(&launch);
     if answer.is_ok() {
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(keeper);
+        FREE.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(keeper);
     }
     Some(answer.unwrap_or_else(|error| Err(failed(error))))
 }
@@ -170,7 +188,9 @@ static STARTS: Mutex<()> = Mutex::new(());
 fn keep(args: &[OsString]) -> ! {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
-    let wrapped = args.get(1).and_then(|text| serde_json::from_str::<LaunchRequest>(text.to_str()?).ok());
+    let wrapped = args
+        .get(1)
+        .and_then(|text| serde_json::from_str::<LaunchRequest>(text.to_str()?).ok());
     match wrapped {
         Some(launch) => keep_one(&launch),
         None => keep_launches(),
@@ -187,7 +207,9 @@ fn end(status: Option<ExitStatus>) -> ! {
     remove(&FOLDERS.lock().unwrap_or_else(PoisonError::into_inner));
     std::mem::forget(starts);
     #[cfg(unix)]
-    if let Some(signal) = status.as_ref().and_then(std::os::unix::process::ExitStatusExt::signal)
+    if let Some(signal) = status
+        .as_ref()
+        .and_then(std::os::unix::process::ExitStatusExt::signal)
         && let Some(signal) = rustix::process::Signal::from_named_raw(signal)
     {
         // Dies as the program did, so that whoever waits is told the same.
@@ -201,7 +223,9 @@ fn keep_launches() -> ! {
     let (sender, launches) = std::sync::mpsc::channel::<LaunchRequest>();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let Ok(launch) = serde_json::from_str::<LaunchRequest>(&line) else { break };
+            let Ok(launch) = serde_json::from_str::<LaunchRequest>(&line) else {
+                break;
+            };
             if let Ok(mut folders) = FOLDERS.lock() {
                 folders.clone_from(&launch.folders);
             }
@@ -216,11 +240,20 @@ fn keep_launches() -> ! {
         let ran = launch_here(&mut launch.command(), launch.limit, &spawn);
         end_descendants();
         let (answer, output) = match ran {
-            Ok(Ran { output, took }) => (Answer::Ran { took, bytes: output.len() as u64 }, output),
+            Ok(Ran { output, took }) => (
+                Answer::Ran {
+                    took,
+                    bytes: output.len() as u64,
+                },
+                output,
+            ),
             Err(failure) => (Answer::Failed(failure), Vec::new()),
         };
         let line = serde_json::to_string(&answer).unwrap_or_default() + "\n";
-        if answers.write_all(line.as_bytes()).and_then(|()| answers.write_all(&output)).is_err()
+        if answers
+            .write_all(line.as_bytes())
+            .and_then(|()| answers.write_all(&output))
+            .is_err()
             || answers.flush().is_err()
         {
             break;
@@ -288,14 +321,16 @@ impl Drop for KeptChild {
     }
 }
 
-/// Kills and reaps all descendants of this process, wherever they went. Gives up [`GONE`] after the last one was
-/// found: a machine that is too busy to look at all processes in that time must not let the next one live.
+/// Kills and reaps all descendants of this process, wherever they went. Gives up [`GONE`] after the
+/// last one was found: a machine that is too busy to look at all processes in that time must not
+/// let the next one live.
 #[cfg(target_os = "linux")]
 fn end_descendants() {
     use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
     let (mut begun, mut killed) = (Instant::now(), Vec::new());
     while begun.elapsed() < GONE {
-        // Waits for any child: `waitpid` without a number sees only children in this process's group.
+        // Waits for any child: `waitpid` without a number sees only children in this process's
+        // group.
         match wait(WaitOptions::NOHANG) {
             // No child is left.
             Err(_) => return,
@@ -331,7 +366,9 @@ fn children(parent: i32) -> Vec<i32> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         // State and parent follow the name, which may hold brackets and blanks.
         let parent_of = |fields: &str| fields.split_whitespace().nth(1)?.parse::<i32>().ok();
-        stat.rsplit_once(')').and_then(|(_, fields)| parent_of(fields)) == Some(parent)
+        stat.rsplit_once(')')
+            .and_then(|(_, fields)| parent_of(fields))
+            == Some(parent)
     };
     processes.filter_map(number).filter(is_child).collect()
 }

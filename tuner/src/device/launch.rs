@@ -43,16 +43,31 @@ pub(crate) fn launch_here(
     limit: Duration,
     spawn: &dyn Fn(&mut Command) -> std::io::Result<Box<dyn Launched>>,
 ) -> Result<Ran, Failure> {
-    let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+    let launch = |message: String| Failure {
+        kind: FailureKind::Launch,
+        message,
+    };
     let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
-    let (output, errors) = (tempfile::tempfile().map_err(file)?, tempfile::tempfile().map_err(file)?);
+    let (output, errors) = (
+        tempfile::tempfile().map_err(file)?,
+        tempfile::tempfile().map_err(file)?,
+    );
     command.stdin(Stdio::null());
-    command.stdout(output.try_clone().map_err(file)?).stderr(errors.try_clone().map_err(file)?);
+    command
+        .stdout(output.try_clone().map_err(file)?)
+        .stderr(errors.try_clone().map_err(file)?);
     let begun = Instant::now();
-    let mut child =
-        spawn(command).map_err(|error| launch(format!("{}: {error}", command.get_program().to_string_lossy())))?;
+    let mut child = spawn(command).map_err(|error| {
+        launch(format!(
+            "{}: {error}",
+            command.get_program().to_string_lossy()
+        ))
+    })?;
     let status = loop {
-        match child.try_wait().map_err(|error| launch(error.to_string()))? {
+        match child
+            .try_wait()
+            .map_err(|error| launch(error.to_string()))?
+        {
             Some(status) => break status,
             None if begun.elapsed() >= limit => return Err(Failure::timed_out(limit)),
             None => {}
@@ -60,7 +75,10 @@ pub(crate) fn launch_here(
         // Checked while waiting, so that it cannot fill the disk.
         for (file, most) in [(&output, MOST_OUTPUT), (&errors, MOST_ERRORS)] {
             if file.metadata().is_ok_and(|file| file.len() > most) {
-                return Err(launch(format!("killed: it printed more than {} MiB", most >> 20)));
+                return Err(launch(format!(
+                    "killed: it printed more than {} MiB",
+                    most >> 20
+                )));
             }
         }
         std::thread::sleep(pause(begun.elapsed()));
@@ -73,7 +91,8 @@ pub(crate) fn launch_here(
     Ok(Ran { output, took })
 }
 
-/// Returns the pause before the next poll: a small part of the time passed, so that the measured time is accurate.
+/// Returns the pause before the next poll: a small part of the time passed, so that the measured
+/// time is accurate.
 fn pause(passed: Duration) -> Duration {
     (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
 }
@@ -88,14 +107,22 @@ fn last_words(mut errors: File) -> String {
     });
     let text = String::from_utf8_lossy(&text);
     let text = text.trim();
-    let start = (text.len().saturating_sub(LAST_WORDS)..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    if text.is_empty() { String::new() } else { format!(": {}", &text[start..]) }
+    let start = (text.len().saturating_sub(LAST_WORDS)..=text.len())
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0);
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", &text[start..])
+    }
 }
 
 /// Reads a file from its beginning, up to `most` bytes.
 fn all_of(mut file: File, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(most + 1).read_to_end(&mut bytes));
+    let read = file
+        .seek(SeekFrom::Start(0))
+        .and_then(|_| file.take(most + 1).read_to_end(&mut bytes));
     read.map_err(|error| format!("its output cannot be read: {error}"))?;
     if bytes.len() as u64 > most {
         return Err(format!("it printed more than {} MiB", most >> 20));

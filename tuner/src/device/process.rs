@@ -1,9 +1,10 @@
 //! Measures in a child process, so that a configuration that hangs or crashes costs only itself.
 //!
-//! The child writes `"ready"` or `{"failed": "…"}`; then it reads one request per line (`{"config": […], "launches": n}`)
-//! and writes one [`Outcome`] per line. A child whose answer is late is killed with all that it has started
-//! ([`FailureKind::TimeOut`]); one that dies is a [`FailureKind::Launch`]. The next request starts a new child. A child
-//! that had answered before may have died of an earlier request: a new one is then asked the same once more.
+//! The child writes `"ready"` or `{"failed": "…"}`; then it reads one request per line
+//! (`{"config": […], "launches": n}`) and writes one [`Outcome`] per line. A child whose answer is
+//! late is killed with all that it has started ([`FailureKind::TimeOut`]); one that dies is a
+//! [`FailureKind::Launch`]. The next request starts a new child. A child that had answered before
+//! may have died of an earlier request: a new one is then asked the same once more.
 //!
 //! [`serve`] is the child's side. Its device must not print to standard output.
 
@@ -58,7 +59,8 @@ pub fn refuse(reason: &str) -> std::io::Result<()> {
     write_line(std::io::stdout(), &Hello::Failed(reason.to_owned()))
 }
 
-/// Serves requests on the standard streams. Ends the process when the parent is gone, even during a measurement.
+/// Serves requests on the standard streams. Ends the process when the parent is gone, even during a
+/// measurement.
 ///
 /// # Errors
 /// Same errors as [`serve`].
@@ -87,7 +89,10 @@ pub fn serve(
     write_line(&mut answers, &Hello::Ready)?;
     for line in requests {
         let request: MeasurementRequest = serde_json::from_str(&line?)?;
-        write_line(&mut answers, &device.measure(&request.config, request.launches))?;
+        write_line(
+            &mut answers,
+            &device.measure(&request.config, request.launches),
+        )?;
     }
     Ok(())
 }
@@ -125,20 +130,27 @@ fn next_line(from: &mut impl BufRead) -> std::io::Result<Option<String>> {
     let mut line = Vec::new();
     from.take(MOST_ANSWER).read_until(b'\n', &mut line)?;
     if line.len() as u64 == MOST_ANSWER {
-        return Err(std::io::Error::other(format!("its answer is longer than {} MiB", MOST_ANSWER >> 20)));
+        return Err(std::io::Error::other(format!(
+            "its answer is longer than {} MiB",
+            MOST_ANSWER >> 20
+        )));
     }
     if line.is_empty() {
         return Ok(None);
     }
     let end = line.len() - usize::from(line.ends_with(b"\n"));
     line.truncate(end);
-    String::from_utf8(line).map(Some).map_err(std::io::Error::other)
+    String::from_utf8(line)
+        .map(Some)
+        .map_err(std::io::Error::other)
 }
 
 fn start(command: &mut Command) -> std::io::Result<Running> {
     let mut kept = keeper::wrap(command);
     let mut child = match &mut kept {
-        Some(keeper) => ProcessGroup::spawn_keeper(keeper.stdin(Stdio::piped()).stdout(Stdio::piped())),
+        Some(keeper) => {
+            ProcessGroup::spawn_keeper(keeper.stdin(Stdio::piped()).stdout(Stdio::piped()))
+        }
         None => ProcessGroup::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped())),
     }?;
     let missing = || std::io::Error::other("the child has no pipes");
@@ -156,28 +168,45 @@ fn start(command: &mut Command) -> std::io::Result<Running> {
         }
     });
     let (requests, asked) = channel::<MeasurementRequest>();
-    // A child that does not read blocks this thread, and another thread watches the time. An error of writing needs no
-    // report: the missing answer is the failure.
-    std::thread::spawn(move || asked.iter().try_for_each(|request| write_line(&mut input, &request)));
-    Ok(Running { child, requests: Some(requests), answers, died: false })
+    // A child that does not read blocks this thread, and another thread watches the time. An error
+    // of writing needs no report: the missing answer is the failure.
+    std::thread::spawn(move || {
+        asked
+            .iter()
+            .try_for_each(|request| write_line(&mut input, &request))
+    });
+    Ok(Running {
+        child,
+        requests: Some(requests),
+        answers,
+        died: false,
+    })
 }
 
 impl ProcessDevice {
-    /// Makes a device of `command`, whose process [`serve`]s. A measurement may take `time_out`, for any number of
-    /// launches.
+    /// Makes a device of `command`, whose process [`serve`]s. A measurement may take `time_out`,
+    /// for any number of launches.
     pub fn new(name: impl Into<String>, command: Command, time_out: Duration) -> Self {
-        Self { name: name.into(), command, time_out, fresh: false, timed: false, child: None }
+        Self {
+            name: name.into(),
+            command,
+            time_out,
+            fresh: false,
+            timed: false,
+            child: None,
+        }
     }
 
-    /// Starts a new child after every failed launch, which may leave a device that no longer works, as a GPU's context
-    /// after an illegal access.
+    /// Starts a new child after every failed launch, which may leave a device that no longer works,
+    /// as a GPU's context after an illegal access.
     #[must_use]
     pub fn fresh_after_failures(mut self) -> Self {
         self.fresh = true;
         self
     }
 
-    /// Refuses times that are shorter than a clock can tell: a device that answers with other numbers has no such limit.
+    /// Refuses times that are shorter than a clock can tell: a device that answers with other
+    /// numbers has no such limit.
     #[must_use]
     pub fn with_times(mut self) -> Self {
         self.timed = true;
@@ -196,9 +225,13 @@ impl ProcessDevice {
         if self.child.is_some() {
             return Ok(());
         }
-        let mut running = start(&mut self.command).map_err(|error| format!("the measuring process: {error}"))?;
+        let mut running =
+            start(&mut self.command).map_err(|error| format!("the measuring process: {error}"))?;
         let hello = answer(&mut running, READY).map_err(|failure| match failure.kind {
-            FailureKind::TimeOut => format!("the measuring process was not ready after {} s", READY.as_secs()),
+            FailureKind::TimeOut => format!(
+                "the measuring process was not ready after {} s",
+                READY.as_secs()
+            ),
             _ => failure.message,
         })?;
         match serde_json::from_str(&hello) {
@@ -212,27 +245,43 @@ impl ProcessDevice {
     }
 
     fn ask(&mut self, config: &Config, launches: usize) -> Result<Outcome, Failure> {
-        let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+        let launch = |message: String| Failure {
+            kind: FailureKind::Launch,
+            message,
+        };
         self.begin().map_err(launch)?;
-        let running = self.child.as_mut().ok_or_else(|| launch("there is no measuring process".to_owned()))?;
-        // A line left over would be taken for the answer to this request, and shift all later answers.
+        let running = self
+            .child
+            .as_mut()
+            .ok_or_else(|| launch("there is no measuring process".to_owned()))?;
+        // A line left over would be taken for the answer to this request, and shift all later
+        // answers.
         match running.answers.try_recv() {
             Ok(Ok(line)) => {
                 let said = quoted(&line);
-                return Err(launch(format!("the measuring process printed more than its answers: {said}")));
+                return Err(launch(format!(
+                    "the measuring process printed more than its answers: {said}"
+                )));
             }
             Ok(Err(error)) => return Err(launch(format!("the measuring process: {error}"))),
             // If the child has died, no answer will come.
             Err(_) => {}
         }
-        let _ =
-            running.requests.iter().try_for_each(|to| to.send(MeasurementRequest { config: config.clone(), launches }));
+        let _ = running.requests.iter().try_for_each(|to| {
+            to.send(MeasurementRequest {
+                config: config.clone(),
+                launches,
+            })
+        });
         let line = answer(running, self.time_out)?;
         let outcome = serde_json::from_str(&line)
             .map_err(|_| launch(format!("the measuring process answered {}", quoted(&line))))?;
         match &outcome {
             Outcome::Times(times) if self.timed && times.iter().any(|time| *time < RESOLUTION) => {
-                Err(launch("it answered with a time below a nanosecond, which no clock resolves".to_owned()))
+                Err(launch(
+                    "it answered with a time below a nanosecond, which no clock resolves"
+                        .to_owned(),
+                ))
             }
             _ => Ok(outcome),
         }
@@ -241,7 +290,10 @@ impl ProcessDevice {
 
 /// Waits for the next line of a child.
 fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> {
-    let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+    let launch = |message: String| Failure {
+        kind: FailureKind::Launch,
+        message,
+    };
     match running.answers.recv_timeout(time_out) {
         Ok(Ok(line)) => Ok(line),
         Ok(Err(error)) => Err(launch(format!("the measuring process: {error}"))),
@@ -249,7 +301,9 @@ fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> 
         Err(RecvTimeoutError::Disconnected) => {
             running.died = true;
             let status = match running.child.ended() {
-                Some(status) => status.map_or_else(|error| error.to_string(), |status| status.to_string()),
+                Some(status) => {
+                    status.map_or_else(|error| error.to_string(), |status| status.to_string())
+                }
                 None => "it closed its output".to_owned(),
             };
             Err(launch(format!("the measuring process died: {status}")))
@@ -279,7 +333,9 @@ impl Device for ProcessDevice {
             self.child = None;
             Outcome::Failed(failure)
         });
-        if self.fresh && matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Launch) {
+        if self.fresh
+            && matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Launch)
+        {
             self.child = None;
         }
         outcome
@@ -297,16 +353,31 @@ mod tests {
     #[test]
     fn a_line_without_a_request_is_not_the_next_answer() {
         let mut command = Command::new("sh");
-        command.args(["-c", "echo '\"ready\"'; while read -r line; do echo '{\"times\":[2]}'; done"]);
+        command.args([
+            "-c",
+            "echo '\"ready\"'; while read -r line; do echo '{\"times\":[2]}'; done",
+        ]);
         let mut device = ProcessDevice::new("script", command, Duration::from_secs(20));
         device.start().unwrap();
         // A line that the reading thread sent before the request.
         let (sender, answers) = channel();
         sender.send(Ok("{\"times\":[1]}".to_owned())).unwrap();
         device.child.as_mut().unwrap().answers = answers;
-        let Outcome::Failed(failure) = device.measure(&Config(Vec::new()), 1) else { panic!() };
+        let Outcome::Failed(failure) = device.measure(&Config(Vec::new()), 1) else {
+            panic!()
+        };
         assert_eq!(failure.kind, FailureKind::Launch);
-        assert!(failure.message.contains("more than its answers: \"{\\\"times"), "{}", failure.message);
-        assert_eq!(device.measure(&Config(Vec::new()), 1), Outcome::Times(vec![2.0]), "it has a new child");
+        assert!(
+            failure
+                .message
+                .contains("more than its answers: \"{\\\"times"),
+            "{}",
+            failure.message
+        );
+        assert_eq!(
+            device.measure(&Config(Vec::new()), 1),
+            Outcome::Times(vec![2.0]),
+            "it has a new child"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Expressions of search spaces, in a part of Python.
 //!
-//! Names, numbers, strings, `True`, `False`; `or and not`, chained comparisons; `| ^ & << >> + - * / // % **`;
-//! `a if c else b`; `abs int max min`. As in Python, operands that are not evaluated may be invalid.
+//! Names, numbers, strings, `True`, `False`; `or and not`, chained comparisons;
+//! `| ^ & << >> + - * / // % **`; `a if c else b`; `abs int max min`. As in Python, operands that
+//! are not evaluated may be invalid.
 
 mod number;
 mod parse;
@@ -80,7 +81,8 @@ impl Expr {
     /// Parses `text`; `named` returns the slot or constant of a name.
     ///
     /// # Errors
-    /// If the text is no such expression, with the place in bytes counted from 0, or a name is unknown.
+    /// If the text is no such expression, with the place in bytes counted from 0, or a name is
+    /// unknown.
     pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, Error> {
         parse::parse(text, named).map_err(Error::format)
     }
@@ -91,7 +93,9 @@ impl Expr {
     /// If Python would raise an exception, or a whole number exceeds 64 bits.
     pub fn evaluate(&self, slots: &[Value]) -> Result<Value, Error> {
         let slots: Vec<Computed<'_>> = slots.iter().map(|value| Ok(value.into())).collect();
-        self.compute(&slots).map(Value::from).map_err(|fault| Error::request(fault.to_string()))
+        self.compute(&slots)
+            .map(Value::from)
+            .map_err(|fault| Error::request(fault.to_string()))
     }
 
     pub(crate) fn compute<'a>(&'a self, slots: &[Computed<'a>]) -> Computed<'a> {
@@ -103,7 +107,9 @@ impl Expr {
                 let left = left.compute(slots)?;
                 match (operator, left.truth()) {
                     (BinaryOperator::And, false) | (BinaryOperator::Or, true) => Ok(left),
-                    (BinaryOperator::And, true) | (BinaryOperator::Or, false) => right.compute(slots),
+                    (BinaryOperator::And, true) | (BinaryOperator::Or, false) => {
+                        right.compute(slots)
+                    }
                     _ => binary(*operator, left, right.compute(slots)?),
                 }
             }
@@ -119,14 +125,22 @@ impl Expr {
             }
             Self::Choice(parts) => {
                 let [condition, yes, no] = &**parts;
-                if condition.compute(slots)?.truth() { yes.compute(slots) } else { no.compute(slots) }
+                if condition.compute(slots)?.truth() {
+                    yes.compute(slots)
+                } else {
+                    no.compute(slots)
+                }
             }
             Self::Extreme(better, operands) => {
                 let mut values = operands.iter().map(|operand| operand.compute(slots));
                 let first = values.next().unwrap_or(Err(ExprFault::Type))?;
                 values.try_fold(first, |best, next| {
                     let next = next?;
-                    Ok(if compare(*better, next, best)? { next } else { best })
+                    Ok(if compare(*better, next, best)? {
+                        next
+                    } else {
+                        best
+                    })
                 })
             }
         }
@@ -138,7 +152,10 @@ impl Expr {
         match self {
             Self::Literal(_) | Self::Slot(_) => {}
             Self::Unary(_, operand) => operand.visit(look),
-            Self::Binary(_, left, right) => [left, right].into_iter().for_each(|side| side.visit(look)),
+            Self::Binary(_, left, right) => {
+                left.visit(look);
+                right.visit(look);
+            }
             Self::Compare(first, rest) => {
                 first.visit(look);
                 for (_, operand) in rest {

@@ -63,7 +63,11 @@ fn whole_or_overflow<'a>(value: Option<i64>) -> Computed<'a> {
 }
 
 fn real<'a>(value: f64) -> Computed<'a> {
-    if value.is_nan() { Err(ExprFault::Domain) } else { Ok(Real(value)) }
+    if value.is_nan() {
+        Err(ExprFault::Domain)
+    } else {
+        Ok(Real(value))
+    }
 }
 
 impl Number<'_> {
@@ -81,7 +85,11 @@ impl Number<'_> {
     /// Converts a truth value to a whole number, as in arithmetic.
     #[inline]
     fn plain(self) -> Self {
-        if let Bool(value) = self { Int(i64::from(value)) } else { self }
+        if let Bool(value) = self {
+            Int(i64::from(value))
+        } else {
+            self
+        }
     }
 
     /// Converts a number to a double.
@@ -110,7 +118,8 @@ pub(crate) fn unary(operator: UnaryOperator, operand: Number<'_>) -> Computed<'_
             Ok(Int(value as i64))
         }
         (UnaryOperator::Int, Real(_)) => Err(ExprFault::Overflow),
-        (UnaryOperator::Plus, number @ (Int(_) | Real(_))) | (UnaryOperator::Int, number @ Int(_)) => Ok(number),
+        (UnaryOperator::Plus, number @ (Int(_) | Real(_)))
+        | (UnaryOperator::Int, number @ Int(_)) => Ok(number),
         (_, Text(_) | Bool(_)) => Err(ExprFault::Type),
     }
 }
@@ -137,23 +146,34 @@ fn whole<'a>(operator: BinaryOperator, a: i64, b: i64) -> Computed<'a> {
             Err(ExprFault::DivisionByZero)
         }
         BinaryOperator::Divide => Ok(Real(a as f64 / b as f64)),
-        // Rust rounds towards zero, Python down: they differ if the remainder's sign is not the divisor's.
+        // Rust rounds towards zero, Python down: they differ if the remainder's sign is not the
+        // divisor's.
         BinaryOperator::FloorDivide => match (a.checked_div(b), a.checked_rem(b)) {
-            (Some(quotient), Some(rest)) => Ok(Int(quotient - i64::from(rest != 0 && (rest < 0) != (b < 0)))),
+            (Some(quotient), Some(rest)) => {
+                Ok(Int(quotient - i64::from(rest != 0 && (rest < 0) != (b < 0))))
+            }
             _ => Err(ExprFault::Overflow),
         },
         BinaryOperator::Modulo => {
             let rest = a.wrapping_rem(b);
-            Ok(Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
+            Ok(Int(if rest != 0 && (rest < 0) != (b < 0) {
+                rest + b
+            } else {
+                rest
+            }))
         }
         BinaryOperator::Power if b < 0 => fraction(operator, a as f64, b as f64),
-        BinaryOperator::Power => whole_or_overflow(u32::try_from(b).ok().and_then(|b| a.checked_pow(b))),
+        BinaryOperator::Power => {
+            whole_or_overflow(u32::try_from(b).ok().and_then(|b| a.checked_pow(b)))
+        }
         BinaryOperator::BitOr => Ok(Int(a | b)),
         BinaryOperator::BitXor => Ok(Int(a ^ b)),
         BinaryOperator::BitAnd => Ok(Int(a & b)),
         BinaryOperator::ShiftLeft | BinaryOperator::ShiftRight if b < 0 => Err(ExprFault::Domain),
         BinaryOperator::ShiftRight => Ok(Int(a >> b.min(63))),
-        BinaryOperator::ShiftLeft => whole_or_overflow(if b < 63 { a.checked_mul(1 << b) } else { None }),
+        BinaryOperator::ShiftLeft => {
+            whole_or_overflow(if b < 63 { a.checked_mul(1 << b) } else { None })
+        }
         BinaryOperator::And | BinaryOperator::Or => Err(ExprFault::Type),
     }
 }
@@ -163,7 +183,9 @@ fn fraction<'a>(operator: BinaryOperator, a: f64, b: f64) -> Computed<'a> {
         BinaryOperator::Add => real(a + b),
         BinaryOperator::Subtract => real(a - b),
         BinaryOperator::Multiply => real(a * b),
-        BinaryOperator::Divide | BinaryOperator::FloorDivide | BinaryOperator::Modulo if b == 0.0 => {
+        BinaryOperator::Divide | BinaryOperator::FloorDivide | BinaryOperator::Modulo
+            if b == 0.0 =>
+        {
             Err(ExprFault::DivisionByZero)
         }
         BinaryOperator::Divide => real(a / b),
@@ -172,7 +194,9 @@ fn fraction<'a>(operator: BinaryOperator, a: f64, b: f64) -> Computed<'a> {
         BinaryOperator::FloorDivide => real(((a - floor_rest(a, b)) / b).round()),
         BinaryOperator::Power if a == 0.0 && b < 0.0 => Err(ExprFault::DivisionByZero),
         BinaryOperator::Power => match a.powf(b) {
-            result if result.is_infinite() && a.is_finite() && b.is_finite() => Err(ExprFault::Overflow),
+            result if result.is_infinite() && a.is_finite() && b.is_finite() => {
+                Err(ExprFault::Overflow)
+            }
             result => real(result),
         },
         _ => Err(ExprFault::Type),
@@ -182,12 +206,20 @@ fn fraction<'a>(operator: BinaryOperator, a: f64, b: f64) -> Computed<'a> {
 /// Computes `a % b` of doubles, with the divisor's sign.
 fn floor_rest(a: f64, b: f64) -> f64 {
     let rest = a % b;
-    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+    if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+        rest + b
+    } else {
+        rest
+    }
 }
 
 /// Computes `a comparison b`. Strings have no order.
 #[inline]
-pub(crate) fn compare(comparison: Comparator, a: Number<'_>, b: Number<'_>) -> Result<bool, ExprFault> {
+pub(crate) fn compare(
+    comparison: Comparator,
+    a: Number<'_>,
+    b: Number<'_>,
+) -> Result<bool, ExprFault> {
     let order = match (a.plain(), b.plain()) {
         (Int(a), Int(b)) => a.cmp(&b),
         (a, b) => match (a.double(), b.double(), comparison) {

@@ -7,7 +7,8 @@ use crate::Value;
 
 /// Deepest nesting, over which the parser recurses.
 const DEEPEST: usize = 64;
-/// Maximum number of operators and brackets, which bounds the depth of the tree, over which the evaluation recurses.
+/// Maximum number of operators and brackets, which bounds the depth of the tree, over which the
+/// evaluation recurses.
 const MOST_SYMBOLS: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +19,8 @@ enum Token<'a> {
     End,
 }
 
-/// Number, word (with dots, for the parameters of a chain), string in either quotes, symbol (the longer ones first).
+/// Number, word (with dots, for the parameters of a chain), string in either quotes, symbol (the
+/// longer ones first).
 const TOKEN: &str = concat!(
     r"^(?:((?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?)",
     r"|([A-Za-z_\x{80}-\x{10FFFF}][0-9A-Za-z_.\x{80}-\x{10FFFF}]*)",
@@ -42,7 +44,10 @@ const LEVELS: [&[(&str, BinaryOperator)]; 6] = [
     &[("|", BinaryOperator::BitOr)],
     &[("^", BinaryOperator::BitXor)],
     &[("&", BinaryOperator::BitAnd)],
-    &[("<<", BinaryOperator::ShiftLeft), (">>", BinaryOperator::ShiftRight)],
+    &[
+        ("<<", BinaryOperator::ShiftLeft),
+        (">>", BinaryOperator::ShiftRight),
+    ],
     &[("+", BinaryOperator::Add), ("-", BinaryOperator::Subtract)],
     &[
         ("*", BinaryOperator::Multiply),
@@ -54,7 +59,13 @@ const LEVELS: [&[(&str, BinaryOperator)]; 6] = [
 
 pub(super) fn parse(text: &str, named: &dyn Fn(&str) -> Option<Expr>) -> Result<Expr, String> {
     let tokens = tokens(text)?;
-    let mut parser = ExprParser { text, named, tokens, at: 0, depth: 0 };
+    let mut parser = ExprParser {
+        text,
+        named,
+        tokens,
+        at: 0,
+        depth: 0,
+    };
     let expr = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(expr),
@@ -63,7 +74,10 @@ pub(super) fn parse(text: &str, named: &dyn Fn(&str) -> Option<Expr>) -> Result<
 }
 
 fn syntax(text: &str, at: usize, message: &str) -> String {
-    format!("{message} at character {at} of {:?}", text.chars().take(200).collect::<String>())
+    format!(
+        "{message} at character {at} of {:?}",
+        text.chars().take(200).collect::<String>()
+    )
 }
 
 fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, String> {
@@ -72,12 +86,14 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, String> {
     let (mut tokens, mut symbols, mut rest) = (Vec::new(), 0, text.trim_start());
     while !rest.is_empty() {
         let at = text.len() - rest.len();
-        let found =
-            pattern.captures(rest).ok_or_else(|| wrong(at, "an unexpected character, or a string without an end"))?;
+        let found = pattern
+            .captures(rest)
+            .ok_or_else(|| wrong(at, "an unexpected character, or a string without an end"))?;
         let part = |group: usize| found.get(group).map(|part| part.as_str());
         let token = match (part(1), part(2), part(3).or(part(4))) {
             (Some(digits), ..) => {
-                let value = number(digits).ok_or_else(|| wrong(at, "not a number, or one beyond 64 bits"))?;
+                let value = number(digits)
+                    .ok_or_else(|| wrong(at, "not a number, or one beyond 64 bits"))?;
                 Token::Literal(value)
             }
             (_, Some("True"), _) => Token::Literal(Value::Bool(true)),
@@ -104,7 +120,11 @@ fn number(text: &str) -> Option<Value> {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return digits.parse().ok().map(Value::Int);
     }
-    digits.parse().ok().filter(|value: &f64| value.is_finite()).map(Value::Float)
+    digits
+        .parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite())
+        .map(Value::Float)
 }
 
 struct ExprParser<'a> {
@@ -127,14 +147,21 @@ impl<'a> ExprParser<'a> {
     }
 
     fn expect(&mut self, symbol: &str) -> Result<(), String> {
-        if self.take(symbol) { Ok(()) } else { Err(self.wrong(&format!("{symbol:?} is missing"))) }
+        if self.take(symbol) {
+            Ok(())
+        } else {
+            Err(self.wrong(&format!("{symbol:?} is missing")))
+        }
     }
 
     fn wrong(&self, message: &str) -> String {
         syntax(self.text, self.tokens[self.at].0, message)
     }
 
-    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+    fn deeper<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, String>,
+    ) -> Result<T, String> {
         if self.depth == DEEPEST {
             return Err(self.wrong("nested too deeply"));
         }
@@ -152,7 +179,11 @@ impl<'a> ExprParser<'a> {
             }
             let condition = parser.either()?;
             parser.expect("else")?;
-            Ok(Expr::Choice(Box::new([condition, yes, parser.expression()?])))
+            Ok(Expr::Choice(Box::new([
+                condition,
+                yes,
+                parser.expression()?,
+            ])))
         })
     }
 
@@ -162,7 +193,8 @@ impl<'a> ExprParser<'a> {
         })
     }
 
-    /// Parses operands of the next stronger kind between operators of one precedence, grouped from the left.
+    /// Parses operands of the next stronger kind between operators of one precedence, grouped from
+    /// the left.
     fn chain(
         &mut self,
         operators: &[(&str, BinaryOperator)],
@@ -182,10 +214,15 @@ impl<'a> ExprParser<'a> {
         }
         let first = self.level(0)?;
         let mut rest: Vec<(Comparator, Expr)> = Vec::new();
-        while let Some(&(_, comparison)) = COMPARISONS.iter().find(|(symbol, _)| self.take(symbol)) {
+        while let Some(&(_, comparison)) = COMPARISONS.iter().find(|(symbol, _)| self.take(symbol))
+        {
             rest.push((comparison, self.level(0)?));
         }
-        Ok(if rest.is_empty() { first } else { Expr::Compare(Box::new(first), rest) })
+        Ok(if rest.is_empty() {
+            first
+        } else {
+            Expr::Compare(Box::new(first), rest)
+        })
     }
 
     fn level(&mut self, level: usize) -> Result<Expr, String> {
@@ -206,9 +243,14 @@ impl<'a> ExprParser<'a> {
         if !self.take("**") {
             return Ok(base);
         }
-        // `**` binds tighter than a minus on its left, looser than one on its right, and groups from the right.
+        // `**` binds tighter than a minus on its left, looser than one on its right, and groups
+        // from the right.
         let exponent = self.deeper(Self::factor)?;
-        Ok(Expr::Binary(BinaryOperator::Power, Box::new(base), Box::new(exponent)))
+        Ok(Expr::Binary(
+            BinaryOperator::Power,
+            Box::new(base),
+            Box::new(exponent),
+        ))
     }
 
     fn atom(&mut self) -> Result<Expr, String> {
@@ -251,8 +293,14 @@ impl<'a> ExprParser<'a> {
         match (name, operands.len()) {
             ("max", 1..) => Ok(Expr::Extreme(Comparator::Greater, operands)),
             ("min", 1..) => Ok(Expr::Extreme(Comparator::Less, operands)),
-            ("abs", 1) => Ok(Expr::Unary(UnaryOperator::Abs, Box::new(operands.remove(0)))),
-            ("int", 1) => Ok(Expr::Unary(UnaryOperator::Int, Box::new(operands.remove(0)))),
+            ("abs", 1) => Ok(Expr::Unary(
+                UnaryOperator::Abs,
+                Box::new(operands.remove(0)),
+            )),
+            ("int", 1) => Ok(Expr::Unary(
+                UnaryOperator::Int,
+                Box::new(operands.remove(0)),
+            )),
             _ => Err(self.wrong("a function with the wrong number of operands")),
         }
     }

@@ -72,7 +72,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { samples: 5, statistic: Statistic::Median, run_off: 10, again: Again::Usual, seed: 1 }
+        Self {
+            samples: 5,
+            statistic: Statistic::Median,
+            run_off: 10,
+            again: Again::Usual,
+            seed: 1,
+        }
     }
 }
 
@@ -81,7 +87,10 @@ impl Options {
     /// 5.
     #[must_use]
     pub fn with_samples(self, samples: usize) -> Self {
-        Self { samples: samples.max(1), ..self }
+        Self {
+            samples: samples.max(1),
+            ..self
+        }
     }
 
     /// Compares configurations by this statistic of their samples. Default the median.
@@ -94,7 +103,10 @@ impl Options {
     /// 0 for no run-off, as in HOOMD-blue. Default 10.
     #[must_use]
     pub fn with_run_off(self, samples: usize) -> Self {
-        Self { run_off: samples, ..self }
+        Self {
+            run_off: samples,
+            ..self
+        }
     }
 
     /// Samples every configuration again after this period. Default [`Again::Usual`].
@@ -146,32 +158,50 @@ pub struct Report {
 
 fn too_many(configs: usize) -> Error {
     let why = "are too many for an on-line tuner";
-    Error::request(format!("{configs} or more configurations {why} (at most {MOST}); search off-line first"))
+    Error::request(format!(
+        "{configs} or more configurations {why} (at most {MOST}); search off-line first"
+    ))
 }
 
 fn none_valid() -> Error {
     Error::request("no configuration is valid")
 }
 
-/// Maximum number of configurations of a tuner: with five sweeps and 10 µs a launch, three seconds of real work.
+/// Maximum number of configurations of a tuner: with five sweeps and 10 µs a launch, three seconds
+/// of real work.
 pub const MOST: usize = 1 << 16;
 
 /// Lists the valid combinations of the dimensions' values, the last dimension varying fastest.
 ///
 /// # Errors
 /// If none is valid, or there are more than [`MOST`] combinations, valid or not.
-pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) -> Result<Vec<Config>, Error> {
-    let all = dimensions.iter().try_fold(1_usize, |n, (_, values)| n.checked_mul(values.len())).unwrap_or(usize::MAX);
+pub fn grid(
+    dimensions: &[(&str, Vec<Value>)],
+    valid: impl Fn(&Config) -> bool,
+) -> Result<Vec<Config>, Error> {
+    let all = dimensions
+        .iter()
+        .try_fold(1_usize, |n, (_, values)| n.checked_mul(values.len()))
+        .unwrap_or(usize::MAX);
     if all > MOST {
         return Err(too_many(all));
     }
     let mut configs = vec![Config(Vec::new())];
     for (_, values) in dimensions {
-        let longer = |config: &Config, value: &Value| Config(config.0.iter().cloned().chain([value.clone()]).collect());
-        configs = configs.iter().flat_map(|config| values.iter().map(move |value| longer(config, value))).collect();
+        let longer = |config: &Config, value: &Value| {
+            Config(config.0.iter().cloned().chain([value.clone()]).collect())
+        };
+        configs = configs
+            .iter()
+            .flat_map(|config| values.iter().map(move |value| longer(config, value)))
+            .collect();
     }
     configs.retain(valid);
-    if configs.is_empty() { Err(none_valid()) } else { Ok(configs) }
+    if configs.is_empty() {
+        Err(none_valid())
+    } else {
+        Ok(configs)
+    }
 }
 
 struct TunerState {
@@ -218,7 +248,9 @@ impl Tuner {
             0 => return Err(none_valid()),
             n if n > MOST => return Err(too_many(n)),
             n if default >= n => {
-                return Err(Error::request(format!("the default is number {default} of {n} configurations")));
+                return Err(Error::request(format!(
+                    "the default is number {default} of {n} configurations"
+                )));
             }
             _ => {}
         }
@@ -233,7 +265,9 @@ impl Tuner {
             failed: AtomicBool::new(false),
             launches: AtomicU64::new(0),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
     /// Returns the configuration in use.
@@ -255,7 +289,11 @@ impl Tuner {
     /// Returns the last failure if all configurations failed: then the default stays, and nothing
     /// is timed any more.
     pub fn failure(&self) -> Option<Failure> {
-        self.shared.failed.load(Relaxed).then(|| self.shared.lock().last_failure().cloned()).flatten()
+        self.shared
+            .failed
+            .load(Relaxed)
+            .then(|| self.shared.lock().last_failure().cloned())
+            .flatten()
     }
 
     /// Samples every configuration again, as after a period. Does nothing during a scan.
@@ -272,7 +310,10 @@ impl Tuner {
 
     /// Returns the counters.
     pub fn counters(&self) -> Counters {
-        Counters { launches: self.shared.launches.load(Relaxed), ..self.shared.lock().counters }
+        Counters {
+            launches: self.shared.launches.load(Relaxed),
+            ..self.shared.lock().counters
+        }
     }
 
     /// Uses `config` as if the first tuning had found it.
@@ -305,17 +346,24 @@ impl Tuner {
                 .map(|i| (configs[i].clone(), scan.samples(i)))
                 .filter(|(_, samples)| !samples.is_empty())
                 .collect(),
-            failed: (0..configs.len()).filter_map(|i| Some((configs[i].clone(), scan.failure(i)?.clone()))).collect(),
+            failed: (0..configs.len())
+                .filter_map(|i| Some((configs[i].clone(), scan.failure(i)?.clone())))
+                .collect(),
             counters,
         })
     }
 
     fn change(&self, config: &Config, change: impl FnOnce(&mut Scan, usize)) -> Result<(), Error> {
         let index = self.shared.configs.iter().position(|known| known == config);
-        let index = index.ok_or_else(|| Error::request(format!("{config:?} is not a configuration of this tuner")))?;
+        let index = index.ok_or_else(|| {
+            Error::request(format!("{config:?} is not a configuration of this tuner"))
+        })?;
         let mut scan = self.shared.lock();
         if let Some(failure) = scan.failure(index) {
-            return Err(Error::device(format!("{config:?} failed before: {}", failure.message)));
+            return Err(Error::device(format!(
+                "{config:?} failed before: {}",
+                failure.message
+            )));
         }
         change(&mut scan, index);
         self.shared.publish(&scan);

@@ -88,7 +88,8 @@ impl<E: Event> Worker<E> {
         self.launches += 1;
         let all = self.shared.launches.fetch_add(1, Relaxed) + 1;
         self.poll();
-        if self.ticket.is_none() && self.launches < self.asks_at && self.shared.locked.load(Relaxed) {
+        if self.ticket.is_none() && self.launches < self.asks_at && self.shared.locked.load(Relaxed)
+        {
             self.config = self.shared.current.load(Relaxed);
             return self.param();
         }
@@ -181,8 +182,13 @@ fn deliver(held_back: &mut Vec<(LaunchTicket, Returned)>, scan: &mut Scan) {
 impl<E: Event> Drop for Worker<E> {
     /// Returns the launches in flight to the tuner, which repeats them.
     fn drop(&mut self) {
-        let unfinished = self.pending.drain(..).map(|(ticket, ..)| ticket).chain(self.ticket.take());
-        self.held_back.extend(unfinished.map(|ticket| (ticket, Returned::Unused)));
+        let unfinished = self
+            .pending
+            .drain(..)
+            .map(|(ticket, ..)| ticket)
+            .chain(self.ticket.take());
+        self.held_back
+            .extend(unfinished.map(|ticket| (ticket, Returned::Unused)));
         let mut scan = self.shared.lock();
         deliver(&mut self.held_back, &mut scan);
     }

@@ -37,8 +37,9 @@ use crate::{Config, Device, Error, Failure, FailureKind, Outcome, Space, Value};
 /// Time limit of a build.
 const BUILD: Duration = Duration::from_mins(10);
 
-/// Program that is started for every launch. Each command runs by `sh -c`, with `{name}` replaced by the value of a
-/// parameter (quoted for the shell); the environment has the parameters too, as `TUNE_name`.
+/// Program that is started for every launch. Each command runs by `sh -c`, with `{name}` replaced
+/// by the value of a parameter (quoted for the shell); the environment has the parameters too, as
+/// `TUNE_name`.
 pub struct ProgramDevice {
     name: String,
     parameters: Vec<String>,
@@ -47,9 +48,9 @@ pub struct ProgramDevice {
     /// Values of other places in the commands, as the input of a workload.
     pub constants: BTreeMap<String, Value>,
     command: Template,
-    /// Compiles a configuration: runs once for each combination of the parameters that it names, as `{name}` or
-    /// `TUNE_name`, and of [`reads`](Self::reads). Its environment has only these, or all if it names none. `{build}`,
-    /// in every command, is the combination's folder.
+    /// Compiles a configuration: runs once for each combination of the parameters that it names, as
+    /// `{name}` or `TUNE_name`, and of [`reads`](Self::reads). Its environment has only these, or
+    /// all if it names none. `{build}`, in every command, is the combination's folder.
     pub build: Option<Template>,
     /// Checks a configuration: runs once before its first launch, and must exit with 0.
     pub check: Option<Template>,
@@ -69,26 +70,37 @@ pub struct ProgramDevice {
     reference: Option<Result<Vec<u8>, Failure>>,
 }
 
-/// Runs a command without input to its end. Kills it, with all that it has started, after `limit`, if it prints too
-/// much, and when this process ends.
+/// Runs a command without input to its end. Kills it, with all that it has started, after `limit`,
+/// if it prints too much, and when this process ends.
 ///
 /// # Errors
-/// [`FailureKind::TimeOut`] after `limit`; [`FailureKind::Launch`] if it cannot be started, fails, or prints too much.
+/// [`FailureKind::TimeOut`] after `limit`; [`FailureKind::Launch`] if it cannot be started, fails,
+/// or prints too much.
 pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure> {
-    let spawn = |command: &mut Command| Ok(Box::new(ProcessGroup::spawn(command)?) as Box<dyn Launched>);
+    let spawn =
+        |command: &mut Command| Ok(Box::new(ProcessGroup::spawn(command)?) as Box<dyn Launched>);
     keeper::launch(command, limit).unwrap_or_else(|| launch_here(command, limit, &spawn))
 }
 
 /// Runs a command with its places filled, and the values in the environment.
-fn run_shell(template: &Template, values: &[(&str, String)], limit: Duration) -> Result<Ran, Failure> {
+fn run_shell(
+    template: &Template,
+    values: &[(&str, String)],
+    limit: Duration,
+) -> Result<Ran, Failure> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(template.fill(values));
-    command.envs(values.iter().map(|(name, value)| (format!("TUNE_{name}"), value)));
+    command.envs(
+        values
+            .iter()
+            .map(|(name, value)| (format!("TUNE_{name}"), value)),
+    );
     run_to_end(&mut command, limit)
 }
 
 impl ProgramDevice {
-    /// Makes a device of `command`, with the time of the process as the cost and a limit of a minute.
+    /// Makes a device of `command`, with the time of the process as the cost and a limit of a
+    /// minute.
     pub fn new(space: &Space, command: &str) -> Self {
         Self {
             name: crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned()),
@@ -110,23 +122,45 @@ impl ProgramDevice {
         }
     }
 
-    /// Checks that every `{name}` in the commands is a parameter, a constant or `{build}`, and that a command names
-    /// every parameter, or a program [`reads`](Self::reads) it: one that reaches no program would be tuned all the same.
+    /// Checks that every `{name}` in the commands is a parameter, a constant or `{build}`, and that
+    /// a command names every parameter, or a program [`reads`](Self::reads) it: one that reaches no
+    /// program would be tuned all the same.
     ///
     /// # Errors
-    /// If one is unknown, a parameter reaches no program, there is a `{build}` without a build, or a constant is named
-    /// like a parameter.
+    /// If one is unknown, a parameter reaches no program, there is a `{build}` without a build, or
+    /// a constant is named like a parameter.
     pub fn validate(&self) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::program(what));
-        let commands = [Some(&self.command), self.build.as_ref(), self.check.as_ref()];
+        let commands = [
+            Some(&self.command),
+            self.build.as_ref(),
+            self.check.as_ref(),
+        ];
         let commands: Vec<&Template> = commands.into_iter().flatten().collect();
-        if let Some(twice) = self.parameters.iter().find(|name| self.constants.contains_key(*name)) {
-            return wrong(format!("{twice} is a parameter, and a value of the workload"));
+        if let Some(twice) = self
+            .parameters
+            .iter()
+            .find(|name| self.constants.contains_key(*name))
+        {
+            return wrong(format!(
+                "{twice} is a parameter, and a value of the workload"
+            ));
         }
-        if let Some(name) = self.reads.iter().find(|name| !self.parameters.contains(name)) {
-            return wrong(format!("there is no parameter {name:?} that a program could read"));
+        if let Some(name) = self
+            .reads
+            .iter()
+            .find(|name| !self.parameters.contains(name))
+        {
+            return wrong(format!(
+                "there is no parameter {name:?} that a program could read"
+            ));
         }
-        let mut known: Vec<&str> = self.parameters.iter().chain(self.constants.keys()).map(String::as_str).collect();
+        let mut known: Vec<&str> = self
+            .parameters
+            .iter()
+            .chain(self.constants.keys())
+            .map(String::as_str)
+            .collect();
         if self.build.is_some() {
             if known.contains(&"build") {
                 return wrong(
@@ -135,47 +169,81 @@ impl ProgramDevice {
             }
             known.push("build");
         }
-        commands.iter().try_for_each(|template| template.validate(&known))?;
-        let reaches = |name: &String| self.reads.contains(name) || commands.iter().any(|command| command.sees(name));
+        commands
+            .iter()
+            .try_for_each(|template| template.validate(&known))?;
+        let reaches = |name: &String| {
+            self.reads.contains(name) || commands.iter().any(|command| command.sees(name))
+        };
         if let Some(name) = self.parameters.iter().find(|name| !reaches(name)) {
-            let how =
-                format!("write {{{name}}} or $TUNE_{name}, or say --reads {name} if a program reads it by itself");
+            let how = format!(
+                "write {{{name}}} or $TUNE_{name}, or say --reads {name} if a program reads it by itself"
+            );
             return wrong(format!("no command names the parameter {name}: {how}"));
         }
         Ok(())
     }
 
     fn values<'a>(&'a self, config: &'a Config, folder: Option<&'a str>) -> Vec<(&'a str, String)> {
-        let named = self.parameters.iter().zip(&config.0).map(|(name, value)| (name.as_str(), value.to_string()));
-        let fixed = self.constants.iter().map(|(name, value)| (name.as_str(), value.to_string()));
-        named.chain(fixed).chain(folder.map(|folder| ("build", folder.to_owned()))).collect()
+        let named = self
+            .parameters
+            .iter()
+            .zip(&config.0)
+            .map(|(name, value)| (name.as_str(), value.to_string()));
+        let fixed = self
+            .constants
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_string()));
+        named
+            .chain(fixed)
+            .chain(folder.map(|folder| ("build", folder.to_owned())))
+            .collect()
     }
 
     /// Runs one command of a configuration.
-    fn run(&self, template: &Template, config: &Config, folder: Option<&str>, limit: Duration) -> Result<Ran, Failure> {
+    fn run(
+        &self,
+        template: &Template,
+        config: &Config,
+        folder: Option<&str>,
+        limit: Duration,
+    ) -> Result<Ran, Failure> {
         run_shell(template, &self.values(config, folder), limit)
     }
 
     /// Builds a configuration unless that was done, and returns the folder; `None` without a build.
     fn build_of(&mut self, config: &Config) -> Result<Option<String>, Failure> {
-        let Some(build) = self.build.clone() else { return Ok(None) };
-        let failed = |message: String| Failure { kind: FailureKind::Compile, message };
+        let Some(build) = self.build.clone() else {
+            return Ok(None);
+        };
+        let failed = |message: String| Failure {
+            kind: FailureKind::Compile,
+            message,
+        };
         if self.folder.is_none() {
             self.folder = Some(BuildFolder::new().map_err(|error| failed(error.to_string()))?);
         }
         let mut values = self.values(config, None);
         if self.parameters.iter().any(|name| build.sees(name)) {
-            values.retain(|(name, _)| build.sees(name) || self.reads.iter().any(|read| read == name));
+            values
+                .retain(|(name, _)| build.sees(name) || self.reads.iter().any(|read| read == name));
         }
         let key = format!("{values:?}");
         if let Some(built) = self.built.get(&key) {
             return built.clone().map(Some);
         }
-        let folder = self.folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().to_owned());
-        let place = folder.join(format!("build-{}", self.built.len())).to_string_lossy().into_owned();
+        let folder = self
+            .folder
+            .as_ref()
+            .map_or_else(std::env::temp_dir, |folder| folder.path().to_owned());
+        let place = folder
+            .join(format!("build-{}", self.built.len()))
+            .to_string_lossy()
+            .into_owned();
         values.push(("build", place.clone()));
         let made = std::fs::create_dir(&place).map_err(|error| format!("{place}: {error}"));
-        let built = made.and_then(|()| run_shell(&build, &values, BUILD).map_err(|failure| failure.message));
+        let built = made
+            .and_then(|()| run_shell(&build, &values, BUILD).map_err(|failure| failure.message));
         let built = built.map(|_| place).map_err(failed);
         self.built.insert(key, built.clone());
         built.map(Some)
@@ -196,22 +264,38 @@ impl ProgramDevice {
     }
 
     fn answer_of(&mut self, config: &Config, folder: Option<&str>) -> Result<(), Failure> {
-        let wrong = |message: String| Failure { kind: FailureKind::WrongResult, message };
+        let wrong = |message: String| Failure {
+            kind: FailureKind::WrongResult,
+            message,
+        };
         let check = self.check.clone().unwrap_or_else(|| self.command.clone());
         let of_check = self.check.is_some();
         let run = |device: &Self, config: &Config, folder: Option<&str>| {
-            device.run(&check, config, folder, device.time_out).map_err(|failure| match failure.kind {
-                FailureKind::Launch if of_check => wrong(format!("the check: {}", failure.message)),
-                _ => failure,
-            })
+            device
+                .run(&check, config, folder, device.time_out)
+                .map_err(|failure| match failure.kind {
+                    FailureKind::Launch if of_check => {
+                        wrong(format!("the check: {}", failure.message))
+                    }
+                    _ => failure,
+                })
         };
         let found = run(self, config, folder)?.output;
-        let Some(other) = self.same_output_as.clone() else { return Ok(()) };
+        let Some(other) = self.same_output_as.clone() else {
+            return Ok(());
+        };
         if self.reference.is_none() {
-            // A failure of the other configuration has another kind here: this one has not failed or timed out.
-            let wrong = |failure: Failure| wrong(format!("the configuration it is compared with: {}", failure.message));
+            // A failure of the other configuration has another kind here: this one has not failed
+            // or timed out.
+            let wrong = |failure: Failure| {
+                wrong(format!(
+                    "the configuration it is compared with: {}",
+                    failure.message
+                ))
+            };
             let folder = self.build_of(&other);
-            let reference = folder.and_then(|folder| Ok(run(self, &other, folder.as_deref())?.output));
+            let reference =
+                folder.and_then(|folder| Ok(run(self, &other, folder.as_deref())?.output));
             self.reference = Some(reference.map_err(wrong));
         }
         match &self.reference {
@@ -219,20 +303,33 @@ impl ProgramDevice {
             Some(Err(failure)) => return Err(failure.clone()),
             _ => {}
         }
-        Err(wrong("it prints something else than the configuration that it is compared with".to_owned()))
+        Err(wrong(
+            "it prints something else than the configuration that it is compared with".to_owned(),
+        ))
     }
 
     fn launches(&mut self, config: &Config, launches: usize) -> Result<Vec<f64>, Failure> {
         let folder = self.build_of(config)?;
         self.check(config, folder.as_deref())?;
-        let launch = |message: String| Failure { kind: FailureKind::Launch, message };
+        let launch = |message: String| Failure {
+            kind: FailureKind::Launch,
+            message,
+        };
         let mut costs = Vec::with_capacity(launches);
         while costs.len() < launches {
             let ran = self.run(&self.command, config, folder.as_deref(), self.time_out)?;
             let values = self.reading.values(&ran.output, ran.took).map_err(launch)?;
-            let unit = if matches!(self.reading, Reading::Clock) { 1.0 } else { self.unit_ms };
+            let unit = if matches!(self.reading, Reading::Clock) {
+                1.0
+            } else {
+                self.unit_ms
+            };
             for value in values.into_iter().take(launches - costs.len()) {
-                costs.push(self.objective.cost(value * unit).map_err(|error| launch(error.to_string()))?);
+                costs.push(
+                    self.objective
+                        .cost(value * unit)
+                        .map_err(|error| launch(error.to_string()))?,
+                );
             }
         }
         Ok(costs)

@@ -14,7 +14,8 @@ pub enum Reading {
     Clock,
     /// Matches in the standard output: first group, or the whole.
     Pattern(Regex),
-    /// Pointer (RFC 6901) to one or more numbers in the standard output, or in its last line of JSON.
+    /// Pointer (RFC 6901) to one or more numbers in the standard output, or in its last line of
+    /// JSON.
     Json(String),
 }
 
@@ -35,7 +36,8 @@ impl Reading {
     /// # Errors
     /// If the expression is wrong.
     pub fn regex(pattern: &str) -> Result<Self, Error> {
-        let regex = Regex::new(pattern).map_err(|error| Error::program(format!("{pattern:?}: {error}")))?;
+        let regex =
+            Regex::new(pattern).map_err(|error| Error::program(format!("{pattern:?}: {error}")))?;
         Ok(Self::Pattern(regex))
     }
 
@@ -45,7 +47,9 @@ impl Reading {
     /// If the text is no pointer.
     pub fn json(pointer: &str) -> Result<Self, Error> {
         if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(Error::program(format!("{pointer:?} is not a JSON pointer: it does not begin with /")));
+            return Err(Error::program(format!(
+                "{pointer:?} is not a JSON pointer: it does not begin with /"
+            )));
         }
         Ok(Self::Json(pointer.to_owned()))
     }
@@ -59,9 +63,17 @@ impl Reading {
         let values = match self {
             Self::Clock => return Ok(vec![took.as_secs_f64() * 1e3]),
             Self::Pattern(regex) => {
-                let found = regex.captures_iter(&text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
-                let number = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is not a number"));
-                found.map(|found| number(found.as_str())).collect::<Result<Vec<f64>, String>>()?
+                let found = regex
+                    .captures_iter(&text)
+                    .filter_map(|found| found.get(1).or_else(|| found.get(0)));
+                let number = |text: &str| {
+                    text.trim()
+                        .parse::<f64>()
+                        .map_err(|_| format!("{text:?} is not a number"))
+                };
+                found
+                    .map(|found| number(found.as_str()))
+                    .collect::<Result<Vec<f64>, String>>()?
             }
             Self::Json(pointer) => from_json(&text, pointer)?,
         };
@@ -74,13 +86,27 @@ impl Reading {
 }
 
 fn from_json(text: &str, pointer: &str) -> Result<Vec<f64>, String> {
-    let last = || text.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let whole = serde_json::from_str::<serde_json::Value>(text).ok().or_else(last);
-    let value = whole.ok_or_else(|| "its output is not JSON, and neither is a line of it".to_owned())?;
-    let found = value.pointer(pointer).ok_or_else(|| format!("its JSON has nothing at {pointer:?}"))?;
-    let list = found.as_array().map_or_else(|| std::slice::from_ref(found), Vec::as_slice);
-    let number =
-        |value: &serde_json::Value| value.as_f64().ok_or_else(|| format!("{value} at {pointer:?} is not a number"));
+    let last = || {
+        text.lines()
+            .rev()
+            .find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+    };
+    let whole = serde_json::from_str::<serde_json::Value>(text)
+        .ok()
+        .or_else(last);
+    let value =
+        whole.ok_or_else(|| "its output is not JSON, and neither is a line of it".to_owned())?;
+    let found = value
+        .pointer(pointer)
+        .ok_or_else(|| format!("its JSON has nothing at {pointer:?}"))?;
+    let list = found
+        .as_array()
+        .map_or_else(|| std::slice::from_ref(found), Vec::as_slice);
+    let number = |value: &serde_json::Value| {
+        value
+            .as_f64()
+            .ok_or_else(|| format!("{value} at {pointer:?} is not a number"))
+    };
     list.iter().map(number).collect()
 }
 
@@ -96,8 +122,14 @@ mod tests {
     fn numbers_come_from_the_clock_a_pattern_or_json() {
         assert_eq!(read(&Reading::Clock, "7"), Ok(vec![1500.0]));
         let pattern = Reading::regex(r"t=([0-9.e-]+)").unwrap();
-        assert_eq!(read(&pattern, "t=1.5 t=2\nt=1e-3"), Ok(vec![1.5, 2.0, 0.001]));
-        assert_eq!(read(&Reading::regex(r"\d+").unwrap(), "took 12 of 15"), Ok(vec![12.0, 15.0]));
+        assert_eq!(
+            read(&pattern, "t=1.5 t=2\nt=1e-3"),
+            Ok(vec![1.5, 2.0, 0.001])
+        );
+        assert_eq!(
+            read(&Reading::regex(r"\d+").unwrap(), "took 12 of 15"),
+            Ok(vec![12.0, 15.0])
+        );
         let json = Reading::json("/runs").unwrap();
         assert_eq!(read(&json, "{\"runs\": [1, 2.5]}"), Ok(vec![1.0, 2.5]));
         assert_eq!(read(&json, "warming up\n{\"runs\": 3}\n"), Ok(vec![3.0]));
@@ -110,8 +142,20 @@ mod tests {
         assert!(read(&pattern, "nothing").is_err() && read(&pattern, "t=fast").is_err());
         let json = Reading::json("/a/b").unwrap();
         assert!(read(&json, "hello").unwrap_err().contains("not JSON"));
-        assert!(read(&json, "{\"a\": 1}").unwrap_err().contains("nothing at \"/a/b\""));
-        assert!(read(&json, "{\"a\": {\"b\": \"x\"}}").unwrap_err().contains("is not a number"));
-        assert!(read(&json, "{\"a\": {\"b\": []}}").unwrap_err().contains("no number"));
+        assert!(
+            read(&json, "{\"a\": 1}")
+                .unwrap_err()
+                .contains("nothing at \"/a/b\"")
+        );
+        assert!(
+            read(&json, "{\"a\": {\"b\": \"x\"}}")
+                .unwrap_err()
+                .contains("is not a number")
+        );
+        assert!(
+            read(&json, "{\"a\": {\"b\": []}}")
+                .unwrap_err()
+                .contains("no number")
+        );
     }
 }

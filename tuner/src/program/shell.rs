@@ -1,7 +1,8 @@
 //! Quotes of the shell, as far as they decide what a value in a command line means.
 //!
-//! A value stands for its own text wherever it is put: outside quotes it is one word, inside quotes it is part of what
-//! they enclose. Where that cannot be promised ([`Around::Refused`]), a command line has no place for a value.
+//! A value stands for its own text wherever it is put: outside quotes it is one word, inside quotes
+//! it is part of what they enclose. Where that cannot be promised ([`Around::Refused`]), a command
+//! line has no place for a value.
 
 /// Syntax around a place in a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +33,19 @@ pub(super) struct Shell {
 
 impl Shell {
     pub(super) fn new() -> Self {
-        Self { open: Vec::new(), before: None, word: String::new() }
+        Self {
+            open: Vec::new(),
+            before: None,
+            word: String::new(),
+        }
     }
 
     /// Returns the syntax at the end of what was read.
     pub(super) fn around(&self) -> Around {
         match (self.before, self.inner()) {
-            (Some('\\'), around) if around != Around::Single => Around::Refused("behind a backslash"),
+            (Some('\\'), around) if around != Around::Single => {
+                Around::Refused("behind a backslash")
+            }
             (Some('$'), around) if around != Around::Single => Around::Refused("behind a $"),
             (_, Around::Bracket) => Around::Word,
             (_, around) => around,
@@ -85,7 +92,9 @@ impl Shell {
                 self.open.extend([Around::Arithmetic, Around::Arithmetic]);
             }
             (_, '{') if before == Some('$') => self.open.push(Around::Refused("in ${...}")),
-            (_, '\'') if before == Some('$') && !quoted => self.open.push(Around::Refused("in $'...'")),
+            (_, '\'') if before == Some('$') && !quoted => {
+                self.open.push(Around::Refused("in $'...'"));
+            }
             (_, '$') => self.before = Some('$'),
             (Around::Double, _) => {}
             (_, '\'') => self.open.push(Around::Single),
@@ -118,7 +127,13 @@ pub(super) fn written(value: &str, around: Around) -> Option<String> {
     match around {
         Around::Single => Some(value.replace('\'', r"'\''")),
         Around::Double => {
-            let escaped = |c: char| if "\\\"$`".contains(c) { format!("\\{c}") } else { c.to_string() };
+            let escaped = |c: char| {
+                if "\\\"$`".contains(c) {
+                    format!("\\{c}")
+                } else {
+                    c.to_string()
+                }
+            };
             Some(value.chars().map(escaped).collect())
         }
         Around::Refused(_) => None,

@@ -5,8 +5,9 @@ use crate::Error;
 
 /// Text in which `{name}` stands for a value, and `{{` and `}}` for braces.
 ///
-/// The value is put in as its own text: outside quotes it is one word, inside quotes it is part of what they enclose.
-/// Nothing in it is split, expanded or run. Several words come from the environment: `$TUNE_name` without quotes.
+/// The value is put in as its own text: outside quotes it is one word, inside quotes it is part of
+/// what they enclose. Nothing in it is split, expanded or run. Several words come from the
+/// environment: `$TUNE_name` without quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(String);
 
@@ -49,7 +50,13 @@ impl Template {
     pub fn names(&self) -> Vec<&str> {
         self.parts()
             .into_iter()
-            .filter_map(|part| if let Piece::Place(name) = part { Some(name) } else { None })
+            .filter_map(|part| {
+                if let Piece::Place(name) = part {
+                    Some(name)
+                } else {
+                    None
+                }
+            })
             .collect()
     }
 
@@ -57,7 +64,10 @@ impl Template {
     pub(super) fn sees(&self, name: &str) -> bool {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let variable = format!("TUNE_{name}");
-        let mut found = self.0.match_indices(&variable).map(|(at, found)| &self.0[at + found.len()..]);
+        let mut found = self
+            .0
+            .match_indices(&variable)
+            .map(|(at, found)| &self.0[at + found.len()..]);
         found.any(|rest| !rest.starts_with(word)) || self.names().contains(&name)
     }
 
@@ -85,28 +95,38 @@ impl Template {
             let wrong = |what: String| Err(Error::program(format!("{:?}: {what}", self.0)));
             match (part, around) {
                 (Piece::Place(name), _) if !known.contains(&name) => {
-                    return wrong(format!("there is no {{{name}}}; there are {}", known.join(", ")));
+                    return wrong(format!(
+                        "there is no {{{name}}}; there are {}",
+                        known.join(", ")
+                    ));
                 }
                 (Piece::Place(name), Around::Refused(place)) => {
-                    return wrong(format!("{{{name}}} has no meaning {place}; write $TUNE_{name} there"));
+                    return wrong(format!(
+                        "{{{name}}} has no meaning {place}; write $TUNE_{name} there"
+                    ));
                 }
                 (Piece::Text(_) | Piece::Place(_), _) => {}
                 (Piece::Open, _) => {
-                    return wrong("a brace is not closed; write {{ for one that is meant as such".to_owned());
+                    return wrong(
+                        "a brace is not closed; write {{ for one that is meant as such".to_owned(),
+                    );
                 }
             }
         }
         Ok(())
     }
 
-    /// Fills the places, each with the text of a value: outside quotes one word, inside quotes a part of their text.
+    /// Fills the places, each with the text of a value: outside quotes one word, inside quotes a
+    /// part of their text.
     pub fn fill(&self, values: &[(&str, String)]) -> String {
         let one = |(part, around): (Piece<'_>, Around)| match part {
             Piece::Text(text) => text.to_owned(),
             Piece::Open => "{".to_owned(),
             Piece::Place(name) => {
                 let value = values.iter().find(|(known, _)| *known == name);
-                value.and_then(|(_, value)| written(value, around)).unwrap_or_else(|| format!("{{{name}}}"))
+                value
+                    .and_then(|(_, value)| written(value, around))
+                    .unwrap_or_else(|| format!("{{{name}}}"))
             }
         };
         self.read().into_iter().map(one).collect()

@@ -106,7 +106,9 @@ impl<'s, 'a> Bench<'s, 'a> {
             self.trouble = trouble;
             self.tell(Phase::Waiting, tell)?;
             std::thread::sleep(PAUSE.min(self.session.patience));
-            while self.watch.look().is_disturbed(&limits) && self.waited + begun.elapsed() < self.session.patience {
+            while self.watch.look().is_disturbed(&limits)
+                && self.waited + begun.elapsed() < self.session.patience
+            {
                 std::thread::sleep(PAUSE.min(self.session.patience));
             }
             self.waited += begun.elapsed();
@@ -133,7 +135,10 @@ impl<'s, 'a> Bench<'s, 'a> {
 
     /// Measures a configuration for the search.
     pub fn evaluate(&mut self, index: ConfigIndex) -> Result<Outcome, TuneError> {
-        let outcome = self.measure(&self.session.task.space.config(index), self.session.launches)?;
+        let outcome = self.measure(
+            &self.session.task.space.config(index),
+            self.session.launches,
+        )?;
         self.measured.insert(index);
         self.spent.evaluations += 1;
         // The search goes on, but who waits for it is told at once that the final rounds will not.
@@ -141,7 +146,11 @@ impl<'s, 'a> Bench<'s, 'a> {
         self.trouble = state.is_disturbed(&limits).then(|| state.trouble(&limits));
         match (&outcome, search_time(&outcome)) {
             (Outcome::Times(times), Some(time_ms)) => {
-                self.seen.push(TimedConfig { index, time_ms, samples: times.len() });
+                self.seen.push(TimedConfig {
+                    index,
+                    time_ms,
+                    samples: times.len(),
+                });
             }
             (Outcome::Failed(failure), _) => {
                 self.failed += 1;
@@ -150,7 +159,10 @@ impl<'s, 'a> Bench<'s, 'a> {
             (Outcome::Times(_), None) => {
                 self.failed += 1;
                 let message = "it ran and gave no time".to_owned();
-                self.last_failure = Some(Failure { kind: FailureKind::Launch, message });
+                self.last_failure = Some(Failure {
+                    kind: FailureKind::Launch,
+                    message,
+                });
             }
         }
         Ok(outcome)
@@ -161,7 +173,12 @@ impl<'s, 'a> Bench<'s, 'a> {
         let index = self.session.task.space.index_of(config);
         let seen = self.seen.iter().find(|seen| Some(seen.index) == index);
         let (time_ms, samples) = seen.map_or((f64::MAX, 0), |seen| (seen.time_ms, seen.samples));
-        Contender { config: config.clone(), time_ms, interval_ms: None, samples }
+        Contender {
+            config: config.clone(),
+            time_ms,
+            interval_ms: None,
+            samples,
+        }
     }
 
     /// Returns the number of configurations that would be raced if the search ended now; 0 if no
@@ -170,12 +187,20 @@ impl<'s, 'a> Bench<'s, 'a> {
         let session = self.session;
         let allowed = self.most_of_race() / OF_A_RACER;
         let racers = self.seen.len().min(session.racers).min(allowed);
-        if session.finalists == 0 || racers <= session.finalists { 0 } else { racers }
+        if session.finalists == 0 || racers <= session.finalists {
+            0
+        } else {
+            racers
+        }
     }
 
     /// Launches that the race may take if the search ends now.
     pub fn race_launches(&self) -> usize {
-        if self.racers() == 0 { 0 } else { self.most_of_race() }
+        if self.racers() == 0 {
+            0
+        } else {
+            self.most_of_race()
+        }
     }
 
     /// Returns the most launches of a race: a third of those spent, within the budget.
@@ -185,7 +210,11 @@ impl<'s, 'a> Bench<'s, 'a> {
 
     /// Returns the number of launches left.
     pub fn left(&self) -> usize {
-        let left = self.session.budget.launches_left(&self.spent).unwrap_or(usize::MAX);
+        let left = self
+            .session
+            .budget
+            .launches_left(&self.spent)
+            .unwrap_or(usize::MAX);
         left.min(self.most.saturating_sub(self.spent.launches))
     }
 
@@ -200,7 +229,11 @@ impl<'s, 'a> Bench<'s, 'a> {
     pub fn with_ending(&self) -> Spent {
         let rounds = &self.session.rounds;
         let least = decide_launches(rounds, 1, LEAST_BLOCKS);
-        let all = self.session.budget.launches_left(&self.spent).map(|left| self.spent.launches + left);
+        let all = self
+            .session
+            .budget
+            .launches_left(&self.spent)
+            .map(|left| self.spent.launches + left);
         // If the search would get fewer launches than the shortest final rounds, it gets all.
         let too_few = all.is_some_and(|all| all < 2 * least);
         let finals = if self.session.finalists == 0 || self.seen.len() < 2 || too_few {
@@ -211,18 +244,34 @@ impl<'s, 'a> Bench<'s, 'a> {
             self.spent.launches.min(usual).max(least)
         };
         // An evaluation is measured whole, or not at all.
-        let rest = if self.spent.evaluations == 0 { 0 } else { self.session.launches.saturating_sub(1) };
+        let rest = if self.spent.evaluations == 0 {
+            0
+        } else {
+            self.session.launches.saturating_sub(1)
+        };
         let more = self.race_launches() + finals + rest;
         let ms = self.spent.ms * (1.0 + more as f64 / self.spent.launches.max(1) as f64);
-        Spent { launches: self.spent.launches + more, ms, ..self.spent }
+        Spent {
+            launches: self.spent.launches + more,
+            ms,
+            ..self.spent
+        }
     }
 
     fn best(&self) -> Option<&TimedConfig> {
-        self.seen.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
+        self.seen
+            .iter()
+            .min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
     }
 
-    pub fn tell(&self, phase: Phase, tell: &mut dyn FnMut(&Progress<'_>) -> bool) -> Result<(), TuneError> {
-        let best = self.best().map(|seen| (self.session.task.space.config(seen.index), seen.time_ms));
+    pub fn tell(
+        &self,
+        phase: Phase,
+        tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+    ) -> Result<(), TuneError> {
+        let best = self
+            .best()
+            .map(|seen| (self.session.task.space.config(seen.index), seen.time_ms));
         let ending_ms = self.with_ending().ms - self.spent.ms;
         let left_ms = self.session.budget.left_ms(&self.spent, ending_ms);
         let progress = Progress {
@@ -234,6 +283,12 @@ impl<'s, 'a> Bench<'s, 'a> {
             replayed: !self.recorder.is_live(),
             run: self.recorder.run(),
         };
-        if tell(&progress) { Ok(()) } else { Err(TuneError::Interrupted { run: self.recorder.run() }) }
+        if tell(&progress) {
+            Ok(())
+        } else {
+            Err(TuneError::Interrupted {
+                run: self.recorder.run(),
+            })
+        }
     }
 }

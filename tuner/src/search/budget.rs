@@ -1,7 +1,8 @@
 //! Budget of a tuning, which ends its search.
 //!
-//! `evaluations=220,time=60` ends after 220 configurations or a minute, whichever comes first. A number alone means
-//! evaluations, a number with `s`, `min` or `h` a time. Launches and time include race and final rounds.
+//! `evaluations=220,time=60` ends after 220 configurations or a minute, whichever comes first. A
+//! number alone means evaluations, a number with `s`, `min` or `h` a time. Launches and time
+//! include race and final rounds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,7 +37,10 @@ pub struct Budget {
 impl Budget {
     /// Makes a budget of evaluations alone.
     pub fn evaluations(most: usize) -> Self {
-        Self { evaluations: Some(most), ..Self::default() }
+        Self {
+            evaluations: Some(most),
+            ..Self::default()
+        }
     }
 
     /// Returns the largest number of evaluations, if it is limited.
@@ -44,12 +48,18 @@ impl Budget {
         self.evaluations
     }
 
-    /// Returns the launches left until the limit of launches or time; `None` without one. Time becomes launches by the
-    /// mean duration so far.
+    /// Returns the launches left until the limit of launches or time; `None` without one. Time
+    /// becomes launches by the mean duration so far.
     pub fn launches_left(&self, spent: &Spent) -> Option<usize> {
         let of_launch = (spent.ms / spent.launches.max(1) as f64).max(1e-9);
-        let of_time = self.seconds.map(|most| ((most * 1e3 - spent.ms).max(0.0) / of_launch) as usize);
-        self.launches.map(|most| most.saturating_sub(spent.launches)).into_iter().chain(of_time).min()
+        let of_time = self
+            .seconds
+            .map(|most| ((most * 1e3 - spent.ms).max(0.0) / of_launch) as usize);
+        self.launches
+            .map(|most| most.saturating_sub(spent.launches))
+            .into_iter()
+            .chain(of_time)
+            .min()
     }
 
     /// Returns the limit that was reached, as text; `None` to go on.
@@ -62,15 +72,21 @@ impl Budget {
         (reached != Self::default()).then(|| reached.to_string())
     }
 
-    /// Returns the most time left in ms, at the pace so far; `None` if it is unknown. Race and final rounds take
-    /// `ending_ms`.
+    /// Returns the most time left in ms, at the pace so far; `None` if it is unknown. Race and
+    /// final rounds take `ending_ms`.
     pub fn left_ms(&self, spent: &Spent, ending_ms: f64) -> Option<f64> {
-        let left =
-            |done: usize, most: usize| (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64);
-        let of_evaluations = self.evaluations.and_then(|most| Some(left(spent.evaluations, most)? + ending_ms));
+        let left = |done: usize, most: usize| {
+            (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64)
+        };
+        let of_evaluations = self
+            .evaluations
+            .and_then(|most| Some(left(spent.evaluations, most)? + ending_ms));
         let of_launches = self.launches.and_then(|most| left(spent.launches, most));
         let of_time = self.seconds.map(|most| (most * 1e3 - spent.ms).max(0.0));
-        [of_evaluations, of_launches, of_time].into_iter().flatten().min_by(f64::total_cmp)
+        [of_evaluations, of_launches, of_time]
+            .into_iter()
+            .flatten()
+            .min_by(f64::total_cmp)
     }
 }
 
@@ -111,16 +127,22 @@ impl FromStr for Budget {
             };
             let whole = || match value.parse::<usize>() {
                 Ok(number) if number > 0 => Ok(Some(number)),
-                _ => {
-                    Err(wrong(format!("{name}: {value:?} is not a whole number above 0 (a time has a unit, as 10min)")))
-                }
+                _ => Err(wrong(format!(
+                    "{name}: {value:?} is not a whole number above 0 (a time has a unit, as 10min)"
+                ))),
             };
             match name {
                 "evaluations" => budget.evaluations = whole()?,
                 "launches" => budget.launches = whole()?,
                 "time" => match value.parse().ok().or_else(|| seconds(value)) {
-                    Some(number) if number > 0.0 && number <= LONGEST => budget.seconds = Some(number),
-                    _ => return Err(wrong(format!("time: {value:?} is not a number above 0 and at most {LONGEST}"))),
+                    Some(number) if number > 0.0 && number <= LONGEST => {
+                        budget.seconds = Some(number);
+                    }
+                    _ => {
+                        return Err(wrong(format!(
+                            "time: {value:?} is not a number above 0 and at most {LONGEST}"
+                        )));
+                    }
                 },
                 other => {
                     let known = "evaluations, launches, time; for instance 10min, 200, evaluations=200,time=60";

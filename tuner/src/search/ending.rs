@@ -16,14 +16,25 @@ const LEAST_LOOKS: [usize; 2] = [6, LEAST_BLOCKS];
 
 /// Returns the configurations that worked without the default, the fastest first.
 fn ranked(bench: &Bench<'_, '_>, default: Option<ConfigIndex>) -> Vec<ConfigIndex> {
-    let mut seen: Vec<(f64, ConfigIndex)> = bench.seen.iter().map(|seen| (seen.time_ms, seen.index)).collect();
+    let mut seen: Vec<(f64, ConfigIndex)> = bench
+        .seen
+        .iter()
+        .map(|seen| (seen.time_ms, seen.index))
+        .collect();
     seen.sort_by(|a, b| a.0.total_cmp(&b.0));
-    seen.into_iter().map(|(_, index)| index).filter(|&index| Some(index) != default).collect()
+    seen.into_iter()
+        .map(|(_, index)| index)
+        .filter(|&index| Some(index) != default)
+        .collect()
 }
 
 /// Returns the default, if it worked.
 fn default_of(bench: &Bench<'_, '_>) -> Option<ConfigIndex> {
-    let default = bench.session.default.as_ref().and_then(|config| bench.session.task.space.index_of(config));
+    let default = bench
+        .session
+        .default
+        .as_ref()
+        .and_then(|config| bench.session.task.space.index_of(config));
     default.filter(|&default| bench.seen.iter().any(|seen| seen.index == default))
 }
 
@@ -40,26 +51,52 @@ pub(super) fn race(
     let most = bench.session.finalists.max(usize::from(default.is_none()));
     let mut details = None;
     if racers > most {
-        let configs: Vec<Config> = order[..racers].iter().map(|&index| space.config(index)).collect();
+        let configs: Vec<Config> = order[..racers]
+            .iter()
+            .map(|&index| space.config(index))
+            .collect();
         let before = bench.spent.launches;
-        let mut collector =
-            Collector { bench, phase: Phase::Racing, tell, times: Vec::new(), error: None, used_up: false };
-        let result = run_race(racers, most_launches, |at, launches| collector.measure(&configs[at], launches));
+        let mut collector = Collector {
+            bench,
+            phase: Phase::Racing,
+            tell,
+            times: Vec::new(),
+            error: None,
+            used_up: false,
+        };
+        let result = run_race(racers, most_launches, |at, launches| {
+            collector.measure(&configs[at], launches)
+        });
         if let Some(error) = collector.error {
             return Err(error);
         }
-        details = Some(RaceDetails { racers, launches: bench.spent.launches - before, quiet: result.quiet });
+        details = Some(RaceDetails {
+            racers,
+            launches: bench.spent.launches - before,
+            quiet: result.quiet,
+        });
         // If all fail now, the search's order stands.
         if !result.ranked.is_empty() {
             // More finalists may be requested than are raced to the end: others follow in the
             // search's order, without failures.
-            let out = |at: &usize| result.ranked.contains(at) || result.failures.iter().any(|(failed, _)| failed == at);
+            let out = |at: &usize| {
+                result.ranked.contains(at) || result.failures.iter().any(|(failed, _)| failed == at)
+            };
             let rest = (0..order.len()).filter(|at| !out(at));
-            order = result.ranked.iter().copied().chain(rest).map(|at| order[at]).collect();
+            order = result
+                .ranked
+                .iter()
+                .copied()
+                .chain(rest)
+                .map(|at| order[at])
+                .collect();
         }
     }
     let finalists = default.into_iter().chain(order.into_iter().take(most));
-    Ok((details, finalists.map(|index| space.config(index)).collect()))
+    Ok((
+        details,
+        finalists.map(|index| space.config(index)).collect(),
+    ))
 }
 
 /// Returns the number of candidates and the looks that fit the budget: all candidates at the plan's
@@ -67,12 +104,20 @@ pub(super) fn race(
 fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize>)> {
     let plan = &bench.session.rounds;
     let left = bench.left();
-    let shorter = (1..=plan.rules.looks.len()).rev().map(|n| plan.rules.looks[..n].to_vec());
+    let shorter = (1..=plan.rules.looks.len())
+        .rev()
+        .map(|n| plan.rules.looks[..n].to_vec());
     let choices: Vec<Vec<usize>> = shorter.chain(LEAST_LOOKS.map(|n| vec![n])).collect();
-    let fits =
-        |of: usize, looks: &[usize]| decide_launches(plan, of, looks.iter().copied().max().unwrap_or_default()) <= left;
-    let tries = (1..=candidates).rev().flat_map(|of| choices.iter().map(move |looks| (of, looks)));
-    tries.into_iter().find(|(of, looks)| fits(*of, looks)).map(|(of, looks)| (of, looks.clone()))
+    let fits = |of: usize, looks: &[usize]| {
+        decide_launches(plan, of, looks.iter().copied().max().unwrap_or_default()) <= left
+    };
+    let tries = (1..=candidates)
+        .rev()
+        .flat_map(|of| choices.iter().map(move |looks| (of, looks)));
+    tries
+        .into_iter()
+        .find(|(of, looks)| fits(*of, looks))
+        .map(|(of, looks)| (of, looks.clone()))
 }
 
 /// End of a session.
@@ -94,24 +139,54 @@ pub(super) fn end(
 ) -> Result<Ending, TuneError> {
     let session = bench.session;
     let (stays, candidates) = (&finalists[0], &finalists[1..]);
-    let mut collector =
-        Collector { bench, phase: Phase::Deciding, tell, times: Vec::new(), error: None, used_up: false };
+    let mut collector = Collector {
+        bench,
+        phase: Phase::Deciding,
+        tell,
+        times: Vec::new(),
+        error: None,
+        used_up: false,
+    };
     let mut decision = None;
     let wanted = !candidates.is_empty() && session.finalists > 0;
-    let fitting = if wanted { fitting(collector.bench, candidates.len()) } else { None };
+    let fitting = if wanted {
+        fitting(collector.bench, candidates.len())
+    } else {
+        None
+    };
     if let Some((most, looks)) = fitting.clone() {
-        let rules = Rules { looks, ..session.rounds.rules.clone() };
-        let plan = compare::Plan { seed: session.seed, rules, ..session.rounds.clone() };
+        let rules = Rules {
+            looks,
+            ..session.rounds.rules.clone()
+        };
+        let plan = compare::Plan {
+            seed: session.seed,
+            rules,
+            ..session.rounds.clone()
+        };
         let candidates = &candidates[..most.min(candidates.len())];
-        decision = Some(compare::decide(&mut collector, stays, candidates, &plan, &mut NoWatch));
+        decision = Some(compare::decide(
+            &mut collector,
+            stays,
+            candidates,
+            &plan,
+            &mut NoWatch,
+        ));
     }
-    let Collector { times, error, used_up, .. } = collector;
+    let Collector {
+        times,
+        error,
+        used_up,
+        ..
+    } = collector;
     if let Some(error) = error {
         return Err(error);
     }
     decisions.extend(decision.clone());
     let disturbed = bench.disturbed.clone();
-    let no_default = decision.as_ref().is_some_and(|decision| matches!(decision.ruling, Ruling::NoDefault(_)));
+    let no_default = decision
+        .as_ref()
+        .is_some_and(|decision| matches!(decision.ruling, Ruling::NoDefault(_)));
     if no_default && !used_up && disturbed.is_none() {
         // The first finalist worked in the search and fails now: the others decide among
         // themselves.
@@ -122,16 +197,31 @@ pub(super) fn end(
         _ => bench.searched(config),
     };
     let chosen = decision.as_ref().map_or(stays, |decision| &decision.chosen);
-    let others = finalists.iter().filter(|&config| config != chosen && Some(config) != session.default.as_ref());
-    let runner_up = others.map(&contender).min_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
+    let others = finalists
+        .iter()
+        .filter(|&config| config != chosen && Some(config) != session.default.as_ref());
+    let runner_up = others
+        .map(&contender)
+        .min_by(|a, b| a.time_ms.total_cmp(&b.time_ms));
     Ok(Ending {
         chosen: contender(chosen),
-        default: default_of(bench).and(session.default.as_ref()).map(&contender),
+        default: default_of(bench)
+            .and(session.default.as_ref())
+            .map(&contender),
         runner_up,
         decided: disturbed.is_none() && decision.as_ref().is_none_or(tells),
         verdict: match disturbed {
-            Some(state) => format!("{} stays: cannot tell, {state}", rival(session.default.as_ref(), stays)),
-            None => words(session, stays, decision.as_ref(), wanted && fitting.is_none(), used_up),
+            Some(state) => format!(
+                "{} stays: cannot tell, {state}",
+                rival(session.default.as_ref(), stays)
+            ),
+            None => words(
+                session,
+                stays,
+                decision.as_ref(),
+                wanted && fitting.is_none(),
+                used_up,
+            ),
         },
     })
 }
@@ -140,7 +230,9 @@ pub(super) fn end(
 /// same or worse, or were measured to the end without a sign that they are better.
 fn tells(decision: &Decision) -> bool {
     let open = |candidate: &Candidate| match &candidate.fate {
-        Fate::Judged(judgement) => matches!(judgement.verdict, Verdict::CannotTell(why) if why != Reason::TooNoisy),
+        Fate::Judged(judgement) => {
+            matches!(judgement.verdict, Verdict::CannotTell(why) if why != Reason::TooNoisy)
+        }
         Fate::Failed(_) => false,
     };
     match &decision.ruling {
@@ -151,14 +243,22 @@ fn tells(decision: &Decision) -> bool {
 }
 
 /// Describes the decision.
-fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool, used_up: bool) -> String {
+fn words(
+    session: &Session<'_>,
+    stays: &Config,
+    decision: Option<&Decision>,
+    no_room: bool,
+    used_up: bool,
+) -> String {
     let rival = rival(session.default.as_ref(), stays);
     let objective = session.task.workload.objective();
     let [better, _] = objective.comparatives();
     let Some(decision) = decision else {
         return if no_room {
             let least = decide_launches(&session.rounds, 1, LEAST_BLOCKS);
-            format!("{rival} stays: the budget left no room for final rounds, {least} launches at least")
+            format!(
+                "{rival} stays: the budget left no room for final rounds, {least} launches at least"
+            )
         } else if session.finalists == 0 {
             "the search's best: no final rounds were asked for".to_owned()
         } else {
@@ -170,7 +270,10 @@ fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_
             format!("{rival} stays: the budget was used up in the final rounds")
         }
         of => {
-            let gain = decision.confirmation.as_ref().filter(|_| *of == Ruling::Promoted);
+            let gain = decision
+                .confirmation
+                .as_ref()
+                .filter(|_| *of == Ruling::Promoted);
             let gain = gain.map(|judgement| format!(": {}", judgement.gain(objective)));
             of.in_words(rival, better) + &gain.unwrap_or_default()
         }
@@ -193,8 +296,12 @@ impl Device for Collector<'_, '_, '_, '_> {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let declined =
-            |message: &str| Outcome::Failed(Failure { kind: FailureKind::Declined, message: message.to_owned() });
+        let declined = |message: &str| {
+            Outcome::Failed(Failure {
+                kind: FailureKind::Declined,
+                message: message.to_owned(),
+            })
+        };
         if self.error.is_some() {
             return declined("the session has ended");
         }

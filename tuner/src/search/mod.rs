@@ -1,4 +1,5 @@
-//! Search for a good configuration: sessions with budgets, races, final rounds. [`tune`] drives them.
+//! Search for a good configuration: sessions with budgets, races, final rounds. [`tune`] drives
+//! them.
 
 mod bench;
 pub mod budget;

@@ -1,13 +1,14 @@
 //! Race: finds the fastest of given candidates with few launches.
 //!
-//! All candidates are launched once, the fastest fifth again; the differences of its pairs tell a quiet device from a
-//! noisy one (with a third launch if all first ones were slow). On a **quiet** device a few more launches of ever fewer
-//! candidates decide. On a **noisy** one all are launched three times before three quarters drop out, and the last few
-//! are launched up to 24 times. Rounds alternate in direction (A B C C B A), so that a drift affects all alike.
+//! All candidates are launched once, the fastest fifth again; the differences of its pairs tell a
+//! quiet device from a noisy one (with a third launch if all first ones were slow). On a **quiet**
+//! device a few more launches of ever fewer candidates decide. On a **noisy** one all are launched
+//! three times before three quarters drop out, and the last few are launched up to 24 times. Rounds
+//! alternate in direction (A B C C B A), so that a drift affects all alike.
 //!
-//! The estimate is a mean, because of a kernel with two modes the median tells only the more frequent one. It leaves
-//! out the slowest tenth, because few launches do not tell the share of rare outliers, and a first launch that was the
-//! slowest, which pays for caches and clocks.
+//! The estimate is a mean, because of a kernel with two modes the median tells only the more
+//! frequent one. It leaves out the slowest tenth, because few launches do not tell the share of
+//! rare outliers, and a first launch that was the slowest, which pays for caches and clocks.
 
 use crate::decide::runoff::{Statistic, undecided};
 use crate::objective::is_cost;
@@ -28,7 +29,8 @@ pub struct RaceResult {
     pub quiet: bool,
 }
 
-/// Shares of the candidates that stay in the race, and the launches of each by then, on a noisy and on a quiet device.
+/// Shares of the candidates that stay in the race, and the launches of each by then, on a noisy and
+/// on a quiet device.
 const NOISY: [(f64, usize); 4] = [(1.0, 3), (0.22, 6), (0.094, 12), (0.04, 24)];
 const QUIET: [(f64, usize); 2] = [(0.094, 3), (0.04, 6)];
 /// Share of the candidates that are launched twice to tell how noisy the device is.
@@ -40,8 +42,8 @@ const FEWEST: usize = 5;
 /// Share of the time below which a tie on a quiet device does not matter.
 const TIE: f64 = 0.0005;
 
-/// Races the candidates `0..count` in at most `most` launches, or one each if that is more. `measure` launches one the
-/// given number of times.
+/// Races the candidates `0..count` in at most `most` launches, or one each if that is more.
+/// `measure` launches one the given number of times.
 pub fn race(count: usize, most: usize, measure: impl FnMut(usize, usize) -> Outcome) -> RaceResult {
     let most = most.max(count);
     let result = RaceResult {
@@ -51,7 +53,13 @@ pub fn race(count: usize, most: usize, measure: impl FnMut(usize, usize) -> Outc
         launches: 0,
         quiet: false,
     };
-    let mut race = Race { measure, result, alive: (0..count).collect(), most, backward: false };
+    let mut race = Race {
+        measure,
+        result,
+        alive: (0..count).collect(),
+        most,
+        backward: false,
+    };
     race.level(1);
     race.keep(PROBED, count);
     // On a noisy device the others come back: one launch drops no candidate.
@@ -87,8 +95,8 @@ pub fn race(count: usize, most: usize, measure: impl FnMut(usize, usize) -> Outc
     race.result
 }
 
-/// Returns the mean of a candidate's samples in ms, without the slowest tenth (rounded down), and without the first if
-/// it is the slowest of three or more. `None` without samples.
+/// Returns the mean of a candidate's samples in ms, without the slowest tenth (rounded down), and
+/// without the first if it is the slowest of three or more. `None` without samples.
 pub fn race_estimate(samples: &[f64]) -> Option<f64> {
     let slow_start = samples.len() >= 3 && samples[1..].iter().all(|&sample| sample < samples[0]);
     let mut sorted = samples[usize::from(slow_start)..].to_vec();
@@ -108,10 +116,14 @@ struct Race<M> {
 
 impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
     fn failed(&self, candidate: usize) -> bool {
-        self.result.failures.iter().any(|(failed, _)| *failed == candidate)
+        self.result
+            .failures
+            .iter()
+            .any(|(failed, _)| *failed == candidate)
     }
 
-    /// Returns true if the launches `from` and `from + 1` agree for all but one in twelve candidates in the race.
+    /// Returns true if the launches `from` and `from + 1` agree for all but one in twelve
+    /// candidates in the race.
     fn quiet(&self, from: usize) -> bool {
         let apart = |&&at: &&usize| match self.result.samples[at].get(from..) {
             Some([first, second, ..]) => (first.ln() - second.ln()).abs() > NOISE,
@@ -120,18 +132,23 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.alive.iter().filter(apart).count() <= self.alive.len() / 12
     }
 
-    /// Returns true if the first launch was slower than the second for all but one in twelve candidates in the race.
+    /// Returns true if the first launch was slower than the second for all but one in twelve
+    /// candidates in the race.
     fn slow_start(&self) -> bool {
-        let faster =
-            |&&at: &&usize| matches!(self.result.samples[at].as_slice(), [first, second, ..] if first <= second);
+        let faster = |&&at: &&usize| matches!(self.result.samples[at].as_slice(), [first, second, ..] if first <= second);
         self.alive.iter().filter(faster).count() <= self.alive.len() / 12
     }
 
     fn fewest_samples(&self) -> usize {
-        self.alive.iter().map(|&at| self.result.samples[at].len()).min().unwrap_or(0)
+        self.alive
+            .iter()
+            .map(|&at| self.result.samples[at].len())
+            .min()
+            .unwrap_or(0)
     }
 
-    /// Launches in interleaved rounds until each candidate in the race has `samples` samples, or no launches are left.
+    /// Launches in interleaved rounds until each candidate in the race has `samples` samples, or no
+    /// launches are left.
     fn level(&mut self, samples: usize) {
         loop {
             let mut open: Vec<usize> = self.alive.clone();
@@ -153,9 +170,10 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
                         self.result.samples[at].push(times[0]);
                         continue;
                     }
-                    Outcome::Times(times) => {
-                        Failure { kind: FailureKind::Launch, message: format!("{times:?} is not one time") }
-                    }
+                    Outcome::Times(times) => Failure {
+                        kind: FailureKind::Launch,
+                        message: format!("{times:?} is not one time"),
+                    },
                     Outcome::Failed(failure) => failure,
                 };
                 self.result.failures.push((at, failure));
@@ -164,13 +182,16 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         }
     }
 
-    /// Keeps the fastest candidates in the race, a share of all `count` and at least [`FEWEST`], the fastest first.
+    /// Keeps the fastest candidates in the race, a share of all `count` and at least [`FEWEST`],
+    /// the fastest first.
     fn keep(&mut self, share: f64, count: usize) {
         self.alive = self.ranked();
-        self.alive.truncate(((share * count as f64).ceil() as usize).max(FEWEST));
+        self.alive
+            .truncate(((share * count as f64).ceil() as usize).max(FEWEST));
     }
 
-    /// Returns the two fastest candidates if they cannot be told apart yet, it matters, and launches are left.
+    /// Returns the two fastest candidates if they cannot be told apart yet, it matters, and
+    /// launches are left.
     fn tie(&self) -> Option<Vec<usize>> {
         let samples = |&at: &usize| (at, self.result.samples[at].clone());
         let candidates: Vec<_> = self.ranked().iter().take(2).map(samples).collect();

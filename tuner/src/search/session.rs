@@ -28,8 +28,8 @@ pub struct Session<'a> {
     /// Configurations that are tried first, as the best of other devices. A continued run keeps the
     /// ones that it began with.
     pub seeds: Vec<Config>,
-    /// Maximum number of configurations that race for the places in the final rounds, if that is more than there
-    /// are places.
+    /// Maximum number of configurations that race for the places in the final rounds, if that is
+    /// more than there are places.
     pub racers: usize,
     /// Number of configurations in the final rounds; 0: the search alone decides.
     pub finalists: usize,
@@ -46,8 +46,16 @@ impl<'a> Session<'a> {
     /// Makes a session with all other settings at their defaults.
     pub fn new(task: Task<'a>, strategy: StrategyKind, seed: u64, budget: Budget) -> Self {
         // Small blocks and two looks: some 200 launches where the case is clear.
-        let rules = Rules { looks: vec![10, 20], ..Rules::default() };
-        let rounds = compare::Plan { rules, rounds: 2, warm_up: 1, ..compare::Plan::default() };
+        let rules = Rules {
+            looks: vec![10, 20],
+            ..Rules::default()
+        };
+        let rounds = compare::Plan {
+            rules,
+            rounds: 2,
+            warm_up: 1,
+            ..compare::Plan::default()
+        };
         Self {
             task,
             strategy,
@@ -67,18 +75,36 @@ impl<'a> Session<'a> {
 
     /// Returns the plan, which determines the proposals.
     pub(super) fn plan(&self) -> Plan {
-        let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
-        let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
+        let looks: Vec<String> = self
+            .rounds
+            .rules
+            .looks
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let mut strategy = format!(
+            "{}, {} launches, {} finalists",
+            self.strategy, self.launches, self.finalists
+        );
         if self.finalists > 0 {
             let (racers, rounds, looks) = (self.racers, self.rounds.rounds, looks.join("/"));
-            let _ = write!(strategy, " of {racers} raced, {rounds} rounds in {looks} blocks");
+            let _ = write!(
+                strategy,
+                " of {racers} raced, {rounds} rounds in {looks} blocks"
+            );
         }
         if let Some(default) = &self.default {
             let values: Vec<String> = default.0.iter().map(ToString::to_string).collect();
             let _ = write!(strategy, ", default {}", values.join("/"));
         }
         let (sample, budget) = (self.sample.clone(), self.budget.to_string());
-        Plan { strategy, sample, seeds: self.seeds.clone(), seed: self.seed, budget }
+        Plan {
+            strategy,
+            sample,
+            seeds: self.seeds.clone(),
+            seed: self.seed,
+            budget,
+        }
     }
 }
 

@@ -91,7 +91,10 @@ pub fn tune_watched(
     let raced = bench.spent.launches;
     if finalists.is_empty() {
         let tried = bench.spent.evaluations;
-        let nothing = Failure { kind: FailureKind::Declined, message: "nothing was tried".to_owned() };
+        let nothing = Failure {
+            kind: FailureKind::Declined,
+            message: "nothing was tried".to_owned(),
+        };
         let last = bench.last_failure.take().unwrap_or(nothing);
         bench.recorder.finish(None)?;
         return Err(TuneError::AllFailed { tried, last });
@@ -118,7 +121,12 @@ pub fn tune_watched(
     };
     let decided = ending.decided;
     let run = bench.recorder.finish(decided.then_some(&evidence))?;
-    Ok(Tuning { run, evidence, decided, resumed })
+    Ok(Tuning {
+        run,
+        evidence,
+        decided,
+        resumed,
+    })
 }
 
 /// Searches: default, seeds, and the strategy's proposals. Returns the reason of the end.
@@ -131,7 +139,12 @@ fn search(
     let space = session.task.space;
     let mut strategy = session.strategy.start(space, session.seed);
     let mut first: Vec<ConfigIndex> = Vec::new();
-    for index in session.default.iter().chain(seeds).filter_map(|config| space.index_of(config)) {
+    for index in session
+        .default
+        .iter()
+        .chain(seeds)
+        .filter_map(|config| space.index_of(config))
+    {
         if !first.contains(&index) {
             first.push(index);
         }
@@ -148,7 +161,10 @@ fn search(
             return Ok("the strategy has nothing new to propose".to_owned());
         }
         let outcome = bench.evaluate(index)?;
-        let is_default = session.default.as_ref().is_some_and(|default| space.index_of(default) == Some(index));
+        let is_default = session
+            .default
+            .as_ref()
+            .is_some_and(|default| space.index_of(default) == Some(index));
         if let (true, 0, Some(failure)) = (is_default, bench.seen.len(), &bench.last_failure) {
             return Err(TuneError::DefaultFailed(failure.clone()));
         }

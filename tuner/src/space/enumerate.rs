@@ -1,8 +1,8 @@
 //! Lists the valid configurations without visiting all combinations.
 //!
-//! Parameters are bound one after the other, first those that decide a constraint early. A derived value is computed,
-//! and a constraint evaluated, as soon as all parameters that it needs are bound. A rejection skips all combinations
-//! below.
+//! Parameters are bound one after the other, first those that decide a constraint early. A derived
+//! value is computed, and a constraint evaluated, as soon as all parameters that it needs are
+//! bound. A rejection skips all combinations below.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub(super) enum Rule {
     Closure(Vec<usize>, Predicate),
 }
 
-/// Constraints over parameters, ready to be enumerated. Slots of expressions are the parameters, then the derived
-/// values.
+/// Constraints over parameters, ready to be enumerated. Slots of expressions are the parameters,
+/// then the derived values.
 pub(super) struct Problem<'a> {
     pub parameters: &'a [Parameter],
     pub derived: &'a [Expr],
@@ -72,7 +72,11 @@ impl<'a> Problem<'a> {
     /// # Errors
     /// If there are more than 2^64 combinations, or more than `steps_most` steps are needed.
     pub(super) fn enumerate(&self, steps_most: u64) -> Result<Space, Error> {
-        let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
+        let (strides, combinations) = strides(
+            self.parameters
+                .iter()
+                .map(|parameter| parameter.values().len()),
+        )?;
         let count = self.constraints.len();
         let mut walk = Walk {
             parameters: self.parameters,
@@ -96,33 +100,55 @@ impl<'a> Problem<'a> {
             first,
             not_evaluated: fault.map(|fault| fault.to_string()),
         });
-        let report = SpaceReport { combinations, valid: walk.keys.len() as u64, constraints: constraints.collect() };
-        Ok(Space::from_keys(self.parameters.to_vec(), strides, walk.keys, report))
+        let report = SpaceReport {
+            combinations,
+            valid: walk.keys.len() as u64,
+            constraints: constraints.collect(),
+        };
+        Ok(Space::from_keys(
+            self.parameters.to_vec(),
+            strides,
+            walk.keys,
+            report,
+        ))
     }
 
-    /// Returns the order of binding: next come always the parameters of the constraint that needs the fewest
-    /// combinations, those with fewer values first; last the parameters that no constraint needs.
+    /// Returns the order of binding: next come always the parameters of the constraint that needs
+    /// the fewest combinations, those with fewer values first; last the parameters that no
+    /// constraint needs.
     fn order(&self, uses: &[Vec<bool>]) -> Vec<usize> {
         let size = |place: usize| self.parameters[place].values().len();
         let mut order: Vec<usize> = Vec::new();
         loop {
             let unbound = |used: &Vec<bool>| -> Vec<usize> {
-                (0..used.len()).filter(|place| used[*place] && !order.contains(place)).collect()
+                (0..used.len())
+                    .filter(|place| used[*place] && !order.contains(place))
+                    .collect()
             };
-            let cost = |places: &Vec<usize>| places.iter().map(|&place| size(place) as f64).product::<f64>();
+            let cost = |places: &Vec<usize>| {
+                places
+                    .iter()
+                    .map(|&place| size(place) as f64)
+                    .product::<f64>()
+            };
             let open = uses.iter().map(unbound).filter(|places| !places.is_empty());
-            let Some(mut next) = open.min_by(|a, b| cost(a).total_cmp(&cost(b))) else { break };
+            let Some(mut next) = open.min_by(|a, b| cost(a).total_cmp(&cost(b))) else {
+                break;
+            };
             next.sort_by_key(|&place| size(place));
             order.extend(next);
         }
-        let rest: Vec<usize> = (0..self.parameters.len()).filter(|place| !order.contains(place)).collect();
+        let rest: Vec<usize> = (0..self.parameters.len())
+            .filter(|place| !order.contains(place))
+            .collect();
         order.extend(rest);
         order
     }
 
     fn levels(&self, strides: &[u64]) -> Vec<BoundParameter<'a>> {
         let parameters = self.parameters.len();
-        // Parameters that each derived value needs, directly or through an earlier one; then the parameters that each constraint needs.
+        // Parameters that each derived value needs, directly or through an earlier one; then the
+        // parameters that each constraint needs.
         let mut of_derived: Vec<Vec<bool>> = Vec::new();
         for expr in self.derived {
             let used = used_by(expr, parameters, &of_derived);
@@ -130,31 +156,62 @@ impl<'a> Problem<'a> {
         }
         let of_rule = |(_, rule): &(String, Rule)| match rule {
             Rule::Expression(expr) => used_by(expr, parameters, &of_derived),
-            Rule::Closure(places, _) => (0..parameters).map(|place| places.contains(&place)).collect(),
+            Rule::Closure(places, _) => (0..parameters)
+                .map(|place| places.contains(&place))
+                .collect(),
         };
         let of_constraints: Vec<Vec<bool>> = self.constraints.iter().map(of_rule).collect();
         let order = self.order(&of_constraints);
         let mut rank = vec![0; parameters];
-        order.iter().enumerate().for_each(|(at, &place)| rank[place] = at + 1);
-        let level_of =
-            |used: &[bool]| (0..used.len()).filter(|&place| used[place]).map(|place| rank[place]).max().unwrap_or(0);
+        order
+            .iter()
+            .enumerate()
+            .for_each(|(at, &place)| rank[place] = at + 1);
+        let level_of = |used: &[bool]| {
+            (0..used.len())
+                .filter(|&place| used[place])
+                .map(|place| rank[place])
+                .max()
+                .unwrap_or(0)
+        };
 
-        let mut below = order.iter().map(|&place| self.parameters[place].values().len() as u64).product::<u64>();
-        let mut levels: Vec<BoundParameter<'a>> =
-            vec![BoundParameter { parameter: usize::MAX, stride: 0, steps: Vec::new(), cost: 1, below }];
+        let mut below = order
+            .iter()
+            .map(|&place| self.parameters[place].values().len() as u64)
+            .product::<u64>();
+        let mut levels: Vec<BoundParameter<'a>> = vec![BoundParameter {
+            parameter: usize::MAX,
+            stride: 0,
+            steps: Vec::new(),
+            cost: 1,
+            below,
+        }];
         for &place in &order {
             below /= self.parameters[place].values().len() as u64;
-            levels.push(BoundParameter { parameter: place, stride: strides[place], steps: Vec::new(), cost: 1, below });
+            levels.push(BoundParameter {
+                parameter: place,
+                stride: strides[place],
+                steps: Vec::new(),
+                cost: 1,
+                below,
+            });
         }
         for (number, (expr, used)) in self.derived.iter().zip(&of_derived).enumerate() {
             let level = &mut levels[level_of(used)];
-            level.steps.push(Computation::Derive(parameters + number, expr));
+            level
+                .steps
+                .push(Computation::Derive(parameters + number, expr));
             level.cost += size_of(expr);
         }
-        for (number, ((_, rule), used)) in self.constraints.iter().zip(&of_constraints).enumerate() {
+        for (number, ((_, rule), used)) in self.constraints.iter().zip(&of_constraints).enumerate()
+        {
             let level = &mut levels[level_of(used)];
             level.steps.push(Computation::Check(number, rule));
-            level.cost += if let Rule::Expression(expr) = rule { size_of(expr) } else { 1 };
+            level.cost += if let Rule::Expression(expr) = rule {
+                size_of(expr)
+            } else {
+                1
+            };
         }
         levels
     }
@@ -167,7 +224,10 @@ fn used_by(expr: &Expr, parameters: usize, derived: &[Vec<bool>]) -> Vec<bool> {
         if let Expr::Slot(slot) = part {
             match slot.checked_sub(parameters) {
                 None => used[*slot] = true,
-                Some(number) => used.iter_mut().zip(&derived[number]).for_each(|(used, of)| *used |= of),
+                Some(number) => used
+                    .iter_mut()
+                    .zip(&derived[number])
+                    .for_each(|(used, of)| *used |= of),
             }
         }
     });
@@ -181,7 +241,9 @@ fn size_of(expr: &Expr) -> u64 {
 }
 
 fn too_long(steps: u64) -> Error {
-    Error::request(format!("the enumeration was given up after {steps} steps; constrain the space further"))
+    Error::request(format!(
+        "the enumeration was given up after {steps} steps; constrain the space further"
+    ))
 }
 
 impl<'a> Walk<'a> {
@@ -197,8 +259,12 @@ impl<'a> Walk<'a> {
                     (*number, expr.compute(&self.slots).map(Number::truth))
                 }
                 Computation::Check(number, Rule::Closure(places, predicate)) => {
-                    let value = |&place: &usize| &self.parameters[place].values()[self.codes[place]];
-                    (*number, Ok(predicate(&places.iter().map(value).collect::<Vec<_>>())))
+                    let value =
+                        |&place: &usize| &self.parameters[place].values()[self.codes[place]];
+                    (
+                        *number,
+                        Ok(predicate(&places.iter().map(value).collect::<Vec<_>>())),
+                    )
                 }
             };
             if holds == Ok(true) {
@@ -211,7 +277,8 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Binds the parameter of the first of `levels` to each of its values; `key` is the sum of the levels above.
+    /// Binds the parameter of the first of `levels` to each of its values; `key` is the sum of the
+    /// levels above.
     fn descend(&mut self, levels: &[BoundParameter<'a>], key: u64) -> Result<(), Error> {
         let Some((level, deeper)) = levels.split_first() else {
             if self.keys.len() == MOST_VALID {
@@ -245,9 +312,18 @@ mod tests {
         let parameters = [Parameter::new("a", (0..100).map(Value::Int).collect()).unwrap()];
         let expr = Expr::parse("a * a + 3 * a + 1 > 0", &|_| Some(Expr::Slot(0))).unwrap();
         let constraints = [("c".to_owned(), Rule::Expression(expr))];
-        let problem = Problem { parameters: &parameters, derived: &[], constraints: &constraints };
+        let problem = Problem {
+            parameters: &parameters,
+            derived: &[],
+            constraints: &constraints,
+        };
         let enumerate = |steps| problem.enumerate(steps).map(|space| space.len());
         assert_eq!(enumerate(2000).unwrap(), 100);
-        assert!(enumerate(300).unwrap_err().to_string().contains("given up after 300 steps"));
+        assert!(
+            enumerate(300)
+                .unwrap_err()
+                .to_string()
+                .contains("given up after 300 steps")
+        );
     }
 }

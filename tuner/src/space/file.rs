@@ -60,10 +60,12 @@ struct ConstraintEntry {
 /// Reads the space of a TOML file, and the default configuration if it has a `[default]`.
 ///
 /// # Errors
-/// If the file is wrong, or the default leaves out a parameter, names an unknown one, or is not valid.
+/// If the file is wrong, or the default leaves out a parameter, names an unknown one, or is not
+/// valid.
 pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), Error> {
-    let read =
-        read_limited(path).and_then(|text| parse(&text)).and_then(|(builder, default)| built(&builder, &default));
+    let read = read_limited(path)
+        .and_then(|text| parse(&text))
+        .and_then(|(builder, default)| built(&builder, &default));
     read.map_err(|error| error.of(path.display()))
 }
 
@@ -80,18 +82,25 @@ pub fn parse_toml(text: &str) -> Result<SpaceBuilder, Error> {
 /// # Errors
 /// Same errors as [`read_space`].
 pub fn space_of_table(table: toml::Table) -> Result<(Space, Option<Config>), Error> {
-    let document = table.try_into().map_err(|error: toml::de::Error| Error::format(error.to_string()))?;
+    let document = table
+        .try_into()
+        .map_err(|error: toml::de::Error| Error::format(error.to_string()))?;
     let (builder, default) = declared(document)?;
     built(&builder, &default)
 }
 
 /// Builds a space, and looks its default up.
-fn built(builder: &SpaceBuilder, default: &BTreeMap<String, Value>) -> Result<(Space, Option<Config>), Error> {
+fn built(
+    builder: &SpaceBuilder,
+    default: &BTreeMap<String, Value>,
+) -> Result<(Space, Option<Config>), Error> {
     let space = builder.build()?;
     if default.is_empty() {
         return Ok((space, None));
     }
-    let config = space.config_of(default).map_err(|error| error.of("default"))?;
+    let config = space
+        .config_of(default)
+        .map_err(|error| error.of("default"))?;
     Ok((space, Some(config)))
 }
 
@@ -109,10 +118,14 @@ fn declared(document: Document) -> Result<(SpaceBuilder, BTreeMap<String, Value>
         let name = &parameter.name;
         builder = match (parameter.values, parameter.range, parameter.powers_of_two) {
             (Some(values), None, None) => builder.parameter(name, values),
-            (None, Some(range), None) => builder.range(name, range.from, range.to, range.step.unwrap_or(1)),
+            (None, Some(range), None) => {
+                builder.range(name, range.from, range.to, range.step.unwrap_or(1))
+            }
             (None, None, Some([first, last])) => builder.powers_of_two(name, first, last),
             _ => {
-                return Err(Error::format(format!("parameter {name:?} needs one of values, range and powers_of_two")));
+                return Err(Error::format(format!(
+                    "parameter {name:?} needs one of values, range and powers_of_two"
+                )));
             }
         };
     }
@@ -120,7 +133,10 @@ fn declared(document: Document) -> Result<(SpaceBuilder, BTreeMap<String, Value>
         builder = builder.derive(&derived.name, &derived.value);
     }
     for constraint in document.constraint {
-        builder = builder.named_constraint(constraint.name.as_ref().unwrap_or(&constraint.when), &constraint.when);
+        builder = builder.named_constraint(
+            constraint.name.as_ref().unwrap_or(&constraint.when),
+            &constraint.when,
+        );
     }
     Ok((builder, document.default))
 }
@@ -130,7 +146,9 @@ pub(crate) fn read_limited(path: &Path) -> Result<String, Error> {
     let cannot = |error: std::io::Error| Error::new(ErrorKind::File, error.to_string());
     let file = std::fs::File::open(path).map_err(cannot)?;
     let mut text = String::new();
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(cannot)?;
+    file.take(LARGEST + 1)
+        .read_to_string(&mut text)
+        .map_err(cannot)?;
     if text.len() as u64 > LARGEST {
         return Err(Error::format("larger than 16 MiB"));
     }

@@ -1,8 +1,9 @@
 //! Search space: parameters, their values, and the sorted list of valid configurations.
 //!
-//! A configuration is one number, its *key*: the value indices of the parameters as the digits of a mixed radix. The
-//! valid keys are sorted, so that a binary search translates between a configuration's values and its *index* in the
-//! list, which strategies use. A configuration takes 8 bytes.
+//! A configuration is one number, its *key*: the value indices of the parameters as the digits of a
+//! mixed radix. The valid keys are sorted, so that a binary search translates between a
+//! configuration's values and its *index* in the list, which strategies use. A configuration takes
+//! 8 bytes.
 
 pub(crate) mod builder;
 mod enumerate;
@@ -32,13 +33,22 @@ impl Parameter {
             if let Value::Float(number) = value
                 && !number.is_finite()
             {
-                let what = format!("parameter {name:?} has the value {number}, which is not finite");
+                let what =
+                    format!("parameter {name:?} has the value {number}, which is not finite");
                 return Err(Error::request(what));
             }
         }
-        // All values are finite, so the order is total within a kind, and the derived order ranks the kinds.
-        order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).unwrap_or(std::cmp::Ordering::Equal));
-        if let Some(pair) = order.windows(2).find(|pair| values[pair[0]] == values[pair[1]]) {
+        // All values are finite, so the order is total within a kind, and the derived order ranks
+        // the kinds.
+        order.sort_by(|&a, &b| {
+            values[a]
+                .partial_cmp(&values[b])
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        if let Some(pair) = order
+            .windows(2)
+            .find(|pair| values[pair[0]] == values[pair[1]])
+        {
             let what = format!("parameter {name:?} has the value {} twice", values[pair[0]]);
             return Err(Error::request(what));
         }
@@ -83,11 +93,11 @@ pub struct SpaceReport {
 pub struct ConstraintReport {
     /// Name of the constraint; by default the text of its expression.
     pub name: String,
-    /// Number of combinations that this constraint was the first to reject. All constraints together reject all that
-    /// are not valid.
+    /// Number of combinations that this constraint was the first to reject. All constraints
+    /// together reject all that are not valid.
     pub first: u64,
-    /// First reason why the constraint could not be evaluated (division by zero, overflow), which rejects a
-    /// combination.
+    /// First reason why the constraint could not be evaluated (division by zero, overflow), which
+    /// rejects a combination.
     pub not_evaluated: Option<String>,
 }
 
@@ -103,16 +113,26 @@ impl SpaceReport {
 
 impl std::fmt::Display for SpaceReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "{} combinations, {} valid", self.combinations, self.valid)?;
+        writeln!(
+            f,
+            "{} combinations, {} valid",
+            self.combinations, self.valid
+        )?;
         for constraint in &self.constraints {
-            writeln!(f, "  {:>14} rejected first by  {}", constraint.first, constraint.name)?;
+            writeln!(
+                f,
+                "  {:>14} rejected first by  {}",
+                constraint.first, constraint.name
+            )?;
         }
         Ok(())
     }
 }
 
 /// Returns the strides of the keys, and the number of combinations.
-pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> Result<(Vec<u64>, u64), Error> {
+pub(crate) fn strides(
+    sizes: impl DoubleEndedIterator<Item = usize> + Clone,
+) -> Result<(Vec<u64>, u64), Error> {
     if sizes.clone().any(|size| size == 0) {
         return Ok((sizes.map(|_| 0).collect(), 0));
     }
@@ -137,15 +157,25 @@ impl Space {
         report: SpaceReport,
     ) -> Self {
         keys.sort_unstable();
-        Self { parameters, strides, keys, report }
+        Self {
+            parameters,
+            strides,
+            keys,
+            report,
+        }
     }
 
-    /// Makes the space of recorded `rows`, and returns each row's index. Exactly the rows are valid; the values of a
-    /// parameter are those that occur, numbers sorted, names in the order of their first occurrence.
+    /// Makes the space of recorded `rows`, and returns each row's index. Exactly the rows are
+    /// valid; the values of a parameter are those that occur, numbers sorted, names in the order of
+    /// their first occurrence.
     ///
     /// # Errors
-    /// If a row has another length or occurs twice, a value is not finite, or there are too many combinations.
-    pub fn recorded(names: &[String], rows: &[Vec<Value>]) -> Result<(Self, Vec<ConfigIndex>), Error> {
+    /// If a row has another length or occurs twice, a value is not finite, or there are too many
+    /// combinations.
+    pub fn recorded(
+        names: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<(Self, Vec<ConfigIndex>), Error> {
         if let Some(row) = rows.iter().position(|row| row.len() != names.len()) {
             let (found, expected) = (rows[row].len(), names.len());
             let what = format!("row {row} has {found} values, the space {expected} parameters");
@@ -171,16 +201,27 @@ impl Space {
             }
             parameters.push(Parameter::new(name, values)?);
         }
-        let (strides, combinations) = strides(parameters.iter().map(|parameter| parameter.values.len()))?;
+        let (strides, combinations) =
+            strides(parameters.iter().map(|parameter| parameter.values.len()))?;
         let mut keyed: Vec<(u64, usize)> = (0..rows.len())
             .map(|row| {
                 let codes = &codes[row * names.len()..(row + 1) * names.len()];
-                (codes.iter().zip(&strides).map(|(&code, &stride)| u64::from(code) * stride).sum(), row)
+                (
+                    codes
+                        .iter()
+                        .zip(&strides)
+                        .map(|(&code, &stride)| u64::from(code) * stride)
+                        .sum(),
+                    row,
+                )
             })
             .collect();
         keyed.sort_unstable();
         if let Some(pair) = keyed.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let what = format!("rows {} and {} hold the same configuration", pair[0].1, pair[1].1);
+            let what = format!(
+                "rows {} and {} hold the same configuration",
+                pair[0].1, pair[1].1
+            );
             return Err(Error::request(what));
         }
         let mut indices = vec![0; rows.len()];
@@ -188,7 +229,11 @@ impl Space {
             indices[row] = index;
         }
         let keys: Vec<u64> = keyed.into_iter().map(|(key, _)| key).collect();
-        let report = SpaceReport { combinations, valid: keys.len() as u64, constraints: Vec::new() };
+        let report = SpaceReport {
+            combinations,
+            valid: keys.len() as u64,
+            constraints: Vec::new(),
+        };
         Ok((Self::from_keys(parameters, strides, keys, report), indices))
     }
 
@@ -196,7 +241,10 @@ impl Space {
     ///
     /// # Errors
     /// If a parameter has no value, a name is no parameter, or the configuration is not valid.
-    pub fn config_of(&self, values: &std::collections::BTreeMap<String, Value>) -> Result<Config, Error> {
+    pub fn config_of(
+        &self,
+        values: &std::collections::BTreeMap<String, Value>,
+    ) -> Result<Config, Error> {
         let names = self.names();
         if let Some(name) = values.keys().find(|name| !names.contains(name)) {
             return Err(Error::request(format!("there is no parameter {name:?}")));
@@ -206,13 +254,20 @@ impl Space {
         let config = Config(names.iter().map(value).collect::<Result<_, Error>>()?);
         match self.index_of(&config) {
             Some(_) => Ok(config),
-            None => Err(Error::request("these values do not make a valid configuration of the space")),
+            None => Err(Error::request(
+                "these values do not make a valid configuration of the space",
+            )),
         }
     }
 
     /// Returns a configuration with the names of its parameters.
     pub fn named(&self, config: &Config) -> Named {
-        Named(self.names().into_iter().zip(config.0.iter().cloned()).collect())
+        Named(
+            self.names()
+                .into_iter()
+                .zip(config.0.iter().cloned())
+                .collect(),
+        )
     }
 
     /// Returns the parameters, in the order of the declaration.
@@ -222,7 +277,10 @@ impl Space {
 
     /// Returns the names of the parameters, in the order of a [`Config`]'s values.
     pub fn names(&self) -> Vec<String> {
-        self.parameters.iter().map(|parameter| parameter.name.clone()).collect()
+        self.parameters
+            .iter()
+            .map(|parameter| parameter.name.clone())
+            .collect()
     }
 
     /// Returns the number of valid configurations.
@@ -242,7 +300,8 @@ impl Space {
 
     /// Returns the value index of parameter `parameter` in configuration `index`.
     pub fn code(&self, index: ConfigIndex, parameter: usize) -> usize {
-        (self.keys[index] / self.strides[parameter]) as usize % self.parameters[parameter].values.len()
+        (self.keys[index] / self.strides[parameter]) as usize
+            % self.parameters[parameter].values.len()
     }
 
     /// Returns the values of configuration `index`.
@@ -250,7 +309,11 @@ impl Space {
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
     pub fn config(&self, index: ConfigIndex) -> Config {
-        Config((0..self.parameters.len()).map(|p| self.parameters[p].values[self.code(index, p)].clone()).collect())
+        Config(
+            (0..self.parameters.len())
+                .map(|p| self.parameters[p].values[self.code(index, p)].clone())
+                .collect(),
+        )
     }
 
     /// Returns the index of `config`; `None` if it is not valid here.
@@ -259,14 +322,19 @@ impl Space {
             return None;
         }
         let mut key = 0;
-        for ((parameter, value), stride) in self.parameters.iter().zip(&config.0).zip(&self.strides) {
-            key += parameter.values.iter().position(|candidate| candidate == value)? as u64 * stride;
+        for ((parameter, value), stride) in self.parameters.iter().zip(&config.0).zip(&self.strides)
+        {
+            key += parameter
+                .values
+                .iter()
+                .position(|candidate| candidate == value)? as u64
+                * stride;
         }
         self.keys.binary_search(&key).ok()
     }
 
-    /// Returns the valid configurations that differ from `index` in one parameter (Hamming distance 1), in ascending
-    /// order.
+    /// Returns the valid configurations that differ from `index` in one parameter (Hamming distance
+    /// 1), in ascending order.
     pub fn neighbours(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
         let mut found = Vec::new();
         for (parameter, &stride) in self.parameters.iter().zip(&self.strides) {
@@ -299,7 +367,10 @@ pub struct Named(Vec<(String, Value)>);
 impl Named {
     /// Returns the value of a parameter; `None` if there is no such parameter.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
     }
 
     /// Returns the whole number that a parameter has.
@@ -316,7 +387,11 @@ impl Named {
 
 impl std::fmt::Display for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let named: Vec<String> = self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let named: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         f.write_str(&named.join(" "))
     }
 }

@@ -1,6 +1,9 @@
 //! Contents of a store: listing and pruning runs.
 
-use super::{DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, TunableIdentity, Workload, json_of};
+use super::{
+    DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, TunableIdentity, Workload,
+    json_of,
+};
 use crate::Value;
 use crate::fnv::Fnv;
 use crate::space::Space;
@@ -25,8 +28,10 @@ impl SpaceRecord {
     /// # Errors
     /// If a value cannot be written as JSON.
     pub fn of(space: &Space) -> Result<Self, StoreError> {
-        let rows =
-            space.parameters().iter().map(|parameter| (parameter.name().to_owned(), parameter.values().to_vec()));
+        let rows = space
+            .parameters()
+            .iter()
+            .map(|parameter| (parameter.name().to_owned(), parameter.values().to_vec()));
         let parameters: Vec<ParameterRow> = rows.collect();
         let mut hash = Fnv::default();
         hash.take(json_of(&parameters)?.as_bytes());
@@ -35,7 +40,11 @@ impl SpaceRecord {
                 hash.take(&(space.code(index, parameter) as u32).to_le_bytes());
             }
         }
-        Ok(Self { hash: hash.to_string(), parameters, valid: space.len() as u64 })
+        Ok(Self {
+            hash: hash.to_string(),
+            parameters,
+            valid: space.len() as u64,
+        })
     }
 }
 
@@ -79,13 +88,18 @@ pub struct Prune {
     pub unfinished: bool,
 }
 
-const HEADS: &str = "SELECT id, device, tunable, workload, space, plan, started, finished, evidence FROM runs";
+const HEADS: &str =
+    "SELECT id, device, tunable, workload, space, plan, started, finished, evidence FROM runs";
 
 /// Reads a cell of JSON; a missing one as null.
-pub(super) fn json<T: serde::de::DeserializeOwned>(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<T> {
+pub(super) fn json<T: serde::de::DeserializeOwned>(
+    row: &rusqlite::Row<'_>,
+    at: usize,
+) -> rusqlite::Result<T> {
     let text: Option<String> = row.get(at)?;
-    serde_json::from_str(text.as_deref().unwrap_or("null"))
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, Box::new(error)))
+    serde_json::from_str(text.as_deref().unwrap_or("null")).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, Box::new(error))
+    })
 }
 
 fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunRecord> {
@@ -105,17 +119,31 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunRecord> {
 
 impl Store {
     /// Reads runs without their measurements; `rest` ends the query.
-    pub(super) fn heads(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<RunRecord>, StoreError> {
+    pub(super) fn heads(
+        &self,
+        rest: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<RunRecord>, StoreError> {
         // The error of an unreadable run names its number, which prune needs.
         let numbered = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, head(row)));
-        let named =
-            |(run, head): (i64, rusqlite::Result<_>)| head.map_err(|error| self.bad_row(&format!("run {run}"), &error));
-        self.rows(&format!("{HEADS} {rest}"), values, numbered)?.into_iter().map(named).collect()
+        let named = |(run, head): (i64, rusqlite::Result<_>)| {
+            head.map_err(|error| self.bad_row(&format!("run {run}"), &error))
+        };
+        self.rows(&format!("{HEADS} {rest}"), values, numbered)?
+            .into_iter()
+            .map(named)
+            .collect()
     }
 
     /// Returns true if a run has this plan.
     pub fn has_plan(&self, plan: &Plan) -> Result<bool, StoreError> {
-        Ok(!self.rows("SELECT 1 FROM runs WHERE plan = ?1", &[&json_of(plan)?], |_| Ok(()))?.is_empty())
+        Ok(!self
+            .rows(
+                "SELECT 1 FROM runs WHERE plan = ?1",
+                &[&json_of(plan)?],
+                |_| Ok(()),
+            )?
+            .is_empty())
     }
 
     /// Lists all runs, the oldest first, without their measurements.
@@ -127,11 +155,20 @@ impl Store {
         let failed = "CASE WHEN json_valid(observation) THEN observation -> '$.outcome.failed' END";
         let query = format!("SELECT count(*), count({failed}) FROM measurements WHERE run_id = ?1");
         let summary = |record: RunRecord| {
-            let counts = self.rows(&query, &[&record.run], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+            let counts = self.rows(&query, &[&record.run], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+            })?;
             let (measured, failed) = counts.first().copied().unwrap_or_default();
-            Ok(RunSummary { record, measured: measured as usize, failed: failed as usize })
+            Ok(RunSummary {
+                record,
+                measured: measured as usize,
+                failed: failed as usize,
+            })
         };
-        self.heads("ORDER BY id", &[])?.into_iter().map(summary).collect()
+        self.heads("ORDER BY id", &[])?
+            .into_iter()
+            .map(summary)
+            .collect()
     }
 
     /// Reads one run with its measurements.
@@ -139,8 +176,14 @@ impl Store {
     /// # Errors
     /// [`StoreError::Missing`]; if the store cannot be read, or a row not be understood.
     pub fn run_record(&self, run: i64) -> Result<RunRecord, StoreError> {
-        let missing = || StoreError::Missing { file: self.file.clone(), what: format!("run {run}") };
-        let mut record = self.heads("WHERE id = ?1", &[&run])?.pop().ok_or_else(missing)?;
+        let missing = || StoreError::Missing {
+            file: self.file.clone(),
+            what: format!("run {run}"),
+        };
+        let mut record = self
+            .heads("WHERE id = ?1", &[&run])?
+            .pop()
+            .ok_or_else(missing)?;
         record.measurements = self.observations(run)?;
         Ok(record)
     }
@@ -148,14 +191,23 @@ impl Store {
     /// Removes runs, and returns their numbers. A run that a living process measures stays.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] for a named run that does not exist, [`StoreError::RunTaken`] for a named one that a
-    /// living process measures; if the store cannot be written. Nothing is removed then.
+    /// [`StoreError::Missing`] for a named run that does not exist, [`StoreError::RunTaken`] for a
+    /// named one that a living process measures; if the store cannot be written. Nothing is removed
+    /// then.
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
         // Reads no JSON: an unreadable run must be removable too.
         let query = "SELECT id, finished IS NOT NULL FROM runs ORDER BY id";
-        let entries: Vec<(i64, bool)> = self.rows(query, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if let Some(missing) = prune.runs.iter().find(|&&named| entries.iter().all(|(known, _)| *known != named)) {
-            return Err(StoreError::Missing { file: self.file.clone(), what: format!("run {missing}") });
+        let entries: Vec<(i64, bool)> =
+            self.rows(query, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if let Some(missing) = prune
+            .runs
+            .iter()
+            .find(|&&named| entries.iter().all(|(known, _)| *known != named))
+        {
+            return Err(StoreError::Missing {
+                file: self.file.clone(),
+                what: format!("run {missing}"),
+            });
         }
         let mut removed = Vec::new();
         // Held until the rows are gone, so that no process resumes a run that is being removed.

@@ -32,7 +32,10 @@ pub enum StoreError {
     Measuring,
     /// Any other error of SQLite.
     #[error("{}: {source}", file.display())]
-    Sqlite { file: PathBuf, source: rusqlite::Error },
+    Sqlite {
+        file: PathBuf,
+        source: rusqlite::Error,
+    },
 }
 
 impl StoreError {
@@ -56,6 +59,9 @@ impl From<StoreError> for Error {
 impl From<rusqlite::Error> for StoreError {
     /// Leaves the file empty; `Store` fills it in.
     fn from(source: rusqlite::Error) -> Self {
-        Self::Sqlite { file: PathBuf::new(), source }
+        Self::Sqlite {
+            file: PathBuf::new(),
+            source,
+        }
     }
 }

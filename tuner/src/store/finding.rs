@@ -1,7 +1,7 @@
 //! Keeps results that were not found by a session: on-line, in groups, over workloads.
 //!
-//! All samples go into a run. A decision, which later lookups find, needs a comparison with the default as evidence.
-//! Without one that can tell, the run keeps its samples and decides nothing.
+//! All samples go into a run. A decision, which later lookups find, needs a comparison with the
+//! default as evidence. Without one that can tell, the run keeps its samples and decides nothing.
 
 use super::{Contender, Evidence, Observation, Plan, Store, StoreError, Task};
 use crate::compare::Comparison;
@@ -39,7 +39,8 @@ pub struct Kept {
 }
 
 impl Finding {
-    /// Makes a finding of an on-line tuner's report. A report without samples is kept only with a `comparison`.
+    /// Makes a finding of an on-line tuner's report. A report without samples is kept only with a
+    /// `comparison`.
     pub fn of_online(report: &Report, default: &Config, comparison: Option<Comparison>) -> Self {
         let chosen = [(report.config.clone(), report.samples.clone())];
         Self {
@@ -50,7 +51,10 @@ impl Finding {
             },
             default: default.clone(),
             proposed: report.config.clone(),
-            samples: chosen.into_iter().chain(report.others.iter().cloned()).collect(),
+            samples: chosen
+                .into_iter()
+                .chain(report.others.iter().cloned())
+                .collect(),
             failed: report.failed.clone(),
             comparison,
             launches: report.counters.launches as usize,
@@ -60,17 +64,28 @@ impl Finding {
 
     /// Returns the configuration to decide for, if any, and the reason.
     fn conclude(&self) -> (Option<Config>, String) {
-        let default = |why: &str| (Some(self.default.clone()), format!("the default stays: {why}"));
+        let default = |why: &str| {
+            (
+                Some(self.default.clone()),
+                format!("the default stays: {why}"),
+            )
+        };
         if self.proposed == self.default {
             return default("nothing was faster");
         }
         let Some(comparison) = &self.comparison else {
-            return (None, "nothing is decided: it was not compared with the default".to_owned());
+            return (
+                None,
+                "nothing is decided: it was not compared with the default".to_owned(),
+            );
         };
         match comparison.judgement.verdict {
             Verdict::Better(Side::B) => {
                 let gain = comparison.judgement.gain(Objective::Time);
-                (Some(self.proposed.clone()), format!("better than the default: {gain}"))
+                (
+                    Some(self.proposed.clone()),
+                    format!("better than the default: {gain}"),
+                )
             }
             Verdict::Better(Side::A) => default("what was proposed is slower"),
             Verdict::Same => default("what was proposed is the same"),
@@ -80,8 +95,13 @@ impl Finding {
 
     /// Lists the blocks of the comparison as samples of its two sides.
     fn compared(&self) -> Vec<(&Config, &Vec<f64>)> {
-        let blocks = self.comparison.iter().flat_map(|comparison| &comparison.blocks);
-        blocks.flat_map(|block| [(&self.default, &block.a), (&self.proposed, &block.b)]).collect()
+        let blocks = self
+            .comparison
+            .iter()
+            .flat_map(|comparison| &comparison.blocks);
+        blocks
+            .flat_map(|block| [(&self.default, &block.a), (&self.proposed, &block.b)])
+            .collect()
     }
 
     fn observations(&self) -> Vec<Observation> {
@@ -91,23 +111,40 @@ impl Finding {
             outcome: Outcome::Times(samples.clone()),
             took_ms: samples.iter().sum(),
         };
-        let samples = self.samples.iter().map(|(config, samples)| times((config, samples)));
+        let samples = self
+            .samples
+            .iter()
+            .map(|(config, samples)| times((config, samples)));
         let failed = self.failed.iter().map(|(config, failure)| {
             let outcome = Outcome::Failed(failure.clone());
-            Observation { config: config.clone(), launches: 1, outcome, took_ms: 0.0 }
+            Observation {
+                config: config.clone(),
+                launches: 1,
+                outcome,
+                took_ms: 0.0,
+            }
         });
-        let all = samples.chain(failed).chain(self.compared().into_iter().map(times));
+        let all = samples
+            .chain(failed)
+            .chain(self.compared().into_iter().map(times));
         all.filter(|observation| observation.launches > 0).collect()
     }
 
     /// Estimates a configuration's time from the comparison's samples, else from the other samples.
     fn contender(&self, config: &Config) -> Option<Contender> {
         let of = |all: Vec<(&Config, &Vec<f64>)>| -> Vec<f64> {
-            all.into_iter().filter(|(other, _)| *other == config).flat_map(|(_, samples)| samples.clone()).collect()
+            all.into_iter()
+                .filter(|(other, _)| *other == config)
+                .flat_map(|(_, samples)| samples.clone())
+                .collect()
         };
         let mut samples = of(self.compared());
         if samples.is_empty() {
-            samples = of(self.samples.iter().map(|(config, samples)| (config, samples)).collect());
+            samples = of(self
+                .samples
+                .iter()
+                .map(|(config, samples)| (config, samples))
+                .collect());
         }
         (!samples.is_empty()).then(|| Contender::of_samples(config, &samples))
     }
@@ -118,7 +155,9 @@ impl Finding {
         Some(Evidence {
             chosen: self.contender(decided)?,
             default: self.contender(&self.default),
-            runner_up: rivals.filter_map(|c| self.contender(c)).min_by(|a, b| a.time_ms.total_cmp(&b.time_ms)),
+            runner_up: rivals
+                .filter_map(|c| self.contender(c))
+                .min_by(|a, b| a.time_ms.total_cmp(&b.time_ms)),
             tried: self.samples.len() + self.failed.len(),
             failed: self.failed.len(),
             valid,
@@ -141,8 +180,13 @@ impl Store {
             return Ok(None);
         }
         let (decided, verdict) = finding.conclude();
-        let evidence = decided.and_then(|config| finding.evidence(&config, &verdict, task.space.len()));
+        let evidence =
+            decided.and_then(|config| finding.evidence(&config, &verdict, task.space.len()));
         let id = self.keep_run(task, &finding.plan, &observations, evidence.as_ref())?;
-        Ok(Some(Kept { run: id, decided: evidence.map(|evidence| evidence.chosen.config), verdict }))
+        Ok(Some(Kept {
+            run: id,
+            decided: evidence.map(|evidence| evidence.chosen.config),
+            verdict,
+        }))
     }
 }

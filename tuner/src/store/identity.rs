@@ -9,9 +9,20 @@ use crate::objective::Objective;
 
 /// Device, and the software that drives it.
 ///
-/// Fields that are unknown or have no meaning are empty or 0; empty equals only empty. The UUID is never compared: two
-/// cards of one model share their results.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+/// Fields that are unknown or have no meaning are empty or 0; empty equals only empty. The UUID is
+/// never compared: two cards of one model share their results.
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[serde(default)]
 pub struct DeviceIdentity {
     /// Name that the device reports: "NVIDIA H200".
@@ -33,27 +44,50 @@ pub struct DeviceIdentity {
 impl DeviceIdentity {
     /// Makes a device with only name and platform known.
     pub fn named(name: impl Into<String>, platform: impl Into<String>) -> Self {
-        Self { name: name.into(), platform: platform.into(), ..Self::default() }
+        Self {
+            name: name.into(),
+            platform: platform.into(),
+            ..Self::default()
+        }
     }
 }
 
 impl fmt::Display for DeviceIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = if self.name.is_empty() { "(unnamed device)" } else { &self.name };
+        let name = if self.name.is_empty() {
+            "(unnamed device)"
+        } else {
+            &self.name
+        };
         write!(f, "{name}")?;
-        let driver = if self.driver.is_empty() { String::new() } else { format!("driver {}", self.driver) };
+        let driver = if self.driver.is_empty() {
+            String::new()
+        } else {
+            format!("driver {}", self.driver)
+        };
         let details = [&self.platform, &self.runtime, &driver];
-        let details: Vec<_> = details.into_iter().filter(|text| !text.is_empty()).map(String::as_str).collect();
-        if details.is_empty() { Ok(()) } else { write!(f, " [{}]", details.join(", ")) }
+        let details: Vec<_> = details
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .map(String::as_str)
+            .collect();
+        if details.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " [{}]", details.join(", "))
+        }
     }
 }
 
 /// Program, decoder or kernel that can be tuned.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct TunableIdentity {
     /// Name of the tunable.
     pub name: String,
-    /// Version, which the author raises when earlier measurements become meaningless. Other versions are never found.
+    /// Version, which the author raises when earlier measurements become meaningless. Other
+    /// versions are never found.
     pub version: u32,
     /// Hash of the code, or empty. Other hashes are never found.
     pub kernel_hash: String,
@@ -62,19 +96,27 @@ pub struct TunableIdentity {
 impl TunableIdentity {
     /// Makes a tunable without a code hash.
     pub fn new(name: impl Into<String>, version: u32) -> Self {
-        Self { name: name.into(), version, kernel_hash: String::new() }
+        Self {
+            name: name.into(),
+            version,
+            kernel_hash: String::new(),
+        }
     }
 }
 
 impl fmt::Display for TunableIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} v{}", self.name, self.version)?;
-        if self.kernel_hash.is_empty() { Ok(()) } else { write!(f, " ({})", self.kernel_hash) }
+        if self.kernel_hash.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " ({})", self.kernel_hash)
+        }
     }
 }
 
-/// Workload, as far as it matters for the speed: named values, and the place of the call. A lookup finds only equal
-/// workloads.
+/// Workload, as far as it matters for the speed: named values, and the place of the call. A lookup
+/// finds only equal workloads.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Workload {
@@ -84,7 +126,11 @@ pub struct Workload {
 
 /// Replaces -0.0 by 0.0: they are equal, but a store compares their texts.
 fn one_zero(value: Value) -> Value {
-    if let Value::Float(number) = value { Value::Float(number + 0.0) } else { value }
+    if let Value::Float(number) = value {
+        Value::Float(number + 0.0)
+    } else {
+        value
+    }
 }
 
 impl Workload {
@@ -97,12 +143,16 @@ impl Workload {
     ///
     /// # Errors
     /// If the value is not finite.
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Result<Self, StoreError> {
+    pub fn with(
+        mut self,
+        name: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Result<Self, StoreError> {
         let (name, value) = (name.into(), value.into());
         match value {
-            Value::Float(number) if !number.is_finite() => {
-                Err(StoreError::Wrong(format!("workload key {name:?}: {number} is not finite")))
-            }
+            Value::Float(number) if !number.is_finite() => Err(StoreError::Wrong(format!(
+                "workload key {name:?}: {number} is not finite"
+            ))),
             value => {
                 self.keys.insert(name, one_zero(value));
                 Ok(self)
@@ -133,7 +183,11 @@ impl Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys: Vec<String> = self.keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let keys: Vec<String> = self
+            .keys
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         match (keys.join(", "), self.place.as_str()) {
             (keys, "") if keys.is_empty() => f.write_str("any workload"),
             (keys, "") => f.write_str(&keys),

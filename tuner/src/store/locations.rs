@@ -14,7 +14,13 @@ pub fn variable(program: &str) -> String {
 }
 
 fn named(program: &str, setting: &str) -> String {
-    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let upper = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
     program.chars().map(upper).chain(setting.chars()).collect()
 }
 
@@ -63,8 +69,9 @@ impl Locations {
         let user = if let Some(user) = named {
             PathBuf::from(user)
         } else {
-            let folders = etcetera::choose_base_strategy()
-                .map_err(|error| StoreError::Wrong(format!("the default store: {error}; set {variable}")))?;
+            let folders = etcetera::choose_base_strategy().map_err(|error| {
+                StoreError::Wrong(format!("the default store: {error}; set {variable}"))
+            })?;
             folders.cache_dir().join(program).join("tune.sqlite")
         };
         Ok(Self { user })

@@ -1,8 +1,9 @@
 //! Lookup of decisions.
 //!
-//! A decision must have the same tunable (name, version and code hash) and workload (all keys and the place) as the
-//! request. The one that differs least comes first: least in the driver, then in the runtime or platform, then in the
-//! device, then in its compute capability; of equals the newest.
+//! A decision must have the same tunable (name, version and code hash) and workload (all keys and
+//! the place) as the request. The one that differs least comes first: least in the driver, then in
+//! the runtime or platform, then in the device, then in its compute capability; of equals the
+//! newest.
 
 use std::path::PathBuf;
 
@@ -13,11 +14,16 @@ use super::{DeviceIdentity, Evidence, Store, StoreError, Task, json_of};
 use crate::space::Space;
 use crate::{Config, Value};
 
-/// Lists the differences between two devices in words, each with its weight, from 1 (driver) to 4 (compute capability).
+/// Lists the differences between two devices in words, each with its weight, from 1 (driver) to 4
+/// (compute capability).
 fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<(u8, String)> {
     let card = |device: &DeviceIdentity, other: &DeviceIdentity| {
         let same_name = device.name == other.name;
-        if same_name { format!("{} ({} SMs)", device.name, device.sm_count) } else { device.name.clone() }
+        if same_name {
+            format!("{} ({} SMs)", device.name, device.sm_count)
+        } else {
+            device.name.clone()
+        }
     };
     let both = |of: fn(&DeviceIdentity) -> &String| [of(stored).clone(), of(here).clone()];
     let all = [
@@ -25,12 +31,29 @@ fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<(u8, Strin
         (2, "runtime", both(|device| &device.runtime)),
         (2, "platform", both(|device| &device.platform)),
         (3, "device", [card(stored, here), card(here, stored)]),
-        (4, "compute capability", both(|device| &device.compute_capability)),
+        (
+            4,
+            "compute capability",
+            both(|device| &device.compute_capability),
+        ),
     ];
-    let word = |text: String| if text.is_empty() { "unknown".to_owned() } else { text };
-    let differ = all.into_iter().filter(|(_, _, [stored, here])| stored != here);
+    let word = |text: String| {
+        if text.is_empty() {
+            "unknown".to_owned()
+        } else {
+            text
+        }
+    };
+    let differ = all
+        .into_iter()
+        .filter(|(_, _, [stored, here])| stored != here);
     differ
-        .map(|(step, what, [stored, here])| (step, format!("{what} {} instead of {}", word(stored), word(here))))
+        .map(|(step, what, [stored, here])| {
+            (
+                step,
+                format!("{what} {} instead of {}", word(stored), word(here)),
+            )
+        })
         .collect()
 }
 
@@ -56,21 +79,38 @@ pub struct Found {
 impl Found {
     /// Returns the weight of the largest difference; 0 for an exact match.
     pub fn step(&self) -> u8 {
-        self.relaxed.iter().map(|(step, _)| *step).max().unwrap_or(0)
+        self.relaxed
+            .iter()
+            .map(|(step, _)| *step)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Describes the origin and the differences.
     pub fn in_words(&self) -> String {
-        let relaxed = self.relaxed.iter().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join(", ");
-        let of = if relaxed.is_empty() { String::new() } else { format!(", for {relaxed}") };
+        let relaxed = self
+            .relaxed
+            .iter()
+            .map(|(_, words)| words.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        let of = if relaxed.is_empty() {
+            String::new()
+        } else {
+            format!(", for {relaxed}")
+        };
         let day = self.at.get(..10).unwrap_or(&self.at);
-        format!("tuned {day} (run {} of {}){of}", self.run, self.file.display())
+        format!(
+            "tuned {day} (run {} of {}){of}",
+            self.run,
+            self.file.display()
+        )
     }
 }
 
 impl Store {
-    /// Finds the decisions for `task`, the closest match first; see the module's text. Leaves out configurations that
-    /// the task's space does not have.
+    /// Finds the decisions for `task`, the closest match first; see the module's text. Leaves out
+    /// configurations that the task's space does not have.
     ///
     /// # Errors
     /// If the store cannot be read, or a row not be understood.
@@ -81,9 +121,15 @@ impl Store {
         )?;
         let mut found = Vec::new();
         for record in records {
-            let Some(evidence) = record.decision else { continue };
+            let Some(evidence) = record.decision else {
+                continue;
+            };
             let relaxed = differences(&record.device, task.device);
-            if let Some(config) = in_space(&record.space.parameters, &evidence.chosen.config, task.space) {
+            if let Some(config) = in_space(
+                &record.space.parameters,
+                &evidence.chosen.config,
+                task.space,
+            ) {
                 found.push(Found {
                     config,
                     relaxed,
@@ -101,12 +147,19 @@ impl Store {
     }
 }
 
-/// Puts the values of a stored configuration into the order of `space`; `None` if `space` does not have it.
+/// Puts the values of a stored configuration into the order of `space`; `None` if `space` does not
+/// have it.
 fn in_space(parameters: &[ParameterRow], config: &Config, space: &Space) -> Option<Config> {
-    let mut named: Vec<(&String, &Value)> = parameters.iter().map(|(name, _)| name).zip(&config.0).collect();
+    let mut named: Vec<(&String, &Value)> = parameters
+        .iter()
+        .map(|(name, _)| name)
+        .zip(&config.0)
+        .collect();
     let mut config = Vec::with_capacity(named.len());
     for parameter in space.parameters() {
-        let place = named.iter().position(|(name, _)| *name == parameter.name())?;
+        let place = named
+            .iter()
+            .position(|(name, _)| *name == parameter.name())?;
         config.push(named.swap_remove(place).1.clone());
     }
     let config = Config(config);

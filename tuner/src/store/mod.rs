@@ -1,8 +1,9 @@
 //! The store: measurements, and the decisions that rest on them, in one SQLite file.
 //!
-//! Several processes may use one file at once (write-ahead log; writers wait for each other's lock). Each measurement
-//! is committed when it is complete, so a killed program loses at most the one in progress. On network file systems
-//! (NFS, AFS), which have no shared memory, SQLite falls back to its rollback journal. [`run`] is the place to read on.
+//! Several processes may use one file at once (write-ahead log; writers wait for each other's
+//! lock). Each measurement is committed when it is complete, so a killed program loses at most the
+//! one in progress. On network file systems (NFS, AFS), which have no shared memory, SQLite falls
+//! back to its rollback journal. [`run`] is the place to read on.
 
 pub mod contents;
 mod error;
@@ -48,7 +49,8 @@ impl Store {
     /// Opens the store, and makes file and folder if they are missing.
     ///
     /// # Errors
-    /// If the file is no store of this version, damaged, locked, or cannot be opened. It stays unchanged.
+    /// If the file is no store of this version, damaged, locked, or cannot be opened. It stays
+    /// unchanged.
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         Self::open_waiting(file, WAIT)
     }
@@ -58,16 +60,25 @@ impl Store {
     /// # Errors
     /// Same errors as [`open`](Self::open).
     pub fn open_waiting(file: &Path, wait: Duration) -> Result<Self, StoreError> {
-        Ok(Self { connection: open::read_write(file, wait)?, file: file.to_owned(), wait })
+        Ok(Self {
+            connection: open::read_write(file, wait)?,
+            file: file.to_owned(),
+            wait,
+        })
     }
 
-    /// Opens an existing store for reading; if a killed program left something unfinished, after rolling that back.
+    /// Opens an existing store for reading; if a killed program left something unfinished, after
+    /// rolling that back.
     ///
     /// # Errors
     /// Same errors as [`open`](Self::open), and [`StoreError::Missing`].
     pub fn open_existing(file: &Path) -> Result<Self, StoreError> {
         match open::read_only(file, WAIT) {
-            Ok(connection) => Ok(Self { connection, file: file.to_owned(), wait: WAIT }),
+            Ok(connection) => Ok(Self {
+                connection,
+                file: file.to_owned(),
+                wait: WAIT,
+            }),
             Err(StoreError::CannotOpen { .. }) => Self::open(file),
             Err(error) => Err(error),
         }
@@ -88,7 +99,10 @@ impl Store {
 
     /// Returns the error of a row that cannot be understood.
     fn bad_row(&self, row: &str, what: &dyn std::fmt::Display) -> StoreError {
-        StoreError::Unusable { file: self.file.clone(), what: format!("{row}: {what}") }
+        StoreError::Unusable {
+            file: self.file.clone(),
+            what: format!("{row}: {what}"),
+        }
     }
 
     /// Runs `work` in one transaction that holds the write lock from its beginning.
@@ -97,7 +111,9 @@ impl Store {
         work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let result = (|| -> Result<T, StoreError> {
-            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = self
+                .connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
@@ -123,5 +139,6 @@ impl Store {
 
 /// Writes a value as JSON, for columns of the store.
 fn json_of(value: &impl serde::Serialize) -> rusqlite::Result<String> {
-    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

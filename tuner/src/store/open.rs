@@ -1,7 +1,8 @@
 //! Opens a store file, and writes nothing before the file is known to be a store; and the tables.
 //!
-//! One row of `measurements` is one completed call of a device: an [`Observation`](super::Observation) as JSON, with
-//! all digits of its times. Identities, spaces, plans and decisions are JSON too.
+//! One row of `measurements` is one completed call of a device: an
+//! [`Observation`](super::Observation) as JSON, with all digits of its times. Identities, spaces,
+//! plans and decisions are JSON too.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +20,8 @@ const APPLICATION_ID: i32 = 0x5554_6474;
 /// Version of the schema.
 const SCHEMA_VERSION: i32 = 3;
 
-/// Numbers of runs are never given again, so that a process cannot write into the run that follows a removed one.
+/// Numbers of runs are never given again, so that a process cannot write into the run that follows
+/// a removed one.
 const SCHEMA: &str = "
     CREATE TABLE runs (
         id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -46,34 +48,56 @@ const SCHEMA: &str = "
 pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> StoreError {
     let to = file.to_owned();
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            StoreError::Locked { file: to, waited_ms: wait.as_millis() }
-        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked {
+            file: to,
+            waited_ms: wait.as_millis(),
+        },
         Some(ErrorCode::DatabaseCorrupt) => damaged(file, &error),
         Some(ErrorCode::NotADatabase) => foreign(file, "not an SQLite file"),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            StoreError::CannotOpen { file: to, what: error.to_string() }
+            StoreError::CannotOpen {
+                file: to,
+                what: error.to_string(),
+            }
         }
-        _ => StoreError::Sqlite { file: to, source: error },
+        _ => StoreError::Sqlite {
+            file: to,
+            source: error,
+        },
     }
 }
 
 fn foreign(file: &Path, what: &str) -> StoreError {
-    StoreError::Unusable { file: file.to_owned(), what: format!("{what}; it is left alone: name another store") }
+    StoreError::Unusable {
+        file: file.to_owned(),
+        what: format!("{what}; it is left alone: name another store"),
+    }
 }
 
 fn damaged(file: &Path, what: &dyn std::fmt::Display) -> StoreError {
     let what = format!("damaged: {what}; move it away, or mend it with sqlite3's .recover");
-    StoreError::Unusable { file: file.to_owned(), what }
+    StoreError::Unusable {
+        file: file.to_owned(),
+        what,
+    }
 }
 
-/// Returns true if the file is not empty. Reads only its first bytes: SQLite may roll back or merge journals on opening
-/// it.
+/// Returns true if the file is not empty. Reads only its first bytes: SQLite may roll back or merge
+/// journals on opening it.
 fn look(file: &Path) -> Result<bool, StoreError> {
-    let cannot = |error: std::io::Error| StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() };
+    let cannot = |error: std::io::Error| StoreError::CannotOpen {
+        file: file.to_owned(),
+        what: error.to_string(),
+    };
     // Opening a pipe waits for its writer.
-    if file.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        return Err(StoreError::CannotOpen { file: file.to_owned(), what: "it is no file".to_owned() });
+    if file
+        .metadata()
+        .is_ok_and(|there| !there.is_file() && !there.is_dir())
+    {
+        return Err(StoreError::CannotOpen {
+            file: file.to_owned(),
+            what: "it is no file".to_owned(),
+        });
     }
     let mut header = Vec::new();
     match File::open(file) {
@@ -87,7 +111,8 @@ fn look(file: &Path) -> Result<bool, StoreError> {
     if !header.starts_with(b"SQLite format 3\0") {
         return Err(foreign(file, "not an SQLite file"));
     }
-    // The application id, big-endian (SQLite's file format, section 1.3). 0: it may still be in the journal.
+    // The application id, big-endian (SQLite's file format, section 1.3). 0: it may still be in the
+    // journal.
     if let Some(&[a, b, c, d]) = header.get(68..72) {
         let id = i32::from_be_bytes([a, b, c, d]);
         if id != 0 && id != APPLICATION_ID {
@@ -99,7 +124,8 @@ fn look(file: &Path) -> Result<bool, StoreError> {
 
 /// Checks that the content is a store's; returns false if there is none.
 fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool, StoreError> {
-    // One query, so that all four belong to the same state of the file. A virtual table has no root page.
+    // One query, so that all four belong to the same state of the file. A virtual table has no root
+    // page.
     let (id, version, tables, strange): (i32, i32, i64, Option<String>) = connection
         .query_row(
             "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
@@ -120,11 +146,17 @@ fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool
         let what = format!(
             "its schema is version {version}, this program's is {SCHEMA_VERSION}: use that program, or move the file away"
         );
-        return Err(StoreError::Unusable { file: file.to_owned(), what });
+        return Err(StoreError::Unusable {
+            file: file.to_owned(),
+            what,
+        });
     }
     // A view could compute without end, a trigger change what is written.
     if let Some(strange) = strange {
-        return Err(damaged(file, &format!("it has the {strange}, and no store has one")));
+        return Err(damaged(
+            file,
+            &format!("it has the {strange}, and no store has one"),
+        ));
     }
     Ok(true)
 }
@@ -134,12 +166,17 @@ fn check(connection: &Connection, file: &Path, wait: Duration) -> Result<(), Sto
     let answer: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(|error| failure(file, wait, error))?;
-    if answer == "ok" { Ok(()) } else { Err(damaged(file, &answer)) }
+    if answer == "ok" {
+        Ok(())
+    } else {
+        Err(damaged(file, &answer))
+    }
 }
 
 fn connect(file: &Path, wait: Duration, flags: OpenFlags) -> Result<Connection, StoreError> {
     let failure = |error| failure(file, wait, error);
-    let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failure)?;
+    let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(failure)?;
     connection.busy_timeout(wait).map_err(failure)?;
     // The file may come from anywhere: nothing in its schema is run.
     for (setting, on) in [
@@ -160,22 +197,37 @@ pub(super) fn read_write(file: &Path, wait: Duration) -> Result<Connection, Stor
         let reader = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         match is_store(&reader, file, wait) {
             Ok(true) => check(&reader, file, wait)?,
-            // A file without tables, or with a killed program's journal, which only a writer can roll back.
+            // A file without tables, or with a killed program's journal, which only a writer can
+            // roll back.
             Ok(false) | Err(StoreError::CannotOpen { .. }) => {}
             Err(error) => return Err(error),
         }
-    } else if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() })?;
+    } else if let Some(folder) = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder).map_err(|error| StoreError::CannotOpen {
+            file: file.to_owned(),
+            what: error.to_string(),
+        })?;
     }
-    let mut connection = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    let mut connection = connect(
+        file,
+        wait,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+    )?;
     if !is_store(&connection, file, wait)? {
-        // Before the switch to the write-ahead log, so that the application id is in the file's header.
+        // Before the switch to the write-ahead log, so that the application id is in the file's
+        // header.
         make(&mut connection).map_err(failure)?;
     }
     write_ahead(&connection, wait).map_err(failure)?;
-    connection.pragma_update(None, "synchronous", "FULL").map_err(failure)?;
-    connection.pragma_update(None, "foreign_keys", true).map_err(failure)?;
+    connection
+        .pragma_update(None, "synchronous", "FULL")
+        .map_err(failure)?;
+    connection
+        .pragma_update(None, "foreign_keys", true)
+        .map_err(failure)?;
     Ok(connection)
 }
 
@@ -191,13 +243,18 @@ fn make(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Switches to the write-ahead log, and waits for locks, which SQLite does not do here. On some file systems the
-/// rollback journal stays, which is correct as well.
+/// Switches to the write-ahead log, and waits for locks, which SQLite does not do here. On some
+/// file systems the rollback journal stays, which is correct as well.
 fn write_ahead(connection: &Connection, wait: Duration) -> rusqlite::Result<()> {
     let begun = Instant::now();
     loop {
-        match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < wait => {
+        match connection.query_row("PRAGMA journal_mode = WAL", [], |row| {
+            row.get::<_, String>(0)
+        }) {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && begun.elapsed() < wait =>
+            {
                 std::thread::sleep(Duration::from_millis(2));
             }
             switched => return switched.map(|_| ()),
@@ -206,10 +263,17 @@ fn write_ahead(connection: &Connection, wait: Duration) -> rusqlite::Result<()> 
 }
 
 pub(super) fn read_only(file: &Path, wait: Duration) -> Result<Connection, StoreError> {
-    let missing = || StoreError::Missing { file: file.to_owned(), what: "store".to_owned() };
+    let missing = || StoreError::Missing {
+        file: file.to_owned(),
+        what: "store".to_owned(),
+    };
     if !look(file)? {
         return Err(missing());
     }
     let reader = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    if is_store(&reader, file, wait)? { Ok(reader) } else { Err(missing()) }
+    if is_store(&reader, file, wait)? {
+        Ok(reader)
+    } else {
+        Err(missing())
+    }
 }

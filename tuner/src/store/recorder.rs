@@ -1,7 +1,8 @@
-//! A device that keeps its measurements in a run of the store, and answers from the run while it has answers.
+//! A device that keeps its measurements in a run of the store, and answers from the run while it
+//! has answers.
 //!
-//! A killed tuning resumes by starting again: as long as it makes the same requests as before, it gets the recorded
-//! answers at once.
+//! A killed tuning resumes by starting again: as long as it makes the same requests as before, it
+//! gets the recorded answers at once.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -23,7 +24,8 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Continues the unfinished run of this task and plan, unless there is none or `fresh` is set; else begins a run.
+    /// Continues the unfinished run of this task and plan, unless there is none or `fresh` is set;
+    /// else begins a run.
     ///
     /// # Errors
     /// If the store cannot be read or written.
@@ -34,13 +36,22 @@ impl<'a> Recorder<'a> {
         plan: &Plan,
         fresh: bool,
     ) -> Result<Self, StoreError> {
-        let unfinished = if fresh { None } else { store.resume(task, plan)? };
+        let unfinished = if fresh {
+            None
+        } else {
+            store.resume(task, plan)?
+        };
         let (run, recorded) = match unfinished {
             Some(unfinished) => unfinished,
             None => (store.begin(task, plan)?, Vec::new()),
         };
-        let given_up = device.time_out().map(|limit| Outcome::Failed(Failure::timed_out(limit)));
-        let hangs = store.hangs(&run)?.into_iter().filter(|hang| Some(&hang.outcome) == given_up.as_ref());
+        let given_up = device
+            .time_out()
+            .map(|limit| Outcome::Failed(Failure::timed_out(limit)));
+        let hangs = store
+            .hangs(&run)?
+            .into_iter()
+            .filter(|hang| Some(&hang.outcome) == given_up.as_ref());
         let hangs = hangs.map(|hang| (hang.config, hang.launches)).collect();
         Ok(Self {
             device,
@@ -69,8 +80,8 @@ impl<'a> Recorder<'a> {
         self.resumed
     }
 
-    /// Returns the duration of all measurements so far in ms, also in an earlier process: an interruption
-    /// does not prolong a budget of time.
+    /// Returns the duration of all measurements so far in ms, also in an earlier process: an
+    /// interruption does not prolong a budget of time.
     pub fn spent_ms(&self) -> f64 {
         self.spent_ms
     }
@@ -80,8 +91,8 @@ impl<'a> Recorder<'a> {
         self.recorded.is_empty()
     }
 
-    /// Takes the error of the store, which [`Device::measure`] cannot return. The caller asks after every measurement,
-    /// and stops if there is one.
+    /// Takes the error of the store, which [`Device::measure`] cannot return. The caller asks after
+    /// every measurement, and stops if there is one.
     pub fn take_error(&mut self) -> Option<StoreError> {
         self.error.take()
     }
@@ -99,7 +110,8 @@ impl<'a> Recorder<'a> {
         Ok(id)
     }
 
-    /// Measures like [`Device::measure`]. Drops a new measurement, and returns `None`, if `counts` then returns false.
+    /// Measures like [`Device::measure`]. Drops a new measurement, and returns `None`, if `counts`
+    /// then returns false.
     pub fn measure_if(
         &mut self,
         config: &Config,
@@ -114,7 +126,10 @@ impl<'a> Recorder<'a> {
         }
         let begun = Instant::now();
         // Fewer launches than timed out before may finish in time.
-        let hung = self.hangs.iter().any(|(other, least)| other == config && *least <= launches);
+        let hung = self
+            .hangs
+            .iter()
+            .any(|(other, least)| other == config && *least <= launches);
         let outcome = match self.device.time_out().filter(|_| hung) {
             Some(limit) => Outcome::Failed(Failure::timed_out(limit)),
             None => usable(self.device.measure(config, launches)),
@@ -124,11 +139,17 @@ impl<'a> Recorder<'a> {
             return None;
         }
         self.spent_ms += took_ms;
-        let observation = Observation { config: config.clone(), launches, outcome, took_ms };
+        let observation = Observation {
+            config: config.clone(),
+            launches,
+            outcome,
+            took_ms,
+        };
         if let Err(error) = self.store.record(&mut self.run, &observation) {
             self.error = Some(error);
         }
-        if matches!(&observation.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::TimeOut) {
+        if matches!(&observation.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::TimeOut)
+        {
             self.hangs.push((observation.config, launches));
         }
         Some(observation.outcome)
@@ -141,7 +162,8 @@ impl<'a> Recorder<'a> {
             self.spent_ms += observation.took_ms;
             return Some(observation.outcome);
         }
-        // Another version of this program, or another budget. Mixing the two would not be a run of either.
+        // Another version of this program, or another budget. Mixing the two would not be a run of
+        // either.
         let what = format!(
             "it was begun by another version, or with another budget than {}: it continued with {:?}, now {config:?} is \
              proposed; give that budget, or begin a fresh run",
@@ -155,11 +177,16 @@ impl<'a> Recorder<'a> {
 
 /// Turns infinite times and NaN, which a store cannot keep, into a failed launch.
 fn usable(outcome: Outcome) -> Outcome {
-    let times = if let Outcome::Times(times) = &outcome { &times[..] } else { &[] };
+    let times = if let Outcome::Times(times) = &outcome {
+        &times[..]
+    } else {
+        &[]
+    };
     match times.iter().find(|number| !number.is_finite()) {
-        Some(number) => {
-            Outcome::Failed(Failure { kind: FailureKind::Launch, message: format!("it ran and gave {number}") })
-        }
+        Some(number) => Outcome::Failed(Failure {
+            kind: FailureKind::Launch,
+            message: format!("it ran and gave {number}"),
+        }),
         None => outcome,
     }
 }
@@ -170,10 +197,14 @@ impl Device for Recorder<'_> {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        self.measure_if(config, launches, &mut || true).unwrap_or_else(|| failed("it does not count"))
+        self.measure_if(config, launches, &mut || true)
+            .unwrap_or_else(|| failed("it does not count"))
     }
 }
 
 fn failed(message: &str) -> Outcome {
-    Outcome::Failed(Failure { kind: FailureKind::Declined, message: message.to_owned() })
+    Outcome::Failed(Failure {
+        kind: FailureKind::Declined,
+        message: message.to_owned(),
+    })
 }

@@ -1,8 +1,9 @@
 //! Runs: tunings in progress, kept measurement by measurement.
 //!
-//! Each completed measurement is one transaction. A killed run is found again by its task and plan and continued: the
-//! same strategy with the same seed, told the same observations, makes the same next proposal. A lock on a file next to
-//! the store, which the system releases when the process dies, keeps two processes from continuing one run.
+//! Each completed measurement is one transaction. A killed run is found again by its task and plan
+//! and continued: the same strategy with the same seed, told the same observations, makes the same
+//! next proposal. A lock on a file next to the store, which the system releases when the process
+//! dies, keeps two processes from continuing one run.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -36,7 +37,8 @@ pub struct Task<'a> {
 pub struct Plan {
     /// Name and settings of the strategy.
     pub strategy: String,
-    /// Measured sample, where the workload does not name it. A run of another sample is not continued.
+    /// Measured sample, where the workload does not name it. A run of another sample is not
+    /// continued.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sample: String,
     /// Configurations that the search began with, besides the default.
@@ -83,7 +85,12 @@ impl Contender {
             let half = statistics::student_critical(0.05, count - 1.0) * error;
             (time_ms - half, time_ms + half)
         });
-        Self { config: config.clone(), time_ms, interval_ms, samples: times.len() }
+        Self {
+            config: config.clone(),
+            time_ms,
+            interval_ms,
+            samples: times.len(),
+        }
     }
 }
 
@@ -120,7 +127,8 @@ pub struct Details {
     pub race: Option<RaceDetails>,
     /// Launches of the final rounds.
     pub final_launches: usize,
-    /// Final rounds. The last element decided; there is more than one only if the default failed in them.
+    /// Final rounds. The last element decided; there is more than one only if the default failed in
+    /// them.
     pub decisions: Vec<Decision>,
 }
 
@@ -179,15 +187,22 @@ impl Drop for RunLock {
 ///
 /// # Errors
 /// `taken` if a living process holds it; if that cannot be found out.
-fn lock(store: &Path, name: &str, taken: impl FnOnce(PathBuf) -> StoreError) -> Result<Option<RunLock>, StoreError> {
+fn lock(
+    store: &Path,
+    name: &str,
+    taken: impl FnOnce(PathBuf) -> StoreError,
+) -> Result<Option<RunLock>, StoreError> {
     let mut path = store.as_os_str().to_owned();
     path.push(format!("-{name}.lock"));
     let path = PathBuf::from(path);
-    // Without locks no process can hold one. Other errors, such as too many open files, say nothing about other
-    // processes.
+    // Without locks no process can hold one. Other errors, such as too many open files, say nothing
+    // about other processes.
     let without = |error: std::io::Error| match error.kind() {
         ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem => Ok(None),
-        _ => Err(StoreError::CannotOpen { file: path.clone(), what: error.to_string() }),
+        _ => Err(StoreError::CannotOpen {
+            file: path.clone(),
+            what: error.to_string(),
+        }),
     };
     loop {
         let file = match File::create(&path) {
@@ -196,7 +211,8 @@ fn lock(store: &Path, name: &str, taken: impl FnOnce(PathBuf) -> StoreError) -> 
         };
         match file.try_lock() {
             Ok(()) if is_at(&file, &path) => return Ok(Some(RunLock { file, path })),
-            // The last holder removed the file after this process had opened it: lock the new file of that name.
+            // The last holder removed the file after this process had opened it: lock the new file
+            // of that name.
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(taken(store.to_owned())),
             Err(TryLockError::Error(error)) => return without(error),
@@ -219,7 +235,10 @@ fn is_at(_: &File, _: &Path) -> bool {
 
 /// Locks a run, so that no other process continues it.
 fn lock_run(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
-    lock(store, &format!("run-{run}"), |file| StoreError::RunTaken { file, run })
+    lock(store, &format!("run-{run}"), |file| StoreError::RunTaken {
+        file,
+        run,
+    })
 }
 
 impl Store {
@@ -228,14 +247,21 @@ impl Store {
         lock_run(&self.file, run)
     }
 
-    /// Waits while other processes tune the same task, and lets later ones wait until the result is dropped.
+    /// Waits while other processes tune the same task, and lets later ones wait until the result is
+    /// dropped.
     pub(crate) fn wait_for_turn(&self, task: &Task<'_>) -> Result<Option<RunLock>, StoreError> {
         let mut hash = Fnv::default();
-        for part in [json_of(task.device)?, json_of(task.tunable)?, json_of(task.workload)?] {
+        for part in [
+            json_of(task.device)?,
+            json_of(task.tunable)?,
+            json_of(task.workload)?,
+        ] {
             hash.take(part.as_bytes());
         }
         loop {
-            match lock(&self.file, &format!("task-{hash}"), |_| StoreError::Measuring) {
+            match lock(&self.file, &format!("task-{hash}"), |_| {
+                StoreError::Measuring
+            }) {
                 Err(StoreError::Measuring) => std::thread::sleep(TURN),
                 lock => return lock,
             }
@@ -261,39 +287,71 @@ impl Store {
             // Locked before another process can see the run and continue it.
             Ok((id, lock_run(&file, id)?))
         })?;
-        Ok(Run { id, next: 0, plan: plan.clone(), _lock: lock })
+        Ok(Run {
+            id,
+            next: 0,
+            plan: plan.clone(),
+            _lock: lock,
+        })
     }
 
-    /// Continues the latest unfinished run of the same task, strategy, sample and seed, with its observations in order.
+    /// Continues the latest unfinished run of the same task, strategy, sample and seed, with its
+    /// observations in order.
     ///
-    /// Runs that a living process measures are passed over. A run with the same budget comes first; one with another
-    /// budget makes the same requests until one of the two budgets ends. Seed configurations may differ: they change
-    /// with every run that is kept.
+    /// Runs that a living process measures are passed over. A run with the same budget comes first;
+    /// one with another budget makes the same requests until one of the two budgets ends. Seed
+    /// configurations may differ: they change with every run that is kept.
     ///
     /// # Errors
     /// If the store cannot be read, or a row not be understood.
-    pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
+    pub fn resume(
+        &mut self,
+        task: &Task<'_>,
+        plan: &Plan,
+    ) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
         let space = SpaceRecord::of(task.space)?;
         let mut unfinished = self.heads(
             "WHERE finished IS NULL AND device = ?1 AND tunable = ?2 AND workload = ?3 ORDER BY id DESC",
             params![json_of(task.device)?, json_of(task.tunable)?, json_of(task.workload)?],
         )?;
-        let same = |of: &Plan| (&of.strategy, &of.sample, of.seed) == (&plan.strategy, &plan.sample, plan.seed);
+        let same = |of: &Plan| {
+            (&of.strategy, &of.sample, of.seed) == (&plan.strategy, &plan.sample, plan.seed)
+        };
         unfinished.retain(|run| run.space == space && same(&run.plan));
         unfinished.sort_by_key(|run| run.plan.budget != plan.budget);
-        for RunRecord { run: id, plan: begun, .. } in unfinished {
+        for RunRecord {
+            run: id,
+            plan: begun,
+            ..
+        } in unfinished
+        {
             let lock = match self.lock_run(id) {
                 Ok(lock) => lock,
                 Err(StoreError::RunTaken { .. }) => continue,
                 Err(error) => return Err(error),
             };
             // Between the query and the lock, another process may have finished or pruned the run.
-            if self.rows("SELECT 1 FROM runs WHERE id = ?1 AND finished IS NULL", &[&id], |_| Ok(()))?.is_empty() {
+            if self
+                .rows(
+                    "SELECT 1 FROM runs WHERE id = ?1 AND finished IS NULL",
+                    &[&id],
+                    |_| Ok(()),
+                )?
+                .is_empty()
+            {
                 continue;
             }
             let observations = self.observations(id)?;
             let next = observations.len() as i64;
-            return Ok(Some((Run { id, next, plan: begun, _lock: lock }, observations)));
+            return Ok(Some((
+                Run {
+                    id,
+                    next,
+                    plan: begun,
+                    _lock: lock,
+                },
+                observations,
+            )));
         }
         Ok(None)
     }
@@ -301,8 +359,9 @@ impl Store {
     /// Commits one completed measurement.
     ///
     /// # Errors
-    /// If the store cannot be written; [`StoreError::RunTaken`] if another process has continued or removed the run
-    /// (only on file systems without locks); [`StoreError::Wrong`] for times or parameters that are not finite.
+    /// If the store cannot be written; [`StoreError::RunTaken`] if another process has continued or
+    /// removed the run (only on file systems without locks); [`StoreError::Wrong`] for times or
+    /// parameters that are not finite.
     pub fn record(&mut self, run: &mut Run, observation: &Observation) -> Result<(), StoreError> {
         match self.write(|transaction| insert(transaction, run.id, run.next, observation)) {
             Ok(()) => {
@@ -321,11 +380,18 @@ impl Store {
     /// Ends a run, with its decision if there is one.
     ///
     /// # Errors
-    /// If the store cannot be written; [`StoreError::RunTaken`] if another process has removed the run.
-    #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
+    /// If the store cannot be written; [`StoreError::RunTaken`] if another process has removed the
+    /// run.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the run is over: its lock goes with it"
+    )]
     pub fn finish(&mut self, run: Run, evidence: Option<&Evidence>) -> Result<(), StoreError> {
         match self.write(|transaction| end(transaction, run.id, evidence))? {
-            0 => Err(StoreError::RunTaken { file: self.file.clone(), run: run.id }),
+            0 => Err(StoreError::RunTaken {
+                file: self.file.clone(),
+                run: run.id,
+            }),
             _ => Ok(()),
         }
     }
@@ -356,13 +422,17 @@ impl Store {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
 
-    /// Lists measurements that timed out, in all runs with the same device, code, workload, space and sample as `run`.
+    /// Lists measurements that timed out, in all runs with the same device, code, workload, space
+    /// and sample as `run`.
     ///
     /// # Errors
     /// If the store cannot be read, or a row not be understood.
     pub fn hangs(&self, run: &Run) -> Result<Vec<Observation>, StoreError> {
-        let of =
-            |run: &str| format!("({run}.device, {run}.tunable, {run}.workload, {run}.space, {run}.plan ->> 'sample')");
+        let of = |run: &str| {
+            format!(
+                "({run}.device, {run}.tunable, {run}.workload, {run}.space, {run}.plan ->> 'sample')"
+            )
+        };
         let alike = format!(
             "SELECT other.id FROM runs AS other, runs AS this WHERE this.id = ?1 AND {} IS {}",
             of("other"),
@@ -377,18 +447,33 @@ impl Store {
         )
     }
 
-    fn select_observations(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Observation>, StoreError> {
+    fn select_observations(
+        &self,
+        rest: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<Observation>, StoreError> {
         let query = format!("SELECT run_id, sequence, observation FROM measurements {rest}");
-        let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, json(row, 2)));
-        let understood = self.rows(&query, values, named)?.into_iter().map(|(run, sequence, observation)| {
-            observation.map_err(|what| self.bad_row(&format!("measurement {sequence} of run {run}"), &what))
-        });
+        let named = |row: &rusqlite::Row<'_>| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, json(row, 2)))
+        };
+        let understood =
+            self.rows(&query, values, named)?
+                .into_iter()
+                .map(|(run, sequence, observation)| {
+                    observation.map_err(|what| {
+                        self.bad_row(&format!("measurement {sequence} of run {run}"), &what)
+                    })
+                });
         understood.collect()
     }
 }
 
 /// Makes the row of a run, and returns its number.
-fn insert_run(transaction: &Transaction<'_>, task: &Task<'_>, plan: &Plan) -> Result<i64, StoreError> {
+fn insert_run(
+    transaction: &Transaction<'_>,
+    task: &Task<'_>,
+    plan: &Plan,
+) -> Result<i64, StoreError> {
     transaction.execute(
         &format!(
             "INSERT INTO runs (device, tunable, workload, space, plan, started) VALUES (?1, ?2, ?3, ?4, ?5, {NOW})"
@@ -405,10 +490,24 @@ fn insert_run(transaction: &Transaction<'_>, task: &Task<'_>, plan: &Plan) -> Re
 }
 
 /// Inserts the row of a measurement, unless it has numbers that JSON cannot keep.
-fn insert(transaction: &Transaction<'_>, run: i64, sequence: i64, observation: &Observation) -> Result<(), StoreError> {
-    let of_config =
-        observation.config.0.iter().filter_map(|value| if let Value::Float(x) = value { Some(x) } else { None });
-    let times = if let Outcome::Times(times) = &observation.outcome { &times[..] } else { &[] };
+fn insert(
+    transaction: &Transaction<'_>,
+    run: i64,
+    sequence: i64,
+    observation: &Observation,
+) -> Result<(), StoreError> {
+    let of_config = observation.config.0.iter().filter_map(|value| {
+        if let Value::Float(x) = value {
+            Some(x)
+        } else {
+            None
+        }
+    });
+    let times = if let Outcome::Times(times) = &observation.outcome {
+        &times[..]
+    } else {
+        &[]
+    };
     let mut numbers = of_config.chain(times).chain([&observation.took_ms]);
     if let Some(number) = numbers.find(|number| !number.is_finite()) {
         return Err(StoreError::Wrong(format!(
@@ -417,16 +516,23 @@ fn insert(transaction: &Transaction<'_>, run: i64, sequence: i64, observation: &
         )));
     }
     transaction
-        .prepare_cached("INSERT INTO measurements (run_id, sequence, observation) VALUES (?1, ?2, ?3)")?
+        .prepare_cached(
+            "INSERT INTO measurements (run_id, sequence, observation) VALUES (?1, ?2, ?3)",
+        )?
         .execute(params![run, sequence, json_of(observation)?])?;
     Ok(())
 }
 
-/// Marks a run as finished, with its decision; returns the number of runs changed. Of two decisions, the one with the
-/// larger `ended` was made later, whatever the clock says.
-fn end(transaction: &Transaction<'_>, run: i64, evidence: Option<&Evidence>) -> Result<usize, StoreError> {
+/// Marks a run as finished, with its decision; returns the number of runs changed. Of two
+/// decisions, the one with the larger `ended` was made later, whatever the clock says.
+fn end(
+    transaction: &Transaction<'_>,
+    run: i64,
+    evidence: Option<&Evidence>,
+) -> Result<usize, StoreError> {
     let ended = "(SELECT coalesce(max(ended), 0) + 1 FROM runs)";
-    let set = format!("UPDATE runs SET finished = {NOW}, ended = {ended}, evidence = ?2 WHERE id = ?1");
+    let set =
+        format!("UPDATE runs SET finished = {NOW}, ended = {ended}, evidence = ?2 WHERE id = ?1");
     Ok(transaction.execute(&set, params![run, evidence.map(json_of).transpose()?])?)
 }
 
@@ -436,12 +542,16 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_median_is_students_with_the_robust_spread_and_none_of_fewer_than_five() {
-        // Median 4, deviations of median 2; neighbours lie on opposite sides, so that all seven count.
+        // Median 4, deviations of median 2; neighbours lie on opposite sides, so that all seven
+        // count.
         let of = |times: &[f64]| Contender::of_samples(&Config(Vec::new()), times);
         let seven = of(&[4.0, 1.0, 7.0, 2.0, 6.0, 3.0, 5.0]);
         let (low, high) = seven.interval_ms.unwrap();
         // 2.4469 (t of 6 degrees) times 1.2533 times 2 · 1.4826 / √7.
-        assert!((low - (4.0 - 3.437)).abs() < 1e-3 && (high - (4.0 + 3.437)).abs() < 1e-3, "{seven:?}");
+        assert!(
+            (low - (4.0 - 3.437)).abs() < 1e-3 && (high - (4.0 + 3.437)).abs() < 1e-3,
+            "{seven:?}"
+        );
         assert_eq!((seven.time_ms, seven.samples), (4.0, 7));
         assert!(of(&[1.0, 2.0, 1.0, 2.0, 1.0]).interval_ms.is_some());
         assert!(of(&[1.0, 2.0, 1.0, 2.0]).interval_ms.is_none());
@@ -457,6 +567,9 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(!is_at(&removed, &path), "there is none of the name");
         let new = open();
-        assert!(!is_at(&removed, &path) && is_at(&new, &path), "another process has made another one");
+        assert!(
+            !is_at(&removed, &path) && is_at(&new, &path),
+            "another process has made another one"
+        );
     }
 }

@@ -1,14 +1,17 @@
-//! Bayesian search: a model of the time, learned from the observations, tells where a faster configuration is likely.
+//! Bayesian search: a model of the time, learned from the observations, tells where a faster
+//! configuration is likely.
 //!
-//! The model is a Gaussian process on the logarithm of the time, with a length-scale for every parameter, so that it
-//! learns which parameters matter. Above a cap the logarithm is compressed: very slow configurations say little about
-//! the fast ones. A second process learns where failures are, and weighs the expected improvement. The first proposals
-//! spread over the space. Later every third is one step from one of the best, because spaces of kernels have optima one
-//! point wide; another third is bold, because they also have several valleys.
+//! The model is a Gaussian process on the logarithm of the time, with a length-scale for every
+//! parameter, so that it learns which parameters matter. Above a cap the logarithm is compressed:
+//! very slow configurations say little about the fast ones. A second process learns where failures
+//! are, and weighs the expected improvement. The first proposals spread over the space. Later every
+//! third is one step from one of the best, because spaces of kernels have optima one point wide;
+//! another third is bold, because they also have several valleys.
 //!
-//! Every observation improves the length-scales a little, from at most [`LEARNED_FROM`] observations. A model with
-//! newer ones is built while the old one is in use, a bounded amount at a time, so that proposals take similar times.
-//! Spaces of more than [`POOL`] configurations are modelled on a random choice, and around the best.
+//! Every observation improves the length-scales a little, from at most [`LEARNED_FROM`]
+//! observations. A model with newer ones is built while the old one is in use, a bounded amount at
+//! a time, so that proposals take similar times. Spaces of more than [`POOL`] configurations are
+//! modelled on a random choice, and around the best.
 
 use super::draw::Draw;
 use super::{Strategy, search_time};
@@ -25,9 +28,11 @@ const OUTSIDE: usize = 64;
 const SPREAD: usize = 16;
 /// Valid observations before the model is used.
 const FEWEST: usize = 5;
-/// Kinds of proposals in turn: a neighbour of the fastest, a bold one, the largest expected improvement.
+/// Kinds of proposals in turn: a neighbour of the fastest, a bold one, the largest expected
+/// improvement.
 const TURNS: usize = 3;
-/// Improvement, in the logarithm, from which a bold proposal counts: it prefers regions that are less known.
+/// Improvement, in the logarithm, from which a bold proposal counts: it prefers regions that are
+/// less known.
 const BOLD: f64 = 0.1;
 /// Observations after which the neighbours of one more of the fastest are considered.
 const WIDEN: usize = 40;
@@ -86,14 +91,22 @@ struct Next {
 
 impl Encoding {
     fn new(space: &Space) -> Self {
-        let mut encoding = Self { columns: Vec::new(), categories: Vec::new() };
-        for (place, parameter) in
-            space.parameters().iter().enumerate().filter(|(_, parameter)| parameter.values().len() > 1)
+        let mut encoding = Self {
+            columns: Vec::new(),
+            categories: Vec::new(),
+        };
+        for (place, parameter) in space
+            .parameters()
+            .iter()
+            .enumerate()
+            .filter(|(_, parameter)| parameter.values().len() > 1)
         {
             if let Some(ranks) = ranks(parameter) {
                 encoding.push(place, &ranks, false);
             } else {
-                let places: Vec<f64> = (0..parameter.values().len()).map(|code| code as f64).collect();
+                let places: Vec<f64> = (0..parameter.values().len())
+                    .map(|code| code as f64)
+                    .collect();
                 encoding.push(place, &places, true);
             }
             if let Some(alignments) = alignments(parameter) {
@@ -108,17 +121,27 @@ impl Encoding {
         let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
         let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let span = (high - low).max(f64::MIN_POSITIVE);
-        self.columns.push((place, numbers.iter().map(|number| ((number - low) / span) as f32).collect()));
+        self.columns.push((
+            place,
+            numbers
+                .iter()
+                .map(|number| ((number - low) / span) as f32)
+                .collect(),
+        ));
         self.categories.push(category);
     }
 
     fn point(&self, space: &Space, index: ConfigIndex) -> Point {
-        self.columns.iter().map(|(place, numbers)| numbers[space.code(index, *place)]).collect()
+        self.columns
+            .iter()
+            .map(|(place, numbers)| numbers[space.code(index, *place)])
+            .collect()
     }
 }
 
-/// Returns the ranks of a parameter's values, by value index; `None` for names, or if two values are the same number
-/// (`true` and 1, whole numbers from 2^53 on), which only a category tells apart.
+/// Returns the ranks of a parameter's values, by value index; `None` for names, or if two values
+/// are the same number (`true` and 1, whole numbers from 2^53 on), which only a category tells
+/// apart.
 fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
     let number = |value: &Value| match value {
         Value::Int(value) => Some(*value as f64),
@@ -126,23 +149,36 @@ fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
         Value::Bool(value) => Some(f64::from(u8::from(*value))),
         Value::Text(_) => None,
     };
-    let numbers: Vec<f64> = parameter.values().iter().map(number).collect::<Option<_>>()?;
+    let numbers: Vec<f64> = parameter
+        .values()
+        .iter()
+        .map(number)
+        .collect::<Option<_>>()?;
     let mut sorted = numbers.clone();
     sorted.sort_by(f64::total_cmp);
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
         return None;
     }
-    Some(numbers.iter().map(|number| sorted.partition_point(|other| other < number) as f64).collect())
+    Some(
+        numbers
+            .iter()
+            .map(|number| sorted.partition_point(|other| other < number) as f64)
+            .collect(),
+    )
 }
 
-/// Returns the number of factors 2 of each value, which warps, banks and vector loads depend on. `None` for powers of
-/// two and for few values, where it says nothing new.
+/// Returns the number of factors 2 of each value, which warps, banks and vector loads depend on.
+/// `None` for powers of two and for few values, where it says nothing new.
 fn alignments(parameter: &Parameter) -> Option<Vec<f64>> {
     let halvings = |value: &Value| match value {
         Value::Int(value) if *value > 0 => Some(f64::from(value.trailing_zeros())),
         _ => None,
     };
-    let found: Vec<f64> = parameter.values().iter().map(halvings).collect::<Option<_>>()?;
+    let found: Vec<f64> = parameter
+        .values()
+        .iter()
+        .map(halvings)
+        .collect::<Option<_>>()?;
     let power = |value: &Value| matches!(value, Value::Int(value) if value.count_ones() == 1);
     let differ = found.iter().any(|&halvings| halvings != found[0]);
     (found.len() >= 5 && differ && !parameter.values().iter().all(power)).then_some(found)
@@ -152,15 +188,23 @@ impl<'a> Bayesian<'a> {
     /// Searches `space`, with the random choices of `seed`.
     pub fn new(space: &'a Space, seed: u64) -> Self {
         let encoding = Encoding::new(space);
-        let mut pool =
-            if space.len() > POOL { Draw::new(seed, 0).sample(POOL, space.len()) } else { (0..space.len()).collect() };
+        let mut pool = if space.len() > POOL {
+            Draw::new(seed, 0).sample(POOL, space.len())
+        } else {
+            (0..space.len()).collect()
+        };
         pool.sort_unstable();
         let points = pool.iter().map(|&index| encoding.point(space, index));
         let candidates = Candidates::new(encoding.categories.clone(), points);
         let model = || {
             let learner = Learner::new(&encoding.categories);
             let process = Process::new(&candidates, learner.hyper.clone());
-            Model { learner, process, next: None, cap: f64::INFINITY }
+            Model {
+                learner,
+                process,
+                next: None,
+                cap: f64::INFINITY,
+            }
         };
         let (times, failures) = (model(), model());
         Self {
@@ -178,7 +222,10 @@ impl<'a> Bayesian<'a> {
 
     /// Returns the number of valid observations.
     fn valid(&self) -> usize {
-        self.observed.iter().filter(|(_, _, time)| time.is_some()).count()
+        self.observed
+            .iter()
+            .filter(|(_, _, time)| time.is_some())
+            .count()
     }
 
     /// Returns true if there are enough observations for the model.
@@ -199,18 +246,27 @@ impl<'a> Bayesian<'a> {
             let distance = |(_, other, _): &(ConfigIndex, Point, Option<f64>)| -> f32 {
                 other.iter().zip(&point).map(|(a, b)| (a - b).powi(2)).sum()
             };
-            let nearest = self.observed.iter().map(distance).fold(f32::INFINITY, f32::min);
+            let nearest = self
+                .observed
+                .iter()
+                .map(distance)
+                .fold(f32::INFINITY, f32::min);
             if farthest.is_none_or(|(_, distance)| nearest > distance) {
                 farthest = Some((index, nearest));
             }
         }
         // Nearly all were seen: take the next one that was not.
-        farthest.map(|(index, _)| index).or_else(|| self.seen.iter().position(|seen| !seen))
+        farthest
+            .map(|(index, _)| index)
+            .or_else(|| self.seen.iter().position(|seen| !seen))
     }
 
     /// Returns the `count` fastest so far, the fastest first: index and logarithm of the time.
     fn fastest(&self, count: usize) -> Vec<(ConfigIndex, f64)> {
-        let timed = self.observed.iter().filter_map(|(index, _, time)| time.map(|time| (*index, time)));
+        let timed = self
+            .observed
+            .iter()
+            .filter_map(|(index, _, time)| time.map(|time| (*index, time)));
         let mut timed: Vec<(ConfigIndex, f64)> = timed.collect();
         timed.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
         timed.truncate(count);
@@ -219,7 +275,11 @@ impl<'a> Bayesian<'a> {
 
     /// Returns some random configurations that the model does not cover, two steps from `index`.
     fn two_steps_away(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
-        let near = if self.pool.len() < self.space.len() { self.space.neighbours(index) } else { Vec::new() };
+        let near = if self.pool.len() < self.space.len() {
+            self.space.neighbours(index)
+        } else {
+            Vec::new()
+        };
         if near.is_empty() {
             return Vec::new();
         }
@@ -233,8 +293,8 @@ impl<'a> Bayesian<'a> {
         found
     }
 
-    /// Returns a function for the expected improvement on `best` of any configuration, in the logarithm of the time,
-    /// times the probability that it does not fail.
+    /// Returns a function for the expected improvement on `best` of any configuration, in the
+    /// logarithm of the time, times the probability that it does not fail.
     fn judge(&self, best: f64) -> impl Fn(Where<'_>) -> f64 + '_ {
         let prior = self.times.process.prior();
         let failures = (self.failures.process.len() > 0).then(|| self.failures.process.prior());
@@ -247,7 +307,9 @@ impl<'a> Bayesian<'a> {
             let gain = expected_improvement(best - mean, deviation);
             match &failures {
                 None => gain,
-                Some(prior) => gain * (1.0 - look(&self.failures.process, prior, &place).0).clamp(0.001, 1.0),
+                Some(prior) => {
+                    gain * (1.0 - look(&self.failures.process, prior, &place).0).clamp(0.001, 1.0)
+                }
             }
         }
     }
@@ -256,15 +318,39 @@ impl<'a> Bayesian<'a> {
     fn learn(&mut self) {
         let first = self.observed.len() <= SPREAD || self.valid() == FEWEST;
         let steps = if first { FIRST_STEPS } else { STEPS };
-        let timed: Vec<usize> = (0..self.observed.len()).filter(|&at| self.observed[at].2.is_some()).collect();
+        let timed: Vec<usize> = (0..self.observed.len())
+            .filter(|&at| self.observed[at].2.is_some())
+            .collect();
         let times: Vec<f64> = timed.iter().filter_map(|&at| self.observed[at].2).collect();
-        self.times.advance(&self.candidates, &self.observed, &timed, &times, cap_of(&times), steps);
-        let failed: Vec<f64> = self.observed.iter().map(|(_, _, time)| f64::from(u8::from(time.is_none()))).collect();
+        self.times.advance(
+            &self.candidates,
+            &self.observed,
+            &timed,
+            &times,
+            cap_of(&times),
+            steps,
+        );
+        let failed: Vec<f64> = self
+            .observed
+            .iter()
+            .map(|(_, _, time)| f64::from(u8::from(time.is_none())))
+            .collect();
         if failed.contains(&1.0) {
             let all: Vec<usize> = (0..self.observed.len()).collect();
             // The model of failures changes less with each observation than the model of times.
-            let steps = if first || self.failures.process.len() == 0 { FIRST_STEPS } else { 1 };
-            self.failures.advance(&self.candidates, &self.observed, &all, &failed, f64::INFINITY, steps);
+            let steps = if first || self.failures.process.len() == 0 {
+                FIRST_STEPS
+            } else {
+                1
+            };
+            self.failures.advance(
+                &self.candidates,
+                &self.observed,
+                &all,
+                &failed,
+                f64::INFINITY,
+                steps,
+            );
         }
     }
 }
@@ -275,7 +361,8 @@ enum Where<'a> {
     Point(&'a Point),
 }
 
-/// Returns the logarithm above which times are compressed: the median, but at least 0.05 above the best.
+/// Returns the logarithm above which times are compressed: the median, but at least 0.05 above the
+/// best.
 fn cap_of(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -286,10 +373,15 @@ fn cap_of(times: &[f64]) -> f64 {
 }
 
 fn capped(value: f64, cap: f64) -> f64 {
-    if value > cap { cap + 0.25 * (value - cap) } else { value }
+    if value > cap {
+        cap + 0.25 * (value - cap)
+    } else {
+        value
+    }
 }
 
-/// Chooses at most `most` observations: the smallest values for one half, evenly from the rest for the other, in order.
+/// Chooses at most `most` observations: the smallest values for one half, evenly from the rest for
+/// the other, in order.
 fn choose(places: &[usize], values: &[f64], most: usize) -> Vec<usize> {
     if places.len() <= most {
         return (0..places.len()).collect();
@@ -306,7 +398,8 @@ fn choose(places: &[usize], values: &[f64], most: usize) -> Vec<usize> {
 }
 
 impl Model {
-    /// Takes the observations at `places` (all that this model knows, in order) with their `values`.
+    /// Takes the observations at `places` (all that this model knows, in order) with their
+    /// `values`.
     fn advance(
         &mut self,
         candidates: &Candidates,
@@ -326,9 +419,17 @@ impl Model {
         if self.process.len() > 0
             && let (Some(&place), Some(&value)) = (places.last(), values.last())
         {
-            self.process.push(candidates, observed[place].1.clone(), capped(value, self.cap));
+            self.process.push(
+                candidates,
+                observed[place].1.clone(),
+                capped(value, self.cap),
+            );
         }
-        let mut work = if self.process.len() == 0 { usize::MAX } else { WORK };
+        let mut work = if self.process.len() == 0 {
+            usize::MAX
+        } else {
+            WORK
+        };
         let mut next = self.next.take().unwrap_or_else(|| Next {
             process: Process::new(candidates, self.learner.hyper.clone()),
             cap,
@@ -352,7 +453,11 @@ impl Model {
             }
             work -= cost;
             if let Some(at) = next.left.pop() {
-                next.process.push(candidates, observed[places[at]].1.clone(), capped(values[at], next.cap));
+                next.process.push(
+                    candidates,
+                    observed[places[at]].1.clone(),
+                    capped(values[at], next.cap),
+                );
             }
         }
     }
@@ -372,22 +477,39 @@ impl Strategy for Bayesian<'_> {
         let judge = self.judge(if turn == 1 { best - BOLD } else { best });
         let larger = |a: &(ConfigIndex, f64), b: &(ConfigIndex, f64)| a.1.total_cmp(&b.1);
         if turn == 0 {
-            let near = fastest.iter().flat_map(|&(index, _)| self.space.neighbours(index));
+            let near = fastest
+                .iter()
+                .flat_map(|&(index, _)| self.space.neighbours(index));
             let near = near.filter(|&index| !self.seen[index]);
             let judged = near.map(|index| match self.pool.binary_search(&index) {
                 Ok(at) => (index, judge(Where::Candidate(at))),
-                Err(_) => (index, judge(Where::Point(&self.encoding.point(self.space, index)))),
+                Err(_) => (
+                    index,
+                    judge(Where::Point(&self.encoding.point(self.space, index))),
+                ),
             });
             if let Some((index, _)) = judged.max_by(larger) {
                 return Some(index);
             }
         }
-        let open = self.pool.iter().enumerate().filter(|(_, index)| !self.seen[**index]);
+        let open = self
+            .pool
+            .iter()
+            .enumerate()
+            .filter(|(_, index)| !self.seen[**index]);
         let covered = open.map(|(at, &index)| (index, judge(Where::Candidate(at))));
         let outside = self.two_steps_away(fastest[0].0).into_iter();
-        let outside = outside.map(|index| (index, judge(Where::Point(&self.encoding.point(self.space, index)))));
+        let outside = outside.map(|index| {
+            (
+                index,
+                judge(Where::Point(&self.encoding.point(self.space, index))),
+            )
+        });
         let judged = covered.chain(outside);
-        judged.max_by(larger).map(|(index, _)| index).or_else(|| self.spread())
+        judged
+            .max_by(larger)
+            .map(|(index, _)| index)
+            .or_else(|| self.spread())
     }
 
     fn observe(&mut self, index: ConfigIndex, outcome: &Outcome) {
@@ -397,7 +519,8 @@ impl Strategy for Bayesian<'_> {
         }
         self.seen[index] = true;
         let time = search_time(outcome).map(f64::ln);
-        self.observed.push((index, self.encoding.point(self.space, index), time));
+        self.observed
+            .push((index, self.encoding.point(self.space, index), time));
         if self.ready() {
             self.learn();
         }
@@ -443,10 +566,15 @@ mod tests {
             .unwrap();
         let encoding = Encoding::new(&space);
         assert_eq!(encoding.categories, [true, true, true, false]);
-        let points: Vec<Point> = (0..space.len()).map(|index| encoding.point(&space, index)).collect();
+        let points: Vec<Point> = (0..space.len())
+            .map(|index| encoding.point(&space, index))
+            .collect();
         for (at, point) in points.iter().enumerate() {
             assert!(point.iter().all(|number| number.is_finite()), "{point:?}");
-            assert!(!points[..at].contains(point), "{point:?} is another configuration's");
+            assert!(
+                !points[..at].contains(point),
+                "{point:?} is another configuration's"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Random numbers that depend only on a seed and a count, so that a strategy that was stopped and continued makes the
-//! same choices.
+//! Random numbers that depend only on a seed and a count, so that a strategy that was stopped and
+//! continued makes the same choices.
 
 /// Mixes 64 bits bijectively (splitmix64's step).
 pub fn mix(value: u64) -> u64 {

@@ -1,12 +1,12 @@
 //! Gaussian process over a finite list of points, grown one observation at a time.
 //!
-//! With the Cholesky factor L of the observations' covariance R (noise included), the posterior of the candidates needs
-//! only `V = L⁻¹ k(X, candidates)`: mean and variance are sums over its rows. An observation appends one row to L and
-//! one to V, with `rows × candidates` products in single precision and without branches, for SIMD. L is in double
-//! precision.
+//! With the Cholesky factor L of the observations' covariance R (noise included), the posterior of
+//! the candidates needs only `V = L⁻¹ k(X, candidates)`: mean and variance are sums over its rows.
+//! An observation appends one row to L and one to V, with `rows × candidates` products in single
+//! precision and without branches, for SIMD. L is in double precision.
 //!
-//! The covariance is Matérn 5/2 with a length-scale per column. The prior mean and the scale of the variance take their
-//! maximum-likelihood values.
+//! The covariance is Matérn 5/2 with a length-scale per column. The prior mean and the scale of the
+//! variance take their maximum-likelihood values.
 
 /// Point, as one number a column.
 pub(crate) type Point = Vec<f32>;
@@ -27,10 +27,17 @@ impl Candidates {
         let mut columns = vec![Vec::new(); categories.len()];
         let mut count = 0;
         for point in points {
-            columns.iter_mut().zip(point).for_each(|(column, value)| column.push(value));
+            columns
+                .iter_mut()
+                .zip(point)
+                .for_each(|(column, value)| column.push(value));
             count += 1;
         }
-        Self { categories, columns, count }
+        Self {
+            categories,
+            columns,
+            count,
+        }
     }
 }
 
@@ -38,7 +45,11 @@ impl Candidates {
 #[inline]
 pub(crate) fn square(category: bool, a: f32, b: f32) -> f64 {
     let apart = f64::from(a - b);
-    if category { f64::from(u8::from(apart != 0.0)) } else { apart * apart }
+    if category {
+        f64::from(u8::from(apart != 0.0))
+    } else {
+        apart * apart
+    }
 }
 
 /// Hyperparameters of a process.
@@ -78,7 +89,8 @@ fn kernel_all(squares: &mut [f32]) {
     }
 }
 
-/// Computes exp(−s) for s ≥ 0 to some 1e-7 relative, without branches, so that the compiler vectorises it.
+/// Computes exp(−s) for s ≥ 0 to some 1e-7 relative, without branches, so that the compiler
+/// vectorises it.
 #[inline]
 fn exp_minus(s: f32) -> f32 {
     // 2^(−whole) · 2^(−part) with part in 0 … 1, the latter by the Taylor series in part · ln 2.
@@ -104,8 +116,8 @@ pub(crate) struct Factor {
 }
 
 impl Factor {
-    /// Appends the row of a new point: its covariances with the earlier ones, then its variance. A pivot that rounding
-    /// makes too small is replaced.
+    /// Appends the row of a new point: its covariances with the earlier ones, then its variance. A
+    /// pivot that rounding makes too small is replaced.
     pub(crate) fn push(&mut self, mut row: Vec<f64>) {
         let size = self.rows.len();
         for i in 0..size {
@@ -121,7 +133,11 @@ impl Factor {
     /// Solves L x = b in place.
     pub(crate) fn solve_lower(&self, b: &mut [f64]) {
         for i in 0..b.len() {
-            let dot: f64 = self.rows[i][..i].iter().zip(&b[..i]).map(|(a, b)| a * b).sum();
+            let dot: f64 = self.rows[i][..i]
+                .iter()
+                .zip(&b[..i])
+                .map(|(a, b)| a * b)
+                .sum();
             b[i] = (b[i] - dot) / self.rows[i][i];
         }
     }
@@ -195,10 +211,23 @@ impl Process {
 
     /// Computes L⁻¹ k(X, point).
     fn whitened(&self, point: &[f32]) -> Vec<f64> {
-        let weights: Vec<f64> = self.hyper.log_weights.iter().map(|weight| weight.exp()).collect();
+        let weights: Vec<f64> = self
+            .hyper
+            .log_weights
+            .iter()
+            .map(|weight| weight.exp())
+            .collect();
         let covariance = |earlier: &Point| {
-            let columns = earlier.iter().zip(point).zip(&self.categories).zip(&weights);
-            kernel(columns.map(|(((&a, &b), &category), weight)| weight * square(category, a, b)).sum())
+            let columns = earlier
+                .iter()
+                .zip(point)
+                .zip(&self.categories)
+                .zip(&weights);
+            kernel(
+                columns
+                    .map(|(((&a, &b), &category), weight)| weight * square(category, a, b))
+                    .sum(),
+            )
         };
         let mut row: Vec<f64> = self.observed.iter().map(covariance).collect();
         self.factor.solve_lower(&mut row);
@@ -217,7 +246,12 @@ impl Process {
         // Four rows at a time, to read and write `fresh` a quarter as often.
         let mut at = 0;
         while at + 4 <= before.len() {
-            let [a, b, c, d] = [before[at] as f32, before[at + 1] as f32, before[at + 2] as f32, before[at + 3] as f32];
+            let [a, b, c, d] = [
+                before[at] as f32,
+                before[at + 1] as f32,
+                before[at + 2] as f32,
+                before[at + 3] as f32,
+            ];
             let rows = &self.rows[at..at + 4];
             let (p, q, r, s) = (&rows[0], &rows[1], &rows[2], &rows[3]);
             for ((((fresh, p), q), r), s) in fresh.iter_mut().zip(p).zip(q).zip(r).zip(s) {
@@ -235,7 +269,11 @@ impl Process {
         let one = (1.0 - dot(&self.ones)) / diagonal;
         let z = (value - dot(&self.z)) / diagonal;
         let (scale, one_single, z_single) = (1.0 / diagonal as f32, one as f32, z as f32);
-        let sums = self.explained.iter_mut().zip(&mut self.with_ones).zip(&mut self.with_z);
+        let sums = self
+            .explained
+            .iter_mut()
+            .zip(&mut self.with_ones)
+            .zip(&mut self.with_z);
         for (fresh, ((explained, with_ones), with_z)) in fresh.iter_mut().zip(sums) {
             *fresh *= scale;
             *explained += *fresh * *fresh;
@@ -254,8 +292,12 @@ impl Process {
     /// Computes the prior covariances of all candidates with `point`.
     fn covariances(&self, candidates: &Candidates, point: &[f32]) -> Vec<f32> {
         let mut squares = vec![0.0f32; candidates.count];
-        for (((column, &here), &category), weight) in
-            candidates.columns.iter().zip(point).zip(&self.categories).zip(&self.hyper.log_weights)
+        for (((column, &here), &category), weight) in candidates
+            .columns
+            .iter()
+            .zip(point)
+            .zip(&self.categories)
+            .zip(&self.hyper.log_weights)
         {
             let weight = weight.exp() as f32;
             if category {
@@ -276,16 +318,39 @@ impl Process {
     /// Returns the prior of maximum likelihood. Needs an observation.
     pub(crate) fn prior(&self) -> Prior {
         let precision: f64 = self.ones.iter().map(|one| one * one).sum();
-        let mean = self.z.iter().zip(&self.ones).map(|(z, one)| z * one).sum::<f64>() / precision;
-        let squares = self.z.iter().zip(&self.ones).map(|(z, one)| (z - mean * one).powi(2)).sum::<f64>();
-        Prior { mean, scale: (squares / self.len() as f64).max(1e-12), precision }
+        let mean = self
+            .z
+            .iter()
+            .zip(&self.ones)
+            .map(|(z, one)| z * one)
+            .sum::<f64>()
+            / precision;
+        let squares = self
+            .z
+            .iter()
+            .zip(&self.ones)
+            .map(|(z, one)| (z - mean * one).powi(2))
+            .sum::<f64>();
+        Prior {
+            mean,
+            scale: (squares / self.len() as f64).max(1e-12),
+            precision,
+        }
     }
 
     /// Returns posterior mean and standard deviation (without the noise) of a candidate.
     #[inline]
     pub(crate) fn posterior(&self, prior: &Prior, candidate: usize) -> (f64, f64) {
-        let (explained, with_ones) = (f64::from(self.explained[candidate]), f64::from(self.with_ones[candidate]));
-        finish(prior, explained, with_ones, f64::from(self.with_z[candidate]))
+        let (explained, with_ones) = (
+            f64::from(self.explained[candidate]),
+            f64::from(self.with_ones[candidate]),
+        );
+        finish(
+            prior,
+            explained,
+            with_ones,
+            f64::from(self.with_z[candidate]),
+        )
     }
 
     /// Returns posterior mean and standard deviation (without the noise) of any point.
@@ -312,13 +377,18 @@ mod tests {
     fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
         let n = b.len();
         for i in 0..n {
-            let pivot = (i..n).max_by(|&p, &q| a[p][i].abs().total_cmp(&a[q][i].abs())).expect("there are rows");
+            let pivot = (i..n)
+                .max_by(|&p, &q| a[p][i].abs().total_cmp(&a[q][i].abs()))
+                .expect("there are rows");
             a.swap(i, pivot);
             b.swap(i, pivot);
             let (above, below) = a.split_at_mut(i + 1);
             for (row, entries) in below.iter_mut().enumerate() {
                 let factor = entries[i] / above[i][i];
-                entries.iter_mut().zip(&above[i]).for_each(|(entry, pivot)| *entry -= factor * pivot);
+                entries
+                    .iter_mut()
+                    .zip(&above[i])
+                    .for_each(|(entry, pivot)| *entry -= factor * pivot);
                 b[i + 1 + row] -= factor * b[i];
             }
         }
@@ -330,22 +400,50 @@ mod tests {
     }
 
     fn points() -> Vec<Point> {
-        (0..60u16).map(|i| vec![f32::from(i % 5) / 4.0, f32::from(i / 5) / 11.0, f32::from(i * 7 % 3) / 2.0]).collect()
+        (0..60u16)
+            .map(|i| {
+                vec![
+                    f32::from(i % 5) / 4.0,
+                    f32::from(i / 5) / 11.0,
+                    f32::from(i * 7 % 3) / 2.0,
+                ]
+            })
+            .collect()
     }
 
     #[test]
     fn the_posterior_is_that_of_the_textbook() {
         let points = points();
         let candidates = Candidates::new(vec![false, false, true], points.iter().cloned());
-        let hyper = Hyper { log_weights: vec![0.3, 1.4, -0.5], log_noise: -4.0 };
-        let weights: Vec<f64> = hyper.log_weights.iter().map(|weight| weight.exp()).collect();
+        let hyper = Hyper {
+            log_weights: vec![0.3, 1.4, -0.5],
+            log_noise: -4.0,
+        };
+        let weights: Vec<f64> = hyper
+            .log_weights
+            .iter()
+            .map(|weight| weight.exp())
+            .collect();
         let covariance = |a: &Point, b: &Point| {
             let category = f64::from(u8::from(a[2] != b[2]));
-            let squares = [f64::from(a[0] - b[0]).powi(2), f64::from(a[1] - b[1]).powi(2), category];
-            kernel(squares.iter().zip(&weights).map(|(square, weight)| square * weight).sum())
+            let squares = [
+                f64::from(a[0] - b[0]).powi(2),
+                f64::from(a[1] - b[1]).powi(2),
+                category,
+            ];
+            kernel(
+                squares
+                    .iter()
+                    .zip(&weights)
+                    .map(|(square, weight)| square * weight)
+                    .sum(),
+            )
         };
         let observed: Vec<usize> = (0..23).map(|at| at * 17 % 60).collect();
-        let values: Vec<f64> = observed.iter().map(|&at| (at as f64 * 0.37).sin() + 2.0).collect();
+        let values: Vec<f64> = observed
+            .iter()
+            .map(|&at| (at as f64 * 0.37).sin() + 2.0)
+            .collect();
         let mut process = Process::new(&candidates, hyper.clone());
         for (&at, &value) in observed.iter().zip(&values) {
             process.push(&candidates, points[at].clone(), value);
@@ -355,28 +453,47 @@ mod tests {
         let matrix: Vec<Vec<f64>> = (0..n)
             .map(|i| {
                 let entry = |j: usize| {
-                    covariance(&points[observed[i]], &points[observed[j]]) + noise * f64::from(u8::from(i == j))
+                    covariance(&points[observed[i]], &points[observed[j]])
+                        + noise * f64::from(u8::from(i == j))
                 };
                 (0..n).map(entry).collect()
             })
             .collect();
         let ones = solve(matrix.clone(), vec![1.0; n]);
-        let mean = ones.iter().zip(&values).map(|(one, value)| one * value).sum::<f64>() / ones.iter().sum::<f64>();
+        let mean = ones
+            .iter()
+            .zip(&values)
+            .map(|(one, value)| one * value)
+            .sum::<f64>()
+            / ones.iter().sum::<f64>();
         let centred: Vec<f64> = values.iter().map(|value| value - mean).collect();
         let alpha = solve(matrix.clone(), centred.clone());
         let scale = alpha.iter().zip(&centred).map(|(a, b)| a * b).sum::<f64>() / n as f64;
         let prior = process.prior();
         assert!((prior.mean - mean).abs() < 1e-9 && (prior.scale / scale - 1.0).abs() < 1e-9);
         for (at, point) in points.iter().enumerate() {
-            let row: Vec<f64> = observed.iter().map(|&other| covariance(&points[other], point)).collect();
+            let row: Vec<f64> = observed
+                .iter()
+                .map(|&other| covariance(&points[other], point))
+                .collect();
             let weights = solve(matrix.clone(), row.clone());
             let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
             let open = 1.0 - weights.iter().sum::<f64>();
             let expected_mean = mean + dot(&row, &alpha);
-            let expected_variance = (1.0 - dot(&row, &weights) + open * open / ones.iter().sum::<f64>()) * scale;
-            for (mean, deviation) in [process.posterior(&prior, at), process.posterior_at(&prior, point)] {
-                assert!((mean - expected_mean).abs() < 1e-4, "{at}: {mean} instead of {expected_mean}");
-                assert!((deviation - expected_variance.sqrt()).abs() < 1e-3, "{at}: {deviation}, {expected_variance}");
+            let expected_variance =
+                (1.0 - dot(&row, &weights) + open * open / ones.iter().sum::<f64>()) * scale;
+            for (mean, deviation) in [
+                process.posterior(&prior, at),
+                process.posterior_at(&prior, point),
+            ] {
+                assert!(
+                    (mean - expected_mean).abs() < 1e-4,
+                    "{at}: {mean} instead of {expected_mean}"
+                );
+                assert!(
+                    (deviation - expected_variance.sqrt()).abs() < 1e-3,
+                    "{at}: {deviation}, {expected_variance}"
+                );
             }
         }
     }
@@ -386,7 +503,10 @@ mod tests {
         for at in 0..20_000 {
             let s = at as f32 * 0.005;
             let exact = (-f64::from(s)).exp();
-            assert!((f64::from(exp_minus(s)) / exact - 1.0).abs() < 1e-5 || exact < 1e-37, "{s}");
+            assert!(
+                (f64::from(exp_minus(s)) / exact - 1.0).abs() < 1e-5 || exact < 1e-37,
+                "{s}"
+            );
         }
         assert!(exp_minus(f32::MAX) < 1e-37);
     }

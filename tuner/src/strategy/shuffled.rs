@@ -1,5 +1,5 @@
-//! All configurations in a random order: for spaces that can be tried whole, and as the baseline of other strategies. A
-//! search that ends early has tried a fair sample.
+//! All configurations in a random order: for spaces that can be tried whole, and as the baseline of
+//! other strategies. A search that ends early has tried a fair sample.
 
 use super::Strategy;
 use super::draw::Draw;
@@ -17,7 +17,11 @@ pub struct Shuffled {
 impl Shuffled {
     /// Draws an order of `space` by `seed`.
     pub fn new(space: &Space, seed: u64) -> Self {
-        Self { order: Draw::new(seed, 0).sample(space.len(), space.len()), seen: vec![false; space.len()], next: 0 }
+        Self {
+            order: Draw::new(seed, 0).sample(space.len(), space.len()),
+            seen: vec![false; space.len()],
+            next: 0,
+        }
     }
 }
 

@@ -26,9 +26,15 @@ impl Files for System {
     fn of_measured(&self) -> u64 {
         let groups = crate::device::group::running();
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let stats = processes.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
-        let measured = |stat: String| fields_of(&stat).filter(|fields| groups.contains(&(fields[0] as u32)));
-        if groups.is_empty() { 0 } else { stats.filter_map(measured).map(|fields| fields[1]).sum() }
+        let stats = processes
+            .filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
+        let measured =
+            |stat: String| fields_of(&stat).filter(|fields| groups.contains(&(fields[0] as u32)));
+        if groups.is_empty() {
+            0
+        } else {
+            stats.filter_map(measured).map(|fields| fields[1]).sum()
+        }
     }
 }
 
@@ -36,7 +42,12 @@ impl Files for System {
 fn fields_of(stat: &str) -> Option<[u64; 2]> {
     // The program's name may contain blanks and brackets; the fields after it do not.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let field = |i: usize| fields.get(i).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let field = |i: usize| {
+        fields
+            .get(i)
+            .and_then(|text| text.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
     // With the times of ended children, because measured programs are children.
     Some([field(2), (11..=14).map(field).sum()])
 }
@@ -58,8 +69,8 @@ struct Ticks {
     own: u64,
 }
 
-/// Watches the CPU: clock (cpufreq), throttling (of the core and of the control group), and other load (all time that is
-/// neither idle nor of this process and its children, stolen time included).
+/// Watches the CPU: clock (cpufreq), throttling (of the core and of the control group), and other
+/// load (all time that is neither idle nor of this process and its children, stolen time included).
 ///
 /// Virtual machines and containers hide much of this, which stays unknown.
 #[derive(Debug)]
@@ -76,9 +87,19 @@ pub struct CpuWatch<F: Files = System> {
 impl<F: Files> CpuWatch<F> {
     /// Makes a watch that reads `files`.
     pub fn new(files: F, limits: Limits) -> Self {
-        let cores = files.read("/sys/devices/system/cpu/online").map(|text| ranges(&text)).unwrap_or_default();
-        let mut watch =
-            Self { files, limits, cores, before: Ticks::default(), others: None, throttles: None, quota: None };
+        let cores = files
+            .read("/sys/devices/system/cpu/online")
+            .map(|text| ranges(&text))
+            .unwrap_or_default();
+        let mut watch = Self {
+            files,
+            limits,
+            cores,
+            before: Ticks::default(),
+            others: None,
+            throttles: None,
+            quota: None,
+        };
         watch.before = watch.ticks().unwrap_or_default();
         watch.before.own += watch.files.of_measured();
         watch.throttles = watch.core_throttles();
@@ -91,27 +112,40 @@ impl<F: Files> CpuWatch<F> {
     }
 
     fn of_cores(&self, file: &str) -> impl Iterator<Item = u64> {
-        self.cores.iter().filter_map(move |core| self.number(&format!("/sys/devices/system/cpu/cpu{core}/{file}")))
+        self.cores.iter().filter_map(move |core| {
+            self.number(&format!("/sys/devices/system/cpu/cpu{core}/{file}"))
+        })
     }
 
     fn core_throttles(&self) -> Option<u64> {
-        self.of_cores("thermal_throttle/core_throttle_count").reduce(u64::saturating_add)
+        self.of_cores("thermal_throttle/core_throttle_count")
+            .reduce(u64::saturating_add)
     }
 
     fn quota_throttles(&self) -> Option<u64> {
         let stat = self.files.read("/sys/fs/cgroup/cpu.stat")?;
-        stat.lines().find_map(|line| line.strip_prefix("nr_throttled ")?.trim().parse().ok())
+        stat.lines()
+            .find_map(|line| line.strip_prefix("nr_throttled ")?.trim().parse().ok())
     }
 
     fn ticks(&self) -> Option<Ticks> {
         let stat = self.files.read("/proc/stat")?;
-        let counts: Vec<u64> =
-            stat.lines().next()?.split_whitespace().skip(1).map(|count| count.parse().unwrap_or(0)).collect();
+        let counts: Vec<u64> = stat
+            .lines()
+            .next()?
+            .split_whitespace()
+            .skip(1)
+            .map(|count| count.parse().unwrap_or(0))
+            .collect();
         // user nice system idle iowait irq softirq steal; user time includes guest time.
         let all: u64 = counts.iter().take(8).sum();
         let idle: u64 = counts.iter().skip(3).take(2).sum();
         let [_, own] = fields_of(&self.files.read("/proc/self/stat")?)?;
-        Some(Ticks { all, busy: all - idle.min(all), own })
+        Some(Ticks {
+            all,
+            busy: all - idle.min(all),
+            own,
+        })
     }
 }
 
@@ -128,7 +162,9 @@ impl<F: Files> Watch for CpuWatch<F> {
             self.before = now;
         }
         let (throttles, quota) = (self.core_throttles(), self.quota_throttles());
-        let rose = |now: Option<u64>, before: Option<u64>| now.zip(before).is_some_and(|(now, before)| now > before);
+        let rose = |now: Option<u64>, before: Option<u64>| {
+            now.zip(before).is_some_and(|(now, before)| now > before)
+        };
         let mut throttled = Vec::new();
         if rose(throttles, self.throttles) {
             throttled.push("core temperature".to_owned());
@@ -138,7 +174,10 @@ impl<F: Files> Watch for CpuWatch<F> {
         }
         (self.throttles, self.quota) = (throttles, quota);
         State {
-            clock_mhz: self.of_cores("cpufreq/scaling_cur_freq").min().map(|khz| khz as f64 / 1000.0),
+            clock_mhz: self
+                .of_cores("cpufreq/scaling_cur_freq")
+                .min()
+                .map(|khz| khz as f64 / 1000.0),
             temperature: None,
             others: self.others,
             throttled,

@@ -40,8 +40,14 @@ impl Default for Limits {
 impl State {
     /// Describes other load and throttling, as far as they are known.
     pub fn in_words(&self) -> String {
-        let others = self.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
-        others.into_iter().chain(self.throttled.iter().cloned()).collect::<Vec<_>>().join("; ")
+        let others = self
+            .others
+            .map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
+        others
+            .into_iter()
+            .chain(self.throttled.iter().cloned())
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// Describes a disturbed state, and what helps against it.

@@ -20,8 +20,15 @@ fn single_odd_windows_changing_sides_and_nonsense_are_no_drift() {
     let odd = |i: usize| if (i / 8) % 10 == 9 { 3.0 } else { 1.0 };
     let swing = |i: usize| if i < 100 { 1.0 } else { [2.0, 0.5][i / 8 % 2] };
     let nonsense = |i: usize| [f64::NAN, 0.0, -1.0, f64::INFINITY][i % 4];
-    for (times, count) in [(odd as fn(usize) -> f64, 5_000), (swing, 200), (nonsense, 1000)] {
-        assert_eq!(feed(&mut DriftDetector::default(), (0..count).map(times)), None);
+    for (times, count) in [
+        (odd as fn(usize) -> f64, 5_000),
+        (swing, 200),
+        (nonsense, 1000),
+    ] {
+        assert_eq!(
+            feed(&mut DriftDetector::default(), (0..count).map(times)),
+            None
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! The tuner from outside: spaces, strategies, races, decisions, whole sessions, the store, the forms of other programs.
+//! The tuner from outside: spaces, strategies, races, decisions, whole sessions, the store, the
+//! forms of other programs.
 
 mod budget;
 mod chain;
@@ -30,14 +31,23 @@ fn made(measure: impl FnMut(&Config, usize) -> Outcome) -> impl Device {
     from_fn("made", measure)
 }
 
-/// A machine in this state at the looks that `bad` names, from 1 on, and without its troubles at the others.
+/// A machine in this state at the looks that `bad` names, from 1 on, and without its troubles at
+/// the others.
 fn disturbed(state: State, bad: fn(usize) -> bool) -> impl Watch {
     struct Looks(State, fn(usize) -> bool, usize);
     impl Watch for Looks {
         fn look(&mut self) -> State {
             self.2 += 1;
-            let quiet = State { others: self.0.others.map(|_| 0.0), throttled: Vec::new(), ..self.0.clone() };
-            if (self.1)(self.2) { self.0.clone() } else { quiet }
+            let quiet = State {
+                others: self.0.others.map(|_| 0.0),
+                throttled: Vec::new(),
+                ..self.0.clone()
+            };
+            if (self.1)(self.2) {
+                self.0.clone()
+            } else {
+                quiet
+            }
         }
     }
     Looks(state, bad, 0)

@@ -5,7 +5,11 @@ use tuner::objective::Objective;
 #[test]
 fn a_cost_reads_back_as_the_value_and_a_better_value_costs_less() {
     for objective in Objective::ALL {
-        let (worse, better) = if objective.more_is_better() { (2.0, 5.0) } else { (5.0, 2.0) };
+        let (worse, better) = if objective.more_is_better() {
+            (2.0, 5.0)
+        } else {
+            (5.0, 2.0)
+        };
         let [a, b] = [worse, better].map(|value| objective.cost(value).unwrap());
         assert!(b < a, "{objective}");
         assert!((objective.value(a) / worse - 1.0).abs() < 1e-12);
@@ -19,5 +23,8 @@ fn a_cost_reads_back_as_the_value_and_a_better_value_costs_less() {
 #[test]
 fn a_change_is_that_of_the_value_which_people_see() {
     assert!((Objective::Time.change(-0.2) + 0.2).abs() < 1e-12);
-    assert!((Objective::Rate.change(-0.2) - 0.25).abs() < 1e-12, "a fifth less time is a quarter more a second");
+    assert!(
+        (Objective::Rate.change(-0.2) - 0.25).abs() < 1e-12,
+        "a fifth less time is a quarter more a second"
+    );
 }

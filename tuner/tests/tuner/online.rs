@@ -22,8 +22,8 @@ pub(crate) enum Noise {
     Wandering,
 }
 
-/// A device with 8 x 8 configurations whose times are a bowl around an optimum, at least 3 % apart from the second
-/// best.
+/// A device with 8 x 8 configurations whose times are a bowl around an optimum, at least 3 % apart
+/// from the second best.
 pub(crate) struct Machine {
     pub(crate) optimum: (i64, i64),
     noise: Noise,
@@ -42,18 +42,31 @@ pub(crate) struct Later {
 
 impl Event for Later {
     fn poll(&mut self) -> Progress {
-        if self.launches.get() >= self.due { Progress::Done(self.time) } else { Progress::Running }
+        if self.launches.get() >= self.due {
+            Progress::Done(self.time)
+        } else {
+            Progress::Running
+        }
     }
 }
 
 impl Machine {
     pub(crate) fn new(optimum: (i64, i64), noise: Noise, latency: u64, seed: u64) -> Self {
         let lot = ChaCha8Rng::seed_from_u64(seed);
-        Self { optimum, noise, lot, launches: Rc::new(Cell::new(0)), latency, level: 1.0 }
+        Self {
+            optimum,
+            noise,
+            lot,
+            launches: Rc::new(Cell::new(0)),
+            latency,
+            level: 1.0,
+        }
     }
 
     pub(crate) fn truth(&self, config: &Config) -> f64 {
-        let [Value::Int(x), Value::Int(y)] = config.0[..] else { panic!("{config:?}") };
+        let [Value::Int(x), Value::Int(y)] = config.0[..] else {
+            panic!("{config:?}")
+        };
         let (dx, dy) = ((x - self.optimum.0) as f64, (y - self.optimum.1) as f64);
         self.level * (1.0 + 0.03 * dx.abs() + 0.04 * dy.abs() + 0.01 * dx * dx)
     }
@@ -68,8 +81,22 @@ impl Machine {
         let z: f64 = StandardNormal.sample(&mut self.lot);
         let factor = match self.noise {
             Noise::Normal(spread) => 1.0 + spread * z,
-            Noise::Spikes => (1.0 + 0.005 * z) * if self.lot.random_range(0..50) == 0 { 5.0 } else { 1.0 },
-            Noise::TwoModes => (1.0 + 0.003 * z) * if self.lot.random_range(0..4) == 0 { 1.12 } else { 1.0 },
+            Noise::Spikes => {
+                (1.0 + 0.005 * z)
+                    * if self.lot.random_range(0..50) == 0 {
+                        5.0
+                    } else {
+                        1.0
+                    }
+            }
+            Noise::TwoModes => {
+                (1.0 + 0.003 * z)
+                    * if self.lot.random_range(0..4) == 0 {
+                        1.12
+                    } else {
+                        1.0
+                    }
+            }
             Noise::Wandering => (1.0 + 0.003 * z) * if (count / 25) % 7 < 3 { 1.02 } else { 1.0 },
         };
         Later {
@@ -87,7 +114,10 @@ pub(crate) fn eight_by_eight() -> Vec<Config> {
 
 /// Seeds of each noise; TUNER_SEEDS asks for more.
 pub(crate) fn seeds() -> u64 {
-    std::env::var("TUNER_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+    std::env::var("TUNER_SEEDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(10)
 }
 
 /// Launches until a new tuner is complete; the number of launches.
@@ -137,16 +167,25 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
         let (mut off, mut regret) = (Vec::new(), Vec::new());
         for seed in 0..seeds() {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
-            let options = Options::default().with_again(Again::AfterLaunches(300_000)).with_seed(seed);
+            let options = Options::default()
+                .with_again(Again::AfterLaunches(300_000))
+                .with_seed(seed);
             let (tuner, mut worker, _) = first_tuning(&mut machine, options);
             let toll = run(310_000, &mut worker, &mut machine);
-            assert!(tuner.counters().scans > 1, "scans come with the period: {:?}", tuner.counters());
+            assert!(
+                tuner.counters().scans > 1,
+                "scans come with the period: {:?}",
+                tuner.counters()
+            );
             off.push(toll.off);
             regret.push(toll.regret);
         }
         off.sort_by(f64::total_cmp);
         regret.sort_by(f64::total_cmp);
-        let (mean, last) = (regret.iter().sum::<f64>() / regret.len() as f64, regret.len() - 1);
+        let (mean, last) = (
+            regret.iter().sum::<f64>() / regret.len() as f64,
+            regret.len() - 1,
+        );
         eprintln!(
             "{noise:?}: launches off the optimum: median {:.3} %, worst {:.3} %; regret: mean {:.4} %, worst {:.4} %",
             100.0 * off[last / 2],
@@ -155,18 +194,29 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
             100.0 * regret[last]
         );
         assert!(mean <= 0.01, "{noise:?}: {mean}");
-        assert!(off[last] <= 0.002 && regret[last] <= 0.01, "{noise:?}: {off:?} {regret:?}");
+        assert!(
+            off[last] <= 0.002 && regret[last] <= 0.01,
+            "{noise:?}: {off:?} {regret:?}"
+        );
     }
 }
 
 #[test]
 fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
-    for noise in [Noise::Normal(0.001), Noise::Normal(0.02), Noise::Spikes, Noise::TwoModes, Noise::Wandering] {
+    for noise in [
+        Noise::Normal(0.001),
+        Noise::Normal(0.02),
+        Noise::Spikes,
+        Noise::TwoModes,
+        Noise::Wandering,
+    ] {
         let mut worst = 0.0_f64;
-        // With seed 16 two of the samples of the configuration in use are spikes, which hides no drift.
+        // With seed 16 two of the samples of the configuration in use are spikes, which hides no
+        // drift.
         for seed in (0..seeds()).chain([16]) {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
-            let (tuner, mut worker, first) = first_tuning(&mut machine, Options::default().with_seed(seed));
+            let (tuner, mut worker, first) =
+                first_tuning(&mut machine, Options::default().with_seed(seed));
             run(5_000, &mut worker, &mut machine);
             // Another workload: everything takes longer, and the optimum is elsewhere.
             (machine.optimum, machine.level) = ((1, 6), 1.3);
@@ -216,7 +266,8 @@ pub(crate) fn number(config: &Config) -> i64 {
     i
 }
 
-/// Launches until the first tuning is complete; `time` gives the time of a configuration's launch by its number.
+/// Launches until the first tuning is complete; `time` gives the time of a configuration's launch
+/// by its number.
 pub(crate) fn finish(tuner: &Tuner, time: impl Fn(i64) -> f64) {
     let mut worker = tuner.worker();
     while !tuner.is_complete() {
@@ -245,7 +296,10 @@ fn a_scan_takes_one_sample_of_each_before_the_second_of_any() {
     assert!(tuner.is_complete());
     assert_eq!(number(&tuner.best()), 0);
     let others = tuner.report().unwrap().others;
-    assert_eq!(others, [1, 2].map(|i| (three()[i].clone(), vec![1.0 + i as f64; 4])));
+    assert_eq!(
+        others,
+        [1, 2].map(|i| (three()[i].clone(), vec![1.0 + i as f64; 4]))
+    );
 }
 
 #[test]
@@ -264,7 +318,12 @@ fn unfinished_launches_hold_nothing_up_and_lost_ones_are_repeated() {
             self.0.get().unwrap_or(Progress::Running)
         }
     }
-    let tuner = Tuner::new(three(), 0, Options::default().with_samples(2).with_run_off(0)).unwrap();
+    let tuner = Tuner::new(
+        three(),
+        0,
+        Options::default().with_samples(2).with_run_off(0),
+    )
+    .unwrap();
     let mut worker = tuner.worker();
     let state = Rc::new(Cell::new(None));
     for launch in 0..1000 {
@@ -284,7 +343,11 @@ fn unfinished_launches_hold_nothing_up_and_lost_ones_are_repeated() {
             i
         })
         .collect();
-    assert_eq!(repeated.iter().filter(|i| **i == 2).count(), 2, "{repeated:?}");
+    assert_eq!(
+        repeated.iter().filter(|i| **i == 2).count(),
+        2,
+        "{repeated:?}"
+    );
     state.set(Some(Progress::Done(1.0)));
     worker.poll();
     assert!(tuner.is_complete());
@@ -295,7 +358,11 @@ fn a_configuration_without_times_is_given_up_and_the_others_go_on() {
     struct Never(i64);
     impl Event for Never {
         fn poll(&mut self) -> Progress {
-            if self.0 == 1 { Progress::Lost } else { Progress::Done(3.0 - self.0 as f64) }
+            if self.0 == 1 {
+                Progress::Lost
+            } else {
+                Progress::Done(3.0 - self.0 as f64)
+            }
         }
     }
     let tuner = Tuner::new(three(), 1, Options::default()).unwrap();
@@ -305,16 +372,28 @@ fn a_configuration_without_times_is_given_up_and_the_others_go_on() {
         worker.end(Never(i));
     }
     assert!(tuner.is_complete());
-    assert_eq!((number(&tuner.best()), tuner.report().unwrap().failed.len()), (2, 1));
+    assert_eq!(
+        (number(&tuner.best()), tuner.report().unwrap().failed.len()),
+        (2, 1)
+    );
     // Where all fail, the default is left, and the tuner says so.
     let tuner = Tuner::new(three(), 1, Options::default()).unwrap();
     let mut worker = tuner.worker::<Elapsed>();
     for _ in 0..10 {
         worker.begin();
-        worker.fail(Failure { kind: FailureKind::Launch, message: "no".into() });
+        worker.fail(Failure {
+            kind: FailureKind::Launch,
+            message: "no".into(),
+        });
     }
     assert!(!tuner.is_complete() && !tuner.is_scanning() && tuner.report().is_none());
-    assert_eq!((number(&tuner.best()), tuner.failure().unwrap().message.as_str()), (1, "no"));
+    assert_eq!(
+        (
+            number(&tuner.best()),
+            tuner.failure().unwrap().message.as_str()
+        ),
+        (1, "no")
+    );
 }
 
 #[test]
@@ -327,7 +406,10 @@ fn failing_and_wrong_configurations_are_never_used_again_and_are_named() {
             let i = number(worker.begin());
             if i == 1 {
                 failed += 1;
-                worker.fail(Failure { kind: FailureKind::WrongResult, message: "hit 3 differs".into() });
+                worker.fail(Failure {
+                    kind: FailureKind::WrongResult,
+                    message: "hit 3 differs".into(),
+                });
             } else {
                 worker.end(Elapsed(if i == 0 { 2.0 } else { 1.0 }));
             }
@@ -335,18 +417,36 @@ fn failing_and_wrong_configurations_are_never_used_again_and_are_named() {
         assert_eq!((failed, number(&tuner.best())), (1, 2));
         let report = tuner.report().unwrap();
         assert_eq!(report.failed.len(), 1);
-        assert_eq!((number(&report.failed[0].0), report.failed[0].1.kind), (1, FailureKind::WrongResult));
-        assert!(tuner.set(&three()[1]).unwrap_err().to_string().ends_with(" failed before: hit 3 differs"));
+        assert_eq!(
+            (number(&report.failed[0].0), report.failed[0].1.kind),
+            (1, FailureKind::WrongResult)
+        );
+        assert!(
+            tuner
+                .set(&three()[1])
+                .unwrap_err()
+                .to_string()
+                .ends_with(" failed before: hit 3 differs")
+        );
     }
 }
 
 #[test]
 fn grids_are_filtered_and_bounded() {
     let axis = |n: i64| (1..=n).map(Value::Int).collect::<Vec<_>>();
-    let product = |c: &Config| c.0.iter().map(|v| if let Value::Int(i) = v { *i } else { 0 }).product::<i64>();
-    let configs = grid(&[("x", axis(8)), ("y", axis(8)), ("z", axis(2))], |c| product(c) <= 8).unwrap();
+    let product = |c: &Config| {
+        c.0.iter()
+            .map(|v| if let Value::Int(i) = v { *i } else { 0 })
+            .product::<i64>()
+    };
+    let configs = grid(&[("x", axis(8)), ("y", axis(8)), ("z", axis(2))], |c| {
+        product(c) <= 8
+    })
+    .unwrap();
     assert!(configs.len() > 10 && configs.iter().all(|c| c.0.len() == 3 && product(c) <= 8));
-    let refused = |dimensions: &[(&str, Vec<Value>)], valid: bool| grid(dimensions, |_| valid).unwrap_err().to_string();
+    let refused = |dimensions: &[(&str, Vec<Value>)], valid: bool| {
+        grid(dimensions, |_| valid).unwrap_err().to_string()
+    };
     assert!(refused(&[("x", axis(8))], false).contains("no configuration is valid"));
     assert!(refused(&[("x", Vec::new())], true).contains("no configuration is valid"));
     assert!(refused(&[("x", axis(1000)), ("y", axis(1000))], true).contains("1000000 or more"));
@@ -383,7 +483,12 @@ fn several_workers_share_samples() {
 
 #[test]
 fn a_worker_that_leaves_with_work_in_flight_does_not_hold_up_the_others() {
-    let tuner = Tuner::new(three(), 0, Options::default().with_samples(1).with_run_off(0)).unwrap();
+    let tuner = Tuner::new(
+        three(),
+        0,
+        Options::default().with_samples(1).with_run_off(0),
+    )
+    .unwrap();
     {
         let mut leaving = tuner.worker::<Later>();
         let mut machine = Machine::new((5, 2), Noise::Normal(0.0), 1000, 1);
@@ -423,7 +528,10 @@ fn what_was_tuned_for_exactly_this_is_used_at_once_and_the_nearest_is_checked() 
     let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
     tuner.set(&config).unwrap();
     assert!(tuner.is_complete() && tuner.best() == config);
-    assert!(tuner.report().unwrap().samples.is_empty(), "it has learned nothing");
+    assert!(
+        tuner.report().unwrap().samples.is_empty(),
+        "it has learned nothing"
+    );
     let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
     tuner.prefer(&config).unwrap();
     assert!(!tuner.is_complete() && tuner.report().is_none() && tuner.best() == config);

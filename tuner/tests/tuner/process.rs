@@ -30,7 +30,10 @@ fn failure(outcome: Outcome) -> Failure {
 
 #[test]
 fn a_child_answers_request_after_request() {
-    let mut device = device("n=0; while read -r line; do n=$((n+1)); echo \"{\\\"times\\\":[$n.5]}\"; done", 20_000);
+    let mut device = device(
+        "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"times\\\":[$n.5]}\"; done",
+        20_000,
+    );
     assert_eq!(measure(&mut device), Outcome::Times(vec![1.5]));
     assert_eq!(measure(&mut device), Outcome::Times(vec![2.5]));
     // One that is slow to begin is waited for.
@@ -64,7 +67,11 @@ fn a_child_that_does_not_read_a_long_request_is_killed_in_time() {
 fn a_child_that_prints_without_end_is_a_failed_launch() {
     let mut endless = device("read -r line; cat /dev/zero", 60_000);
     let said = failure(measure(&mut endless));
-    assert!(said.message.contains("longer than 16 MiB"), "{}", said.message);
+    assert!(
+        said.message.contains("longer than 16 MiB"),
+        "{}",
+        said.message
+    );
 }
 
 #[test]
@@ -77,9 +84,15 @@ fn a_child_that_dies_or_talks_nonsense_is_a_failed_launch_that_says_so() {
         ("exit 3", false, "died: exit status: 3"),
         ("echo hello", false, "answered \"hello\""),
     ] {
-        let mut device = if begins { device(script, 20_000) } else { child(script, 20_000) };
+        let mut device = if begins {
+            device(script, 20_000)
+        } else {
+            child(script, 20_000)
+        };
         assert_eq!(
-            device.start().map_err(|error| error.to_string().contains(said)),
+            device
+                .start()
+                .map_err(|error| error.to_string().contains(said)),
             if begins { Ok(()) } else { Err(true) }
         );
         for _ in 0..2 {
@@ -99,17 +112,34 @@ fn what_a_child_dies_of_after_its_answer_is_no_failure_of_the_next_configuration
     // A configuration that kills each child fails.
     let script = r#"while read -r line; do case $line in *7*) kill -9 $$;; esac; echo '{"times":[1]}'; done"#;
     let mut dies = device(script, 20_000);
-    for (value, works) in [(1, true), (7, false), (7, false), (2, true), (7, false), (1, true)] {
+    for (value, works) in [
+        (1, true),
+        (7, false),
+        (7, false),
+        (2, true),
+        (7, false),
+        (1, true),
+    ] {
         let outcome = dies.measure(&Config(vec![Value::Int(value)]), 1);
-        assert_eq!(matches!(outcome, Outcome::Times(_)), works, "{value}: {outcome:?}");
+        assert_eq!(
+            matches!(outcome, Outcome::Times(_)),
+            works,
+            "{value}: {outcome:?}"
+        );
     }
     // One that kills a new child is not asked again.
     let folder = tempfile::tempdir().unwrap();
     let begun = folder.path().join("begun");
-    let mut dies = device(&format!("echo >>{}; read -r line; exit 3", begun.display()), 20_000);
+    let mut dies = device(
+        &format!("echo >>{}; read -r line; exit 3", begun.display()),
+        20_000,
+    );
     for children in 1..=2 {
         failure(measure(&mut dies));
-        assert_eq!(std::fs::read_to_string(&begun).unwrap().lines().count(), children);
+        assert_eq!(
+            std::fs::read_to_string(&begun).unwrap().lines().count(),
+            children
+        );
     }
 }
 
@@ -135,7 +165,15 @@ fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
     });
     let request = r#"{"config": [3], "launches": 2}"#.to_owned();
     let mut answers = Vec::new();
-    serve(&mut double, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();
-    assert_eq!(answers, b"\"ready\"\n{\"times\":[6.0,6.0]}\n{\"times\":[6.0,6.0]}\n");
+    serve(
+        &mut double,
+        [Ok(request.clone()), Ok(request)],
+        &mut answers,
+    )
+    .unwrap();
+    assert_eq!(
+        answers,
+        b"\"ready\"\n{\"times\":[6.0,6.0]}\n{\"times\":[6.0,6.0]}\n"
+    );
     assert!(serve(&mut double, [Ok("{}".to_owned())], Vec::new()).is_err());
 }

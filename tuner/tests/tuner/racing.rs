@@ -8,7 +8,10 @@ struct Chance(u64);
 
 impl Chance {
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 }
@@ -26,7 +29,10 @@ fn run(mut sample: impl FnMut(usize, f64, &mut Chance) -> f64, seed: u64) -> (us
         let time = |_| sample(at, if first { 1.0 } else { 0.0 }, &mut chance) * truth(at);
         Outcome::Times((0..launches).map(time).collect())
     });
-    assert_eq!(result.samples.iter().map(Vec::len).sum::<usize>(), result.launches);
+    assert_eq!(
+        result.samples.iter().map(Vec::len).sum::<usize>(),
+        result.launches
+    );
     (result.ranked[0], result.launches, result.quiet)
 }
 
@@ -38,7 +44,10 @@ fn a_quiet_race_is_short_and_right_also_where_first_launches_are_slow() {
                 1.0 + 0.002 * (chance.next() - 0.5) + slow * first * (0.3 + 0.001 * chance.next())
             };
             let (best, launches, quiet) = run(time, seed);
-            assert!(best == 77 && launches <= 200 && quiet, "{slow}, seed {seed}: {best} after {launches}");
+            assert!(
+                best == 77 && launches <= 200 && quiet,
+                "{slow}, seed {seed}: {best} after {launches}"
+            );
         }
     }
 }
@@ -46,10 +55,14 @@ fn a_quiet_race_is_short_and_right_also_where_first_launches_are_slow() {
 #[test]
 fn a_tie_on_a_quiet_device_is_raced_on_only_where_it_matters_and_launches_are_left() {
     let mut chance = Chance(1);
-    let result = race(5, 18, |_, _| Outcome::Times(vec![1.0 + 0.01 * chance.next()]));
+    let result = race(5, 18, |_, _| {
+        Outcome::Times(vec![1.0 + 0.01 * chance.next()])
+    });
     assert!(result.quiet && result.launches <= 18, "{}", result.launches);
     let mut chance = Chance(1);
-    let tied = race(128, 640, |_, _| Outcome::Times(vec![1.0 + 0.0002 * chance.next()]));
+    let tied = race(128, 640, |_, _| {
+        Outcome::Times(vec![1.0 + 0.0002 * chance.next()])
+    });
     // All once, 24 twice, 13 three times, and 6 six times.
     assert_eq!((tied.quiet, tied.launches), (true, 128 + 24 + 13 + 6 * 3));
 }
@@ -72,7 +85,12 @@ fn outliers_and_two_modes_do_not_fool_a_race() {
 
 #[test]
 fn failures_end_nothing_but_themselves() {
-    let failed = || Outcome::Failed(Failure { kind: FailureKind::Launch, message: "on purpose".to_owned() });
+    let failed = || {
+        Outcome::Failed(Failure {
+            kind: FailureKind::Launch,
+            message: "on purpose".to_owned(),
+        })
+    };
     let some = race(40, 200, |at, _| match at % 4 {
         0 => failed(),
         1 => Outcome::Times(vec![f64::NAN]),
@@ -81,12 +99,19 @@ fn failures_end_nothing_but_themselves() {
     });
     assert_eq!((some.ranked.first(), some.failures.len()), (Some(&3), 30));
     let all = race(7, 120, |_, _| failed());
-    assert_eq!((all.ranked.first(), all.failures.len(), all.launches), (None, 7, 7));
+    assert_eq!(
+        (all.ranked.first(), all.failures.len(), all.launches),
+        (None, 7, 7)
+    );
     // A candidate that fails late is out, too.
     let mut launches = 0;
     let late = race(3, 120, |at, _| {
         launches += 1;
-        if at == 0 && launches > 3 { failed() } else { Outcome::Times(vec![1.0 + at as f64]) }
+        if at == 0 && launches > 3 {
+            failed()
+        } else {
+            Outcome::Times(vec![1.0 + at as f64])
+        }
     });
     assert_eq!(late.ranked.first(), Some(&1));
     // On a noisy device those that were slow at first come back, and those that failed do not.

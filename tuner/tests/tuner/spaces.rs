@@ -37,7 +37,11 @@ fn expressions_mean_what_python_means() {
         "x == 7 or x % 0 == 1: true; x == 8 and x % 0 == 1: false; 1 if x else 1 // 0: 1",
     ] {
         for (text, value) in table.split("; ").filter_map(|entry| entry.split_once(": ")) {
-            assert_eq!(evaluate(text).unwrap(), serde_json::from_str::<Value>(value).unwrap(), "{text}");
+            assert_eq!(
+                evaluate(text).unwrap(),
+                serde_json::from_str::<Value>(value).unwrap(),
+                "{text}"
+            );
         }
     }
     // Parentheses side by side are not nested.
@@ -46,9 +50,18 @@ fn expressions_mean_what_python_means() {
 
 #[test]
 fn what_is_wrong_with_an_expression_is_said_with_its_place() {
-    for (text, place) in [("1 + frob(2)", 4), ("1 + )", 4), ("x x", 2), ("1 + ?", 4), ("1 + 'a", 4)] {
+    for (text, place) in [
+        ("1 + frob(2)", 4),
+        ("1 + )", 4),
+        ("x x", 2),
+        ("1 + ?", 4),
+        ("1 + 'a", 4),
+    ] {
         let error = Expr::parse(text, &named).unwrap_err().to_string();
-        assert!(error.contains(&format!(" at character {place} of ")), "{text}: {error}");
+        assert!(
+            error.contains(&format!(" at character {place} of ")),
+            "{text}: {error}"
+        );
     }
 }
 
@@ -61,8 +74,17 @@ fn expressions_that_are_wrong_or_too_large_are_refused() {
         "99999999999999999999; 1 << -1; mode + 1; mode < 1; 'open; (-8.0) ** 0.5; [1, 2]; max(); 1 if 2; lambda: 1",
         "__import__('os'); \u{0}; not; 10.0 ** 400; 1e999; int(1e300); 4 << 62; 1 << 63; 'a\\b' == 1",
     ];
-    for text in bad.iter().flat_map(|texts| texts.split("; ")).chain([&*too_deep, &too_many]) {
-        assert!(evaluate(text).is_err(), "{} gives {:?}", &text[..text.len().min(60)], evaluate(text));
+    for text in bad
+        .iter()
+        .flat_map(|texts| texts.split("; "))
+        .chain([&*too_deep, &too_many])
+    {
+        assert!(
+            evaluate(text).is_err(),
+            "{} gives {:?}",
+            &text[..text.len().min(60)],
+            evaluate(text)
+        );
     }
     for length in [10, 499] {
         assert!(evaluate(&format!("1{}", "+1".repeat(length))).is_ok());
@@ -100,26 +122,36 @@ fn derived_values_constants_and_closures_constrain() {
         *values[0] == Value::Bool(false) || *values[1] != Value::Int(96)
     });
     let space = builder.build().expect("it can be enumerated");
-    let all =
-        (16..=512).step_by(16).flat_map(|block| [1, 2, 4, 8].map(|k| [false, true].map(|staged| (block, k, staged))));
+    let all = (16..=512)
+        .step_by(16)
+        .flat_map(|block| [1, 2, 4, 8].map(|k| [false, true].map(|staged| (block, k, staged))));
     let valid = |(block, k, staged): &(i64, i64, bool)| {
         let fits = *block <= 256 && block % 32 == 0 && 4 * block * i64::from(*staged) <= 1024;
         fits && k * 4 * block >= 1000 && (!staged || *block != 96)
     };
-    let config = |(block, k, staged)| Config(vec![Value::Int(block), Value::Int(k), Value::Bool(staged)]);
+    let config =
+        |(block, k, staged)| Config(vec![Value::Int(block), Value::Int(k), Value::Bool(staged)]);
     let expected: Vec<Config> = all.flatten().filter(valid).map(config).collect();
     let found: Vec<Config> = (0..space.len()).map(|index| space.config(index)).collect();
     assert_eq!(found, expected);
     let report = space.report();
-    let names: Vec<&str> = report.constraints.iter().map(|constraint| constraint.name.as_str()).collect();
-    assert_eq!(names[..2], ["enough threads", "block <= 256 and block % 32 == 0"]);
+    let names: Vec<&str> = report
+        .constraints
+        .iter()
+        .map(|constraint| constraint.name.as_str())
+        .collect();
+    assert_eq!(
+        names[..2],
+        ["enough threads", "block <= 256 and block % 32 == 0"]
+    );
     assert!(report.to_string().contains("enough threads"));
 }
 
 #[test]
 fn spaces_that_are_declared_wrongly_are_refused() {
     let (new, a) = (SpaceBuilder::new, || SpaceBuilder::new().ints("a", [1]));
-    let numbered = |most: usize, add: fn(SpaceBuilder, usize) -> SpaceBuilder| (0..most).fold(a(), add);
+    let numbered =
+        |most: usize, add: fn(SpaceBuilder, usize) -> SpaceBuilder| (0..most).fold(a(), add);
     for (builder, said) in [
         (a().ints("a", [2]), "declared twice"),
         (a().constant("a", 1), "declared twice"),
@@ -132,18 +164,36 @@ fn spaces_that_are_declared_wrongly_are_refused() {
         (a().constraint("a >"), "a >"),
         (new().derive("d", "e").derive("e", "1"), "\"e\""),
         (a().constraint_fn("c", &["b"], |_| true), "\"b\""),
-        (numbered(300, |builder, at| builder.ints(&format!("p{at}"), [0])), "more than 256 parameters"),
-        (numbered(1001, |builder, at| builder.constraint(&format!("a < {at}"))), "more than 1000 constraints"),
-        (numbered(300, |builder, at| builder.derive(&format!("d{at}"), "1")), "more than 256 derived values"),
+        (
+            numbered(300, |builder, at| builder.ints(&format!("p{at}"), [0])),
+            "more than 256 parameters",
+        ),
+        (
+            numbered(1001, |builder, at| builder.constraint(&format!("a < {at}"))),
+            "more than 1000 constraints",
+        ),
+        (
+            numbered(300, |builder, at| builder.derive(&format!("d{at}"), "1")),
+            "more than 256 derived values",
+        ),
     ] {
         let error = builder.build().expect_err(said).to_string();
         assert!(error.contains(said), "{said}: {error}");
     }
     let vast = numbered(20, |builder, at| builder.range(&format!("p{at}"), 0, 99, 1));
-    assert!(vast.build().unwrap_err().to_string().contains("more than 2^64"));
-    for text in
-        ["x = 1", "[[parameter]]\nname = 'a'", "[[parameter]]\nname='a'\nvalues=[[1]]", "constants = 3", "\u{1}"]
-    {
+    assert!(
+        vast.build()
+            .unwrap_err()
+            .to_string()
+            .contains("more than 2^64")
+    );
+    for text in [
+        "x = 1",
+        "[[parameter]]\nname = 'a'",
+        "[[parameter]]\nname='a'\nvalues=[[1]]",
+        "constants = 3",
+        "\u{1}",
+    ] {
         assert!(parse_toml(text).is_err(), "{text}");
     }
 }
@@ -155,9 +205,17 @@ fn a_file_of_more_than_16_mib_is_refused() {
     std::fs::write(&path, "[[parameter]]\nname = \"a\"\nvalues = [1, 2]\n").unwrap();
     assert_eq!(tuner::read_space(&path).unwrap().0.len(), 2);
     // What is behind the limit is not read, and what is before it is not taken for all.
-    let text = format!("[[parameter]]\nname = \"a\"\nvalues = [1, 2]\n{}b = 1\n", "\n".repeat(16 << 20));
+    let text = format!(
+        "[[parameter]]\nname = \"a\"\nvalues = [1, 2]\n{}b = 1\n",
+        "\n".repeat(16 << 20)
+    );
     std::fs::write(&path, text).unwrap();
-    assert!(tuner::read_space(&path).unwrap_err().to_string().ends_with("larger than 16 MiB"));
+    assert!(
+        tuner::read_space(&path)
+            .unwrap_err()
+            .to_string()
+            .ends_with("larger than 16 MiB")
+    );
 }
 
 #[test]
@@ -165,17 +223,29 @@ fn the_default_of_a_file_names_every_parameter_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("space.toml");
     let read = |default: &str| {
-        let parameters = "[[parameter]]\nname = 'a'\nvalues = [1, 2]\n[[parameter]]\nname = 'b'\nvalues = [1]\n";
+        let parameters =
+            "[[parameter]]\nname = 'a'\nvalues = [1, 2]\n[[parameter]]\nname = 'b'\nvalues = [1]\n";
         std::fs::write(&path, format!("{parameters}{default}")).unwrap();
-        tuner::read_space(&path).map(|(_, default)| default).map_err(|error| error.to_string())
+        tuner::read_space(&path)
+            .map(|(_, default)| default)
+            .map_err(|error| error.to_string())
     };
     assert_eq!(read(""), Ok(None));
-    assert_eq!(read("[default]\nb = 1\na = 2\n"), Ok(Some(Config(vec![Value::Int(2), Value::Int(1)]))));
-    let wrong =
-        [("b = 1", "\"a\" has no value"), ("a = 2\nb = 1\nc = 1", "no parameter \"c\""), ("a = 3\nb = 1", "valid")];
+    assert_eq!(
+        read("[default]\nb = 1\na = 2\n"),
+        Ok(Some(Config(vec![Value::Int(2), Value::Int(1)])))
+    );
+    let wrong = [
+        ("b = 1", "\"a\" has no value"),
+        ("a = 2\nb = 1\nc = 1", "no parameter \"c\""),
+        ("a = 3\nb = 1", "valid"),
+    ];
     for (default, why) in wrong {
         let error = read(&format!("[default]\n{default}\n")).unwrap_err();
-        assert!(error.contains("default: ") && error.contains(why), "{default}: {error}");
+        assert!(
+            error.contains("default: ") && error.contains(why),
+            "{default}: {error}"
+        );
     }
 }
 
@@ -183,12 +253,19 @@ fn the_default_of_a_file_names_every_parameter_and_no_other() {
 fn a_configuration_of_another_length_is_not_in_the_space() {
     let space = SpaceBuilder::new().ints("a", [1, 2]).build().unwrap();
     assert_eq!(space.index_of(&Config(vec![Value::Int(2)])), Some(1));
-    assert_eq!(space.index_of(&Config(vec![Value::Int(2), Value::Int(2)])), None);
+    assert_eq!(
+        space.index_of(&Config(vec![Value::Int(2), Value::Int(2)])),
+        None
+    );
     assert_eq!(space.index_of(&Config(vec![])), None);
-    let row = |length: usize| tuner::Space::recorded(&["a".to_owned()], &[vec![Value::Int(1); length]]);
+    let row =
+        |length: usize| tuner::Space::recorded(&["a".to_owned()], &[vec![Value::Int(1); length]]);
     assert!(row(1).is_ok());
     for length in [0, 2] {
-        assert!(row(length).is_err_and(|error| error.to_string().contains("row 0 has")), "{length}");
+        assert!(
+            row(length).is_err_and(|error| error.to_string().contains("row 0 has")),
+            "{length}"
+        );
     }
 }
 
@@ -197,14 +274,28 @@ fn empty_and_single_spaces_are_spaces() {
     let one = SpaceBuilder::new().build().expect("nothing is wrong");
     assert_eq!((one.len(), one.config(0)), (1, Config(vec![])));
     assert!(one.neighbours(0).is_empty());
-    let none = SpaceBuilder::new().ints("a", []).ints("b", [1]).constraint("a > b").build().expect("nothing is wrong");
+    let none = SpaceBuilder::new()
+        .ints("a", [])
+        .ints("b", [1])
+        .constraint("a > b")
+        .build()
+        .expect("nothing is wrong");
     assert!(none.is_empty());
-    assert_eq!(none.index_of(&Config(vec![Value::Int(1), Value::Int(1)])), None);
-    let rejected = SpaceBuilder::new().ints("a", [1, 2]).constraint("1 > 2").build().expect("nothing is wrong");
+    assert_eq!(
+        none.index_of(&Config(vec![Value::Int(1), Value::Int(1)])),
+        None
+    );
+    let rejected = SpaceBuilder::new()
+        .ints("a", [1, 2])
+        .constraint("1 > 2")
+        .build()
+        .expect("nothing is wrong");
     assert!(rejected.is_empty());
     assert_eq!(rejected.report().constraints[0].first, 2);
     // Nothing times more than can be numbered is nothing.
-    let vast = (0..20).fold(SpaceBuilder::new().ints("none", []), |space, at| space.range(&format!("p{at}"), 0, 99, 1));
+    let vast = (0..20).fold(SpaceBuilder::new().ints("none", []), |space, at| {
+        space.range(&format!("p{at}"), 0, 99, 1)
+    });
     assert!(vast.build().unwrap().is_empty());
 }
 
@@ -212,39 +303,65 @@ fn empty_and_single_spaces_are_spaces() {
 fn values_are_what_was_declared_and_recorded_texts_keep_their_order() {
     let values = |builder: SpaceBuilder| builder.build().unwrap().parameters()[0].values().to_vec();
     let largest = 1_i64 << 62;
-    assert_eq!(values(SpaceBuilder::new().powers_of_two("a", largest - 1, i64::MAX)), [Value::Int(largest)]);
+    assert_eq!(
+        values(SpaceBuilder::new().powers_of_two("a", largest - 1, i64::MAX)),
+        [Value::Int(largest)]
+    );
     let steps = parse_toml("[[parameter]]\nname = 'a'\nrange = { from = 1, to = 3 }\n").unwrap();
     assert_eq!(values(steps), [1, 2, 3].map(Value::Int));
     let recorded = |rows: [Value; 2]| {
         let rows: Vec<Vec<Value>> = rows.into_iter().map(|value| vec![value]).collect();
-        tuner::Space::recorded(&["a".to_owned()], &rows).unwrap().0.config(0).0
+        tuner::Space::recorded(&["a".to_owned()], &rows)
+            .unwrap()
+            .0
+            .config(0)
+            .0
     };
     assert_eq!(recorded(["b", "a"].map(Value::from)), [Value::from("b")]);
     assert_eq!(recorded([2, 1].map(Value::Int)), [Value::Int(1)]);
     // Both zeros are one value.
     let zeros = [(0.0, 1), (-0.0, 2)].map(|(a, b)| vec![Value::Float(a), Value::Int(b)]);
     let (space, _) = tuner::Space::recorded(&["a".to_owned(), "b".to_owned()], &zeros).unwrap();
-    assert_eq!((space.parameters()[0].values(), space.len()), (&[Value::Float(0.0)][..], 2));
+    assert_eq!(
+        (space.parameters()[0].values(), space.len()),
+        (&[Value::Float(0.0)][..], 2)
+    );
 }
 
 #[test]
 fn a_constraint_that_cannot_be_evaluated_rejects_and_says_so() {
-    let space = SpaceBuilder::new().ints("a", [0, 1, 2]).constraint("4 // a >= 2").build().expect("nothing is wrong");
+    let space = SpaceBuilder::new()
+        .ints("a", [0, 1, 2])
+        .constraint("4 // a >= 2")
+        .build()
+        .expect("nothing is wrong");
     assert_eq!(space.len(), 2);
     let report = &space.report().constraints[0];
-    assert_eq!((report.first, report.not_evaluated.as_deref()), (1, Some("a division by zero")));
+    assert_eq!(
+        (report.first, report.not_evaluated.as_deref()),
+        (1, Some("a division by zero"))
+    );
     // The first cause is said.
-    let mixed = SpaceBuilder::new().parameter("a", [Value::Int(0), Value::from("x"), Value::Int(1)]);
-    let space = mixed.constraint("4 // a >= 2").build().expect("nothing is wrong");
+    let mixed =
+        SpaceBuilder::new().parameter("a", [Value::Int(0), Value::from("x"), Value::Int(1)]);
+    let space = mixed
+        .constraint("4 // a >= 2")
+        .build()
+        .expect("nothing is wrong");
     let report = &space.report().constraints[0];
-    assert_eq!((report.first, report.not_evaluated.as_deref()), (2, Some("a division by zero")));
+    assert_eq!(
+        (report.first, report.not_evaluated.as_deref()),
+        (2, Some("a division by zero"))
+    );
 }
 
 /// Conditions over a, b, c that cover the operators, with what they mean in Rust.
 type Meaning = fn(i64, i64, i64) -> bool;
 const CONDITIONS: [(&str, Meaning); 8] = [
     ("a * b <= 12", |a, b, _| a * b <= 12),
-    ("a % (b + 1) == 0 or c > 1", |a, b, c| a % (b + 1) == 0 || c > 1),
+    ("a % (b + 1) == 0 or c > 1", |a, b, c| {
+        a % (b + 1) == 0 || c > 1
+    }),
     ("1 <= a < c + 3", |a, _, c| 1 <= a && a < c + 3),
     ("not (a == 2 and b == 2)", |a, b, _| !(a == 2 && b == 2)),
     ("(a + b) / 2 != c", |a, b, c| a + b != 2 * c),

@@ -6,8 +6,14 @@ use tuner::program::Template;
 fn places_are_filled_and_doubled_braces_stay() {
     let values = [("tile", "32".to_owned()), ("flag", "a b's".to_owned())];
     let fill = |text: &str| Template::new(text).fill(&values);
-    assert_eq!(fill("./mm --tile {tile} --flag={flag}"), r"./mm --tile 32 --flag='a b'\''s'");
-    assert_eq!(fill("awk '{{print $1}}' {tile}{tile}"), "awk '{print $1}' 3232");
+    assert_eq!(
+        fill("./mm --tile {tile} --flag={flag}"),
+        r"./mm --tile 32 --flag='a b'\''s'"
+    );
+    assert_eq!(
+        fill("awk '{{print $1}}' {tile}{tile}"),
+        "awk '{print $1}' 3232"
+    );
     assert_eq!(fill(""), "");
 }
 
@@ -26,17 +32,31 @@ fn a_value_is_its_own_text_wherever_it_stands_and_never_a_command() {
         ("it\\'s{x}", "it's{x}"),
         ("\"\\\"{x}\"", "\"{x}"),
     ];
-    for value in ["32", "-O2 -g", "$(touch /nonexistent/x)`id`", "it's \"so\"", "a;b&c|d\\", "\\\\\"'", "", "$HOME\n*"]
-    {
+    for value in [
+        "32",
+        "-O2 -g",
+        "$(touch /nonexistent/x)`id`",
+        "it's \"so\"",
+        "a;b&c|d\\",
+        "\\\\\"'",
+        "",
+        "$HOME\n*",
+    ] {
         for (context, text) in contexts.iter().filter(|(_, text)| !text.is_empty()) {
-            let line = Template::new(&format!("printf '%s!' {context}")).fill(&[("x", value.to_owned())]);
-            let said = std::process::Command::new("sh").arg("-c").arg(&line).output().unwrap();
+            let line =
+                Template::new(&format!("printf '%s!' {context}")).fill(&[("x", value.to_owned())]);
+            let said = std::process::Command::new("sh")
+                .arg("-c")
+                .arg(&line)
+                .output()
+                .unwrap();
             let expected = text.replace("{x}", value) + "!";
             assert_eq!(String::from_utf8_lossy(&said.stdout), expected, "{line}");
         }
     }
     // A number in arithmetic is a number.
-    let line = Template::new("echo $(( 100 + 10 * ({x} - 2) << {x} ))").fill(&[("x", "3".to_owned())]);
+    let line =
+        Template::new("echo $(( 100 + 10 * ({x} - 2) << {x} ))").fill(&[("x", "3".to_owned())]);
     assert_eq!(line, "echo $(( 100 + 10 * (3 - 2) << 3 ))");
 }
 
@@ -50,13 +70,26 @@ fn where_a_value_has_no_meaning_it_is_refused() {
         ("echo ${{y:-{x}}}", "in ${...}"),
         ("cat <<E\n{x}\nE", "in a here-document"),
         ("true # with {x}", "in a comment"),
-        ("echo \"$(case a in a) echo {x};; esac)\"", "in a case inside $(...)"),
+        (
+            "echo \"$(case a in a) echo {x};; esac)\"",
+            "in a case inside $(...)",
+        ),
         ("echo $'{x}'", "in $'...'"),
     ] {
-        let refused = Template::new(text).validate(&["x"]).unwrap_err().to_string();
-        assert!(refused.contains(place) && refused.contains("write $TUNE_x"), "{text}: {refused}");
+        let refused = Template::new(text)
+            .validate(&["x"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains(place) && refused.contains("write $TUNE_x"),
+            "{text}: {refused}"
+        );
     }
-    for text in ["case {x} in 3|7) exit;; *) echo {x};; esac", "echo a#{x} '$'{x} '# {x}'", "true # don't\necho {x}"] {
+    for text in [
+        "case {x} in 3|7) exit;; *) echo {x};; esac",
+        "echo a#{x} '$'{x} '# {x}'",
+        "true # don't\necho {x}",
+    ] {
         assert_eq!(Template::new(text).validate(&["x"]), Ok(()), "{text}");
     }
 }

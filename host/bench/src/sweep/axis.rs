@@ -24,14 +24,23 @@ pub struct Axis {
 }
 
 /// Reads axes.
-pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axis>, ParameterError> {
+pub fn parse_all<T: AsRef<str>>(
+    backend: Backend,
+    texts: &[T],
+) -> Result<Vec<Axis>, ParameterError> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in texts {
         let (parameter, values) = parse(backend, text.as_ref())?;
         if axes.iter().any(|other| other.name == parameter.name) {
-            return Err(ParameterError::Other(format!("{} is there twice", parameter.name)));
+            return Err(ParameterError::Other(format!(
+                "{} is there twice",
+                parameter.name
+            )));
         }
-        axes.push(Axis { name: parameter.name.to_owned(), values });
+        axes.push(Axis {
+            name: parameter.name.to_owned(),
+            values,
+        });
     }
     Ok(axes)
 }
@@ -44,7 +53,10 @@ fn parse(backend: Backend, text: &str) -> Result<(&'static Parameter, Vec<u32>),
     };
     let parameter = backend.parameter(name.trim())?;
     if list.contains(':') {
-        let numbers: Result<Vec<u32>, _> = list.split(':').map(|number| number.trim().parse()).collect();
+        let numbers: Result<Vec<u32>, _> = list
+            .split(':')
+            .map(|number| number.trim().parse())
+            .collect();
         return match numbers.as_deref() {
             Ok(&[from, to, step]) if from <= to && step > 0 && (to - from) / step < MAX_VALUES => {
                 Ok((parameter, (from..=to).step_by(step as usize).collect()))
@@ -73,25 +85,55 @@ mod tests {
     #[test]
     fn lists_ranges_words_and_candidates_are_read() {
         for (backend, text, values) in [
-            (Backend::Emulated, "cluster.block_x=32, 64,32", &[32, 64][..]),
-            (Backend::Emulated, "count.block_x=128:320:64", &[128, 192, 256, 320]),
+            (
+                Backend::Emulated,
+                "cluster.block_x=32, 64,32",
+                &[32, 64][..],
+            ),
+            (
+                Backend::Emulated,
+                "count.block_x=128:320:64",
+                &[128, 192, 256, 320],
+            ),
             (Backend::Emulated, "count.block_x=1:6:3", &[1, 4]),
-            (Backend::Emulated, "sort.block_x", &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024]),
+            (
+                Backend::Emulated,
+                "sort.block_x",
+                &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024],
+            ),
             (Backend::Cpu, "cpu.simd=scalar,avx512", &[1, 3]),
         ] {
-            assert_eq!(parse_all(backend, &[text]).unwrap()[0].values, values, "{text}");
+            assert_eq!(
+                parse_all(backend, &[text]).unwrap()[0].values,
+                values,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn malformed_axes_are_refused_by_name() {
-        for text in
-            ["batch=", "batch=1,,2", "batch=-1", "batch=4294967296", "batch=1:2", "batch=1:2:3:4", "batch=1:x:2:3"]
-        {
-            assert!(parse_all(Backend::Emulated, &[text]).unwrap_err().to_string().starts_with("batch = "), "{text}");
+        for text in [
+            "batch=",
+            "batch=1,,2",
+            "batch=-1",
+            "batch=4294967296",
+            "batch=1:2",
+            "batch=1:2:3:4",
+            "batch=1:x:2:3",
+        ] {
+            assert!(
+                parse_all(Backend::Emulated, &[text])
+                    .unwrap_err()
+                    .to_string()
+                    .starts_with("batch = "),
+                "{text}"
+            );
         }
         for text in ["batch=3:2:1", "batch=1:2:0", "batch=0:4294967295:1"] {
-            let error = parse_all(Backend::Emulated, &[text]).unwrap_err().to_string();
+            let error = parse_all(Backend::Emulated, &[text])
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("must be FROM:TO:STEP"), "{error}");
         }
         let unknown = parse_all(Backend::Emulated, &["cluster.block_z=1"]);

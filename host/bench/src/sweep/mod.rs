@@ -76,16 +76,22 @@ impl Sweep<'_> {
         let mut references: Vec<(Layout, Expected)> = Vec::new();
         for layout in points.iter().map(|point| point.parameters.layout()) {
             if references.iter().all(|(other, _)| *other != layout) {
-                references.push((layout, expected(self.events, layout, self.tables, self.options)?));
+                references.push((
+                    layout,
+                    expected(self.events, layout, self.tables, self.options)?,
+                ));
             }
         }
         let visit = |point: &Point, check: bool| {
-            let expected = references.iter().find(|(layout, _)| *layout == point.parameters.layout());
+            let expected = references
+                .iter()
+                .find(|(layout, _)| *layout == point.parameters.layout());
             self.visit(point, expected.map(|(_, expected)| expected), check)
         };
         // Nothing can be compared with a default that fails. This visit is a test and does not
         // count.
-        visit(&points[self.plan.default], true).map_err(|error| format!("the default fails: {error}"))?;
+        visit(&points[self.plan.default], true)
+            .map_err(|error| format!("the default fails: {error}"))?;
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); points.len()];
         let mut order: Vec<usize> = (0..points.len()).collect();
@@ -101,24 +107,38 @@ impl Sweep<'_> {
         Ok(outcomes)
     }
 
-    /// Measures a point once; compares its hits with the expected ones if `check`, and always where work is counted.
+    /// Measures a point once; compares its hits with the expected ones if `check`, and always where
+    /// work is counted.
     fn visit(&self, point: &Point, expected: Option<&Expected>, check: bool) -> Outcome {
         let parameters = &point.parameters;
         let words = |error: DecodeError| with_causes(&error);
         let other = |difference| format!("other bits than the reference: {difference}");
         let is_counted = self.backend == Backend::Emulated;
-        let wanted = if is_counted { self.wanted } else { self.wanted.max(parameters.batch() as usize) };
+        let wanted = if is_counted {
+            self.wanted
+        } else {
+            self.wanted.max(parameters.batch() as usize)
+        };
         let sample = laid_out(parameters, self.events, wanted)?;
         let of = (self.tables, self.options);
         if let (true, Some(expected)) = (is_counted, expected) {
             let config = EmulatedConfig::of(parameters);
-            let work = Work::count(&sample, of.0, of.1, config, expected).map_err(words)?.map_err(other)?;
-            return Ok(METRICS.iter().map(|metric| work.per_event(metric)).collect());
+            let work = Work::count(&sample, of.0, of.1, config, expected)
+                .map_err(words)?
+                .map_err(other)?;
+            return Ok(METRICS
+                .iter()
+                .map(|metric| work.per_event(metric))
+                .collect());
         }
         let expected = expected.filter(|_| check);
         let variant = variant(self.backend, self.mode, parameters, &sample, of, expected);
         let variant = variant.map_err(words)?.map_err(other)?.warmed(REPETITION);
-        Ok(vec![variant.and_then(|mut variant| variant.repetition()).map_err(words)?])
+        Ok(vec![
+            variant
+                .and_then(|mut variant| variant.repetition())
+                .map_err(words)?,
+        ])
     }
 }
 
@@ -151,22 +171,32 @@ mod tests {
 
     #[test]
     fn each_point_is_visited_once_per_round_and_counts_never_vary() {
-        with_sweep(Backend::Emulated, &["count.block_x=32,64,96,128", "batch=1,3"], 3, |sweep| {
-            let all = || {
-                let mut visits = Vec::new();
-                let outcomes = sweep.run(|visited, _| -> Result<(), String> {
-                    visits.push(visited);
-                    Ok(())
-                });
-                assert!(visits.into_iter().eq(1..=sweep.visits()));
-                outcomes.unwrap()
-            };
-            let outcomes = all();
-            assert_eq!(outcomes.len(), 8);
-            assert!(outcomes.iter().all(|rounds| rounds.len() == 3 && rounds[0] == rounds[2]), "{outcomes:?}");
-            assert_eq!(outcomes[0][0].as_ref().map(Vec::len), Ok(METRICS.len()));
-            assert_eq!(all(), outcomes);
-        });
+        with_sweep(
+            Backend::Emulated,
+            &["count.block_x=32,64,96,128", "batch=1,3"],
+            3,
+            |sweep| {
+                let all = || {
+                    let mut visits = Vec::new();
+                    let outcomes = sweep.run(|visited, _| -> Result<(), String> {
+                        visits.push(visited);
+                        Ok(())
+                    });
+                    assert!(visits.into_iter().eq(1..=sweep.visits()));
+                    outcomes.unwrap()
+                };
+                let outcomes = all();
+                assert_eq!(outcomes.len(), 8);
+                assert!(
+                    outcomes
+                        .iter()
+                        .all(|rounds| rounds.len() == 3 && rounds[0] == rounds[2]),
+                    "{outcomes:?}"
+                );
+                assert_eq!(outcomes[0][0].as_ref().map(Vec::len), Ok(METRICS.len()));
+                assert_eq!(all(), outcomes);
+            },
+        );
     }
 
     #[test]

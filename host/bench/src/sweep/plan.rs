@@ -34,7 +34,8 @@ pub struct Point {
 pub struct Plan {
     /// Axes of the sweep, with their values.
     pub axes: Vec<Axis>,
-    /// Points to run, in the order of the axes, the last axis fastest; the default is among them, last if no axis has it.
+    /// Points to run, in the order of the axes, the last axis fastest; the default is among them,
+    /// last if no axis has it.
     pub points: Vec<Point>,
     /// Combinations that cannot run, with the reasons.
     pub skipped: Vec<Skipped>,
@@ -43,24 +44,44 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans `axes` and the default; `base` has the values of the other parameters. The error is a message.
-    pub fn new(axes: Vec<Axis>, base: &Parameters, backend: Backend, bytes_per_event: f64) -> Result<Self, String> {
-        let combinations = axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.values.len()));
+    /// Plans `axes` and the default; `base` has the values of the other parameters. The error is a
+    /// message.
+    pub fn new(
+        axes: Vec<Axis>,
+        base: &Parameters,
+        backend: Backend,
+        bytes_per_event: f64,
+    ) -> Result<Self, String> {
+        let combinations = axes.iter().try_fold(1usize, |product, axis| {
+            product.checked_mul(axis.values.len())
+        });
         if combinations.is_none_or(|combinations| combinations > MAX_POINTS) {
-            return Err(format!("the axes have more than {MAX_POINTS} combinations: take fewer values"));
+            return Err(format!(
+                "the axes have more than {MAX_POINTS} combinations: take fewer values"
+            ));
         }
         if let Some(reason) = refuse(base, backend, bytes_per_event) {
             return Err(format!("the default itself cannot run: {reason}"));
         }
         let mut combinations: Vec<Vec<u32>> = vec![Vec::new()];
         for axis in &axes {
-            let with = |begin: &Vec<u32>| axis.values.iter().map(|&value| [&begin[..], &[value]].concat()).collect();
-            combinations = combinations.iter().flat_map(|begin| -> Vec<Vec<u32>> { with(begin) }).collect();
+            let with = |begin: &Vec<u32>| {
+                axis.values
+                    .iter()
+                    .map(|&value| [&begin[..], &[value]].concat())
+                    .collect()
+            };
+            combinations = combinations
+                .iter()
+                .flat_map(|begin| -> Vec<Vec<u32>> { with(begin) })
+                .collect();
         }
         let (mut points, mut skipped) = (Vec::new(), Vec::new());
         for values in combinations {
             let mut parameters = *base;
-            let set = |(axis, &value): (&Axis, &u32)| parameters.put_value(backend.parameter(&axis.name)?, value);
+            let set = |(axis, &value): (&Axis, &u32)| {
+                parameters.put_value(backend.parameter(&axis.name)?, value)
+            };
             let refused = axes.iter().zip(&values).try_for_each(set).err();
             let refused = refused.map(|error| error.to_string());
             match refused.or_else(|| refuse(&parameters, backend, bytes_per_event)) {
@@ -69,14 +90,28 @@ impl Plan {
             }
         }
         if let (true, Some(first)) = (points.is_empty(), skipped.first()) {
-            return Err(format!("every combination of the axes is skipped; the first because {}", first.reason));
+            return Err(format!(
+                "every combination of the axes is skipped; the first because {}",
+                first.reason
+            ));
         }
         let values: Vec<u32> = axes.iter().map(|axis| base.get(&axis.name)).collect();
-        let default = points.iter().position(|point| point.values == values).unwrap_or_else(|| {
-            points.push(Point { values, parameters: *base });
-            points.len() - 1
-        });
-        Ok(Self { axes, points, skipped, default })
+        let default = points
+            .iter()
+            .position(|point| point.values == values)
+            .unwrap_or_else(|| {
+                points.push(Point {
+                    values,
+                    parameters: *base,
+                });
+                points.len() - 1
+            });
+        Ok(Self {
+            axes,
+            points,
+            skipped,
+            default,
+        })
     }
 }
 
@@ -85,10 +120,13 @@ fn refuse(parameters: &Parameters, backend: Backend, bytes_per_event: f64) -> Op
     if let Err(error) = parameters.validate() {
         return Some(error.to_string());
     }
-    let bytes = f64::from(parameters.batch()) * bytes_per_event * parameters.decoders(backend) as f64;
+    let bytes =
+        f64::from(parameters.batch()) * bytes_per_event * parameters.decoders(backend) as f64;
     if bytes > MAX_BYTES {
         let (gigabytes, most) = (bytes * 1e-9, MAX_BYTES * 1e-9);
-        return Some(format!("its batches take {gigabytes:.1} GB of memory, above the limit of {most:.1} GB"));
+        return Some(format!(
+            "its batches take {gigabytes:.1} GB of memory, above the limit of {most:.1} GB"
+        ));
     }
     let simd = parameters.simd();
     let lacks = backend == Backend::Cpu && simd.resolve().is_none();
@@ -107,7 +145,10 @@ mod tests {
     }
 
     fn values(plan: &Plan) -> Vec<&[u32]> {
-        plan.points.iter().map(|point| point.values.as_slice()).collect()
+        plan.points
+            .iter()
+            .map(|point| point.values.as_slice())
+            .collect()
     }
 
     #[test]
@@ -115,17 +156,33 @@ mod tests {
         let plan = plan(Backend::Emulated, &["count.bins=8,16", "batch=10,1000"]).unwrap();
         assert_eq!(values(&plan), [[8, 10], [8, 1000], [16, 10], [16, 1000]]);
         assert_eq!((plan.default, &plan.skipped[..]), (3, &[][..]));
-        assert_eq!((plan.points[1].parameters.count_bins(), plan.points[2].parameters.batch()), (8, 10));
+        assert_eq!(
+            (
+                plan.points[1].parameters.count_bins(),
+                plan.points[2].parameters.batch()
+            ),
+            (8, 10)
+        );
     }
 
     #[test]
     fn impossible_points_are_skipped_with_a_reason_and_the_default_always_runs() {
-        let plan = plan(Backend::Emulated, &["cluster.block_x=16,32,2048", "cluster.block_y=1,8"]).unwrap();
+        let plan = plan(
+            Backend::Emulated,
+            &["cluster.block_x=16,32,2048", "cluster.block_y=1,8"],
+        )
+        .unwrap();
         assert_eq!(values(&plan), [&[16, 8][..], &[32, 1], &[32, 8], &[32, 4]]);
         assert_eq!(plan.default, 3);
-        let reasons: Vec<&str> = plan.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
+        let reasons: Vec<&str> = plan
+            .skipped
+            .iter()
+            .map(|skipped| skipped.reason.as_str())
+            .collect();
         assert!(
-            reasons.len() == 3 && reasons[0].contains("16 x 1 threads") && reasons[1].contains("2048"),
+            reasons.len() == 3
+                && reasons[0].contains("16 x 1 threads")
+                && reasons[1].contains("2048"),
             "{reasons:?}"
         );
     }
@@ -134,16 +191,29 @@ mod tests {
     fn batches_that_would_not_fit_into_memory_are_skipped() {
         let plan = plan(Backend::Cpu, &["batch=1000,1000001", "threads=1,1000"]).unwrap();
         assert_eq!(values(&plan), [[1000, 1]]);
-        assert!(plan.skipped[0].reason.contains("10.0 GB"), "{:?}", plan.skipped);
+        assert!(
+            plan.skipped[0].reason.contains("10.0 GB"),
+            "{:?}",
+            plan.skipped
+        );
     }
 
     #[test]
     fn a_plan_with_no_point_or_too_many_is_an_error() {
         for (axes, part) in [
-            (&["batch=1:1000:1", "count.block_x=1:1000:1"][..], "more than 100000 combinations"),
-            (&["count.block_x=33"], "every combination of the axes is skipped"),
+            (
+                &["batch=1:1000:1", "count.block_x=1:1000:1"][..],
+                "more than 100000 combinations",
+            ),
+            (
+                &["count.block_x=33"],
+                "every combination of the axes is skipped",
+            ),
         ] {
-            assert!(plan(Backend::Emulated, axes).unwrap_err().contains(part), "{part}");
+            assert!(
+                plan(Backend::Emulated, axes).unwrap_err().contains(part),
+                "{part}"
+            );
         }
     }
 }

@@ -71,12 +71,20 @@ pub struct Report {
 }
 
 impl Report {
-    /// Summarises the outcomes of each point of `plan`, round by round. `metric`: index in [`METRICS`] of the count to
-    /// compare, if work was counted.
-    pub fn new(about: About, plan: &Plan, outcomes: &[Vec<Outcome>], metric: Option<usize>) -> Self {
+    /// Summarises the outcomes of each point of `plan`, round by round. `metric`: index in
+    /// [`METRICS`] of the count to compare, if work was counted.
+    pub fn new(
+        about: About,
+        plan: &Plan,
+        outcomes: &[Vec<Outcome>],
+        metric: Option<usize>,
+    ) -> Self {
         let of = |place: usize| outcomes.get(place).into_iter().flatten();
         let values_of = |place: usize| -> Vec<f64> {
-            of(place).flatten().filter_map(|values| values.get(metric.unwrap_or_default()).copied()).collect()
+            of(place)
+                .flatten()
+                .filter_map(|values| values.get(metric.unwrap_or_default()).copied())
+                .collect()
         };
         let mut of_default = values_of(plan.default);
         // Values are paired by index: if a round were missing, all later values would be compared
@@ -88,7 +96,10 @@ impl Report {
         let point = |(place, point): (usize, &Point)| {
             let values = values_of(place);
             let failure = of(place).find_map(|outcome| outcome.clone().err());
-            let work = of(place).next().and_then(|first| first.clone().ok()).filter(|_| metric.is_some());
+            let work = of(place)
+                .next()
+                .and_then(|first| first.clone().ok())
+                .filter(|_| metric.is_some());
             let good = failure.is_none() && !values.is_empty();
             PointReport {
                 values: point.values.clone(),
@@ -102,7 +113,10 @@ impl Report {
         let points: Vec<PointReport> = plan.points.iter().enumerate().map(point).collect();
         let mut report = Self {
             metrics: if points.iter().any(|point| !point.work.is_empty()) {
-                METRICS.iter().map(|metric| metric.name.to_owned()).collect()
+                METRICS
+                    .iter()
+                    .map(|metric| metric.name.to_owned())
+                    .collect()
             } else {
                 Vec::new()
             },
@@ -120,64 +134,130 @@ impl Report {
     /// Returns the measured points from best to worst. Among equals, the default comes first, then
     /// the order of points decides.
     pub fn ranking(&self) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..self.points.len()).filter(|&i| self.points[i].measured.is_some()).collect();
+        let mut places: Vec<usize> = (0..self.points.len())
+            .filter(|&i| self.points[i].measured.is_some())
+            .collect();
         let key = |i: usize| {
             let median = self.points[i].measured.map_or(0.0, |spread| spread.median);
-            if self.about.less_is_better { median } else { -median }
+            if self.about.less_is_better {
+                median
+            } else {
+                -median
+            }
         };
         places.sort_by(|&a, &b| {
-            key(a).total_cmp(&key(b)).then((b == self.default).cmp(&(a == self.default))).then(a.cmp(&b))
+            key(a)
+                .total_cmp(&key(b))
+                .then((b == self.default).cmp(&(a == self.default)))
+                .then(a.cmp(&b))
         });
         places
     }
 
     /// Writes a point as `count.bins=8 batch=64`.
     pub fn point_text(&self, values: &[u32]) -> String {
-        let one = |(axis, &value): (&Axis, &u32)| format!("{}={}", axis.name, value_text(&axis.name, value));
-        self.axes.iter().zip(values).map(one).collect::<Vec<_>>().join(" ")
+        let one = |(axis, &value): (&Axis, &u32)| {
+            format!("{}={}", axis.name, value_text(&axis.name, value))
+        };
+        self.axes
+            .iter()
+            .zip(values)
+            .map(one)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// Describes the best point, and its gain over the default.
     pub fn verdict(&self) -> String {
-        let Some(best) = self.best else { return "No point could be measured.".to_owned() };
-        let PointReport { values, measured, change, .. } = &self.points[best];
+        let Some(best) = self.best else {
+            return "No point could be measured.".to_owned();
+        };
+        let PointReport {
+            values,
+            measured,
+            change,
+            ..
+        } = &self.points[best];
         let median = measured.map_or(0.0, |spread| spread.median);
         let end = match change {
             _ if best == self.default => ": it is the default".to_owned(),
             None => String::new(),
             Some(change) => {
                 let doubt = change.doubt.as_ref().filter(|_| self.about.rounds > 1);
-                format!(", {change} to the default{}", doubt.map_or_else(String::new, |doubt| format!(": {doubt}")))
+                format!(
+                    ", {change} to the default{}",
+                    doubt.map_or_else(String::new, |doubt| format!(": {doubt}"))
+                )
             }
         };
-        format!("Best: {}, {} {}{end}.", self.point_text(values), number(median), self.about.unit)
+        format!(
+            "Best: {}, {} {}{end}.",
+            self.point_text(values),
+            number(median),
+            self.about.unit
+        )
     }
 
     /// Writes one row per point, also for skipped points.
     pub fn csv(&self) -> String {
         let mut head: Vec<&str> = self.axes.iter().map(|axis| axis.name.as_str()).collect();
-        head.extend(["status", "median", "q1", "q3", "min", "max", "repetitions", "change_percent", "mark", "reason"]);
+        head.extend([
+            "status",
+            "median",
+            "q1",
+            "q3",
+            "min",
+            "max",
+            "repetitions",
+            "change_percent",
+            "mark",
+            "reason",
+        ]);
         head.extend(self.metrics.iter().map(String::as_str));
         let mut rows = vec![head.join(",")];
         let exact = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
         let names = |values: &[u32]| -> Vec<String> {
-            self.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
+            self.axes
+                .iter()
+                .zip(values)
+                .map(|(axis, &value)| value_text(&axis.name, value))
+                .collect()
         };
         for (i, point) in self.points.iter().enumerate() {
-            let spread = point.measured.map(|Spread { median, q1, q3, min, max }| [median, q1, q3, min, max].map(Some));
+            let spread = point.measured.map(
+                |Spread {
+                     median,
+                     q1,
+                     q3,
+                     min,
+                     max,
+                 }| [median, q1, q3, min, max].map(Some),
+            );
             let mut row = names(&point.values);
-            row.push(if point.measured.is_some() { "ok" } else { "failed" }.to_owned());
+            row.push(
+                if point.measured.is_some() {
+                    "ok"
+                } else {
+                    "failed"
+                }
+                .to_owned(),
+            );
             row.extend(spread.unwrap_or_default().map(exact));
             row.push(point.repetitions.to_string());
             row.push(exact(point.change.as_ref().map(|change| change.percent)));
             row.push(self.marks(i).join(" "));
             row.push(quoted(point.failure.as_deref().unwrap_or_default()));
-            row.extend((0..self.metrics.len()).map(|metric| exact(point.work.get(metric).copied())));
+            row.extend(
+                (0..self.metrics.len()).map(|metric| exact(point.work.get(metric).copied())),
+            );
             rows.push(row.join(","));
         }
         for Skipped { values, reason } in &self.skipped {
             let (values, empty) = (names(values).join(","), ",".repeat(self.metrics.len()));
-            rows.push(format!("{values},skipped,,,,,,,,,{}{empty}", quoted(reason)));
+            rows.push(format!(
+                "{values},skipped,,,,,,,,,{}{empty}",
+                quoted(reason)
+            ));
         }
         rows.join("\n") + "\n"
     }
@@ -194,7 +274,15 @@ impl Report {
     }
 
     pub(super) fn facts(&self) -> Vec<(&str, String)> {
-        let About { command, sample, events, rounds, seed, machine, .. } = &self.about;
+        let About {
+            command,
+            sample,
+            events,
+            rounds,
+            seed,
+            machine,
+            ..
+        } = &self.about;
         let rounds = match rounds {
             1 => "counted once".to_owned(),
             n => format!("{n} rounds over all points, each in an order of its own (seed {seed})"),
@@ -208,9 +296,17 @@ impl Report {
             ("version", format!("{}, commit {commit}", machine.version)),
             ("command", format!("`{command}`")),
         ];
-        facts.extend(self.about.environment.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        facts.extend(
+            self.about
+                .environment
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.clone())),
+        );
         if !machine.optimised {
-            facts.push(("note", "built without optimisation: not for numbers that count".to_owned()));
+            facts.push((
+                "note",
+                "built without optimisation: not for numbers that count".to_owned(),
+            ));
         }
         facts
     }
@@ -218,10 +314,23 @@ impl Report {
     /// Returns the points that failed, and the points that were skipped, each with the reason.
     pub fn others(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
         let reason = |point: &PointReport| {
-            point.failure.clone().or_else(|| point.measured.is_none().then(|| "not measured yet".to_owned()))
+            point.failure.clone().or_else(|| {
+                point
+                    .measured
+                    .is_none()
+                    .then(|| "not measured yet".to_owned())
+            })
         };
-        let failed = self.points.iter().filter_map(|p| Some((self.point_text(&p.values), reason(p)?))).collect();
-        let skipped = self.skipped.iter().map(|s| (self.point_text(&s.values), s.reason.clone())).collect();
+        let failed = self
+            .points
+            .iter()
+            .filter_map(|p| Some((self.point_text(&p.values), reason(p)?)))
+            .collect();
+        let skipped = self
+            .skipped
+            .iter()
+            .map(|s| (self.point_text(&s.values), s.reason.clone()))
+            .collect();
         [("Failed", failed), ("Skipped", skipped)]
             .into_iter()
             .filter(|(_, list): &(&str, Vec<(String, String)>)| !list.is_empty())

@@ -53,18 +53,32 @@ impl Boards {
         check_count(n_boards, name)?;
         let byte = header_word(bytes, name, 1)?;
         let version = u8::try_from(byte).ok().and_then(BankVersion::from_byte);
-        let unknown = || TablesError::value(name, "version", 4, byte, "it must be 3 (v4 banks) or 4 (v5 banks)");
+        let unknown = || {
+            TablesError::value(
+                name,
+                "version",
+                4,
+                byte,
+                "it must be 3 (v4 banks) or 4 (v5 banks)",
+            )
+        };
         let version = version.ok_or_else(unknown)?;
         let n_slots = LANES_PER_BOARD * n_boards;
         check_length(bytes, name, lane_offset(n_boards, LANE_ARRAYS.len(), 0))?;
 
         let at = |index: usize| word(bytes, index).unwrap_or_default();
-        let strips_per_hybrid = (0..n_boards).map(|board| at(BOARDS_HEADER / 4 + board)).collect();
+        let strips_per_hybrid = (0..n_boards)
+            .map(|board| at(BOARDS_HEADER / 4 + board))
+            .collect();
         let lanes = (0..n_slots)
             .map(|slot| std::array::from_fn(|array| at(lane_offset(n_boards, array, slot) / 4)))
             .map(bytemuck::cast::<[u32; LANE_ARRAYS.len()], Lane>)
             .collect();
-        let boards = Self { version, strips_per_hybrid, lanes };
+        let boards = Self {
+            version,
+            strips_per_hybrid,
+            lanes,
+        };
         boards.validate(name)?;
         Ok(boards)
     }
@@ -87,20 +101,42 @@ impl Boards {
         check_count(n_boards, name)?;
         if self.lanes.len() != LANES_PER_BOARD * n_boards {
             let (byte, n) = (lane_offset(n_boards, 0, 0), self.lanes.len());
-            return Err(TablesError::value(name, "number of lanes", byte, n, "it must be six a board"));
+            return Err(TablesError::value(
+                name,
+                "number of lanes",
+                byte,
+                n,
+                "it must be six a board",
+            ));
         }
         for (board, &strips) in self.strips_per_hybrid.iter().enumerate() {
             if strips != 0 && strips != STRIPS_PER_SECTOR {
-                let (field, byte) = (format!("stripsPerHybrid[{board}]"), BOARDS_HEADER + 4 * board);
+                let (field, byte) = (
+                    format!("stripsPerHybrid[{board}]"),
+                    BOARDS_HEADER + 4 * board,
+                );
                 let why = "a hybrid has 512 strips, or 0 where there is no such board";
                 return Err(TablesError::value(name, &field, byte, strips, why));
             }
         }
         for (slot, lane) in self.lanes.iter().enumerate() {
             if let Err((array, why)) = check_lane(lane, self.version) {
-                let (field, byte) = (format!("{}[{slot}]", LANE_ARRAYS[array]), lane_offset(n_boards, array, slot));
-                let why = format!("board {}, lane {}: {why}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
-                return Err(TablesError::value(name, &field, byte, words(lane)[array], &why));
+                let (field, byte) = (
+                    format!("{}[{slot}]", LANE_ARRAYS[array]),
+                    lane_offset(n_boards, array, slot),
+                );
+                let why = format!(
+                    "board {}, lane {}: {why}",
+                    slot / LANES_PER_BOARD,
+                    slot % LANES_PER_BOARD
+                );
+                return Err(TablesError::value(
+                    name,
+                    &field,
+                    byte,
+                    words(lane)[array],
+                    &why,
+                ));
             }
         }
         Ok(())
@@ -128,7 +164,13 @@ fn check_count(n_boards: usize, name: &str) -> Result<(), TablesError> {
     if (1..=MAX_BOARDS).contains(&n_boards) {
         return Ok(());
     }
-    Err(TablesError::value(name, "n_boards", 0, n_boards, &format!("it must be between 1 and {MAX_BOARDS}")))
+    Err(TablesError::value(
+        name,
+        "n_boards",
+        0,
+        n_boards,
+        &format!("it must be between 1 and {MAX_BOARDS}"),
+    ))
 }
 
 /// Checks one lane; the error is the faulty array, an index into [`LANE_ARRAYS`], and the reason.
@@ -137,7 +179,10 @@ fn check_lane(lane: &Lane, version: BankVersion) -> Result<(), (usize, String)> 
     let chan_id = LANE_ARRAYS.len() - 1;
     if !lane.is_connected() {
         return match words.iter().position(|&word| word != 0) {
-            Some(array) => Err((array, "the lane has no chanID, so it must be all zeros".into())),
+            Some(array) => Err((
+                array,
+                "the lane has no chanID, so it must be all zeros".into(),
+            )),
             None => Ok(()),
         };
     }
@@ -148,9 +193,21 @@ fn check_lane(lane: &Lane, version: BankVersion) -> Result<(), (usize, String)> 
         // Name the first field that is out of range by itself. If there is none, the combination of
         // fields does not exist.
         let limits = [1, 7, 1, if lane.layer < 2 { 7 } else { 8 }, 3, 1];
-        let array = (0..limits.len()).find(|&array| words[array] > limits[array]).unwrap_or(0);
-        let Lane { sector, module, face, stave, layer, side, .. } = lane;
-        let place = format!("side {side}, layer {layer}, stave {stave}, face {face}, module {module}, sector {sector}");
+        let array = (0..limits.len())
+            .find(|&array| words[array] > limits[array])
+            .unwrap_or(0);
+        let Lane {
+            sector,
+            module,
+            face,
+            stave,
+            layer,
+            side,
+            ..
+        } = lane;
+        let place = format!(
+            "side {side}, layer {layer}, stave {stave}, face {face}, module {module}, sector {sector}"
+        );
         return Err((array, format!("the UT has no such sector ({place})")));
     }
     let strips = match version {
@@ -158,7 +215,10 @@ fn check_lane(lane: &Lane, version: BankVersion) -> Result<(), (usize, String)> 
         BankVersion::V5 => SUB_SECTOR_BIT,
     };
     if lane.chan_id & !strips != lane.channel() {
-        return Err((chan_id, format!("the lane's other fields make {}", lane.channel())));
+        return Err((
+            chan_id,
+            format!("the lane's other fields make {}", lane.channel()),
+        ));
     }
     Ok(())
 }

@@ -120,12 +120,28 @@ mod tests {
     fn each_field_has_its_bits() {
         let fields = |id: u32| {
             let id = ChannelId(id);
-            let fields = [id.sector(), id.module(), id.face(), id.stave(), id.layer(), id.side(), id.detector()];
+            let fields = [
+                id.sector(),
+                id.module(),
+                id.face(),
+                id.stave(),
+                id.layer(),
+                id.side(),
+                id.detector(),
+            ];
             (id.strip(), fields)
         };
         assert_eq!(fields(0), (0, [0; 7]));
         assert_eq!(fields(u32::MAX), (511, [1, 7, 1, 15, 3, 1, 3]));
-        for (bit, field, value) in [(9, 0, 1), (11, 1, 2), (13, 2, 1), (17, 3, 8), (19, 4, 2), (20, 5, 1), (22, 6, 2)] {
+        for (bit, field, value) in [
+            (9, 0, 1),
+            (11, 1, 2),
+            (13, 2, 1),
+            (17, 3, 8),
+            (19, 4, 2),
+            (20, 5, 1),
+            (22, 6, 2),
+        ] {
             let mut expected = [0; 7];
             expected[field] = value;
             assert_eq!(fields(1 << bit), (0, expected), "bit {bit}");
@@ -135,7 +151,8 @@ mod tests {
 
     #[test]
     fn an_id_among_all_detectors_holds_the_channel() {
-        let channel = ChannelId(2 << 21 | 1 << 20 | 3 << 18 | 7 << 14 | 1 << 13 | 5 << 10 | 1 << 9 | 0x12C);
+        let channel =
+            ChannelId(2 << 21 | 1 << 20 | 3 << 18 | 7 << 14 | 1 << 13 | 5 << 10 | 1 << 9 | 0x12C);
         let id = LhcbId::of(channel);
         assert!(channel.is_ut() && id.is_ut() && id.channel() == channel);
         assert_eq!(id.0, 3 << 28 | channel.0);

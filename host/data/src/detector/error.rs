@@ -13,20 +13,41 @@ use crate::error_kind::ErrorKind;
 #[non_exhaustive]
 pub enum TablesError {
     #[error("{file}: {source}")]
-    Io { file: String, source: std::io::Error },
+    Io {
+        file: String,
+        source: std::io::Error,
+    },
     #[error("{file}: {what}")]
-    Bad { file: String, byte: Option<u64>, what: String },
+    Bad {
+        file: String,
+        byte: Option<u64>,
+        what: String,
+    },
 }
 
 impl TablesError {
     /// Makes the error for a fault at byte `byte` of `file`, or at no single byte.
     pub(super) fn bad(file: &str, byte: Option<usize>, what: String) -> Self {
-        Self::Bad { file: file.to_owned(), byte: byte.map(|byte| byte as u64), what }
+        Self::Bad {
+            file: file.to_owned(),
+            byte: byte.map(|byte| byte as u64),
+            what,
+        }
     }
 
     /// Makes the error for the value `value` of the field `field` at byte `byte`.
-    pub(super) fn value(file: &str, field: &str, byte: usize, value: impl Display, why: &str) -> Self {
-        Self::bad(file, Some(byte), format!("{field} at byte {byte} is {value}: {why}"))
+    pub(super) fn value(
+        file: &str,
+        field: &str,
+        byte: usize,
+        value: impl Display,
+        why: &str,
+    ) -> Self {
+        Self::bad(
+            file,
+            Some(byte),
+            format!("{field} at byte {byte} is {value}: {why}"),
+        )
     }
 
     /// Returns the kind: [`ErrorKind::File`] or [`ErrorKind::Tables`].
@@ -59,17 +80,28 @@ const MAX_FILE: u64 = 1 << 24;
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, TablesError> {
     let read = || {
         let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+        std::fs::File::open(path)?
+            .take(MAX_FILE + 1)
+            .read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_FILE {
-            return Err(std::io::Error::other(format!("more than {} MiB: not a table", MAX_FILE >> 20)));
+            return Err(std::io::Error::other(format!(
+                "more than {} MiB: not a table",
+                MAX_FILE >> 20
+            )));
         }
         Ok(bytes)
     };
-    read().map_err(|source| TablesError::Io { file: path.display().to_string(), source })
+    read().map_err(|source| TablesError::Io {
+        file: path.display().to_string(),
+        source,
+    })
 }
 
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TablesError> {
-    std::fs::write(path, bytes).map_err(|source| TablesError::Io { file: path.display().to_string(), source })
+    std::fs::write(path, bytes).map_err(|source| TablesError::Io {
+        file: path.display().to_string(),
+        source,
+    })
 }
 
 /// Checks that `bytes` is as long as its header says.
@@ -86,7 +118,11 @@ pub(super) fn check_length(bytes: &[u8], file: &str, needed: usize) -> Result<()
 }
 
 fn too_short(file: &str, len: usize, needed: usize) -> TablesError {
-    TablesError::bad(file, Some(len), format!("too short: it ends at byte {len}; the table takes {needed} bytes"))
+    TablesError::bad(
+        file,
+        Some(len),
+        format!("too short: it ends at byte {len}; the table takes {needed} bytes"),
+    )
 }
 
 /// Returns the header word at byte `4 * index`.
@@ -96,5 +132,7 @@ pub(super) fn header_word(bytes: &[u8], file: &str, index: usize) -> Result<u32,
 
 /// Returns the little-endian word with this index, if the bytes have it.
 pub(super) fn word(bytes: &[u8], index: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(4 * index..)?.first_chunk().copied()?))
+    Some(u32::from_le_bytes(
+        bytes.get(4 * index..)?.first_chunk().copied()?,
+    ))
 }

@@ -22,11 +22,24 @@ pub const BOARDS_HEADER: usize = 8;
 const GEOMETRY_HEADER: usize = 4;
 
 /// Arrays of a boards file with one word per slot, in the order of the file.
-pub const LANE_ARRAYS: [&str; 8] = ["sector", "module", "face", "stave", "layer", "side", "type", "chanID"];
+pub const LANE_ARRAYS: [&str; 8] = [
+    "sector", "module", "face", "stave", "layer", "side", "type", "chanID",
+];
 
 /// Arrays of a geometry file, in its order; `dxDy` only from version 1 on.
-pub const SECTOR_ARRAYS: [&str; 11] =
-    ["firstStrip", "pitch", "dy", "dp0diX", "dp0diY", "dp0diZ", "p0X", "p0Y", "p0Z", "cos", "dxDy"];
+pub const SECTOR_ARRAYS: [&str; 11] = [
+    "firstStrip",
+    "pitch",
+    "dy",
+    "dp0diX",
+    "dp0diY",
+    "dp0diZ",
+    "p0X",
+    "p0Y",
+    "p0Z",
+    "cos",
+    "dxDy",
+];
 
 /// Returns the byte of a boards file at which a slot's word of an array begins.
 pub const fn lane_offset(n_boards: usize, array: usize, slot: usize) -> usize {
@@ -40,12 +53,18 @@ pub const fn sector_offset(array: usize, sector: usize) -> usize {
 
 /// Returns the number of arrays in a geometry file of a version.
 pub const fn n_sector_arrays(version: u16) -> usize {
-    if version == 0 { SECTOR_ARRAYS.len() - 1 } else { SECTOR_ARRAYS.len() }
+    if version == 0 {
+        SECTOR_ARRAYS.len() - 1
+    } else {
+        SECTOR_ARRAYS.len()
+    }
 }
 
 /// Returns the length of the boards file that begins with `header`; `None` if it cannot be one.
 fn boards_bytes(header: &[u8]) -> Option<usize> {
-    let n_boards = word(header, 0).map(|n| n as usize).filter(|n| (1..=MAX_BOARDS).contains(n))?;
+    let n_boards = word(header, 0)
+        .map(|n| n as usize)
+        .filter(|n| (1..=MAX_BOARDS).contains(n))?;
     word(header, 1).and_then(|version| BankVersion::from_byte(u8::try_from(version).ok()?))?;
     Some(lane_offset(n_boards, LANE_ARRAYS.len(), 0))
 }
@@ -60,7 +79,8 @@ fn geometry_bytes(header: &[u8]) -> Option<usize> {
 pub fn check_kind(bytes: &[u8], file: &str, wanted: &'static str) -> Result<(), TablesError> {
     match table_of(bytes, bytes.len() as u64) {
         Some(found) if found != wanted => {
-            let what = format!("this is {found}, and {wanted} is wanted here: are the two swapped?");
+            let what =
+                format!("this is {found}, and {wanted} is wanted here: are the two swapped?");
             Err(TablesError::bad(file, None, what))
         }
         _ => Ok(()),

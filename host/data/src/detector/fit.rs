@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::sectors::lanes_by_sector;
-use super::{BankVersion, Geometry, LAYER_NAMES, Lane, N_LAYERS, Sector, TablesError, layer_of, sectors_of_layer};
+use super::{
+    BankVersion, Geometry, LAYER_NAMES, Lane, N_LAYERS, Sector, TablesError, layer_of,
+    sectors_of_layer,
+};
 
 /// Distance between neighbouring staves and between neighbouring rows of sensors, mm.
 const PITCH: f32 = 95.6;
@@ -55,7 +58,9 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
         let (expected_x, expected_y) = middle(lane);
         if (x - expected_x).abs() > TOLERANCE || (y - expected_y).abs() > TOLERANCE {
             let place = format!("({x:.0}, {y:.0}) mm in x and y, and its channel is mounted near");
-            return Err(unfit(format!("sector {id} is at {place} ({expected_x:.0}, {expected_y:.0}) mm")));
+            return Err(unfit(format!(
+                "sector {id} is at {place} ({expected_x:.0}, {expected_y:.0}) mm"
+            )));
         }
     }
     for (id, sector) in geometry.sectors.iter().enumerate() {
@@ -69,18 +74,31 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
         }
         let (z, expected) = (sector.p0_z.abs(), Z_OF_LAYER[layer_of(id)]);
         if (z - expected).abs() > Z_TOLERANCE {
-            return Err(unfit(format!("sector {id} is at |z| = {z:.0} mm, and its layer is near {expected:.0} mm")));
+            return Err(unfit(format!(
+                "sector {id} is at |z| = {z:.0} mm, and its layer is near {expected:.0} mm"
+            )));
         }
     }
     if let Some((id, of, distance)) = misplaced(&lanes, geometry) {
-        return Err(unfit(format!("sector {id} is {distance:.0} mm in {of} from where the others of its stave say")));
+        return Err(unfit(format!(
+            "sector {id} is {distance:.0} mm in {of} from where the others of its stave say"
+        )));
     }
-    let z_of = |layer: usize| geometry.sectors[sectors_of_layer(layer)].iter().map(|sector| sector.p0_z.abs());
+    let z_of = |layer: usize| {
+        geometry.sectors[sectors_of_layer(layer)]
+            .iter()
+            .map(|sector| sector.p0_z.abs())
+    };
     for layer in 1..N_LAYERS {
-        let (before, behind) = (z_of(layer - 1).fold(0.0, f32::max), z_of(layer).fold(f32::INFINITY, f32::min));
+        let (before, behind) = (
+            z_of(layer - 1).fold(0.0, f32::max),
+            z_of(layer).fold(f32::INFINITY, f32::min),
+        );
         if before >= behind {
             let [a, b] = [LAYER_NAMES[layer - 1], LAYER_NAMES[layer]];
-            return Err(unfit(format!("{a} reaches to z = {before:.0} mm, and {b} begins at {behind:.0} mm")));
+            return Err(unfit(format!(
+                "{a} reaches to z = {before:.0} mm, and {b} begins at {behind:.0} mm"
+            )));
         }
     }
     let expected = |id: usize| version == BankVersion::V5 && is_mounted_flipped(&lanes[id]);
@@ -89,7 +107,11 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
     if n_wrong == 0 {
         return Ok(());
     }
-    let marked = geometry.sectors.iter().filter(|sector| sector.is_flipped()).count();
+    let marked = geometry
+        .sectors
+        .iter()
+        .filter(|sector| sector.is_flipped())
+        .count();
     let meant = (0..lanes.len()).filter(|&id| expected(id)).count();
     Err(unfit(format!(
         "it marks {marked} sectors as flipped (negative p0Z), and {meant} are expected: {n_wrong} sectors would have their \
@@ -105,10 +127,16 @@ fn misplaced(lanes: &[Lane], geometry: &Geometry) -> Option<(usize, &'static str
     // middle.
     let axes: [Axis; 3] = [
         ("x", |lane, sector| {
-            (sector.p0_x + 256.0 * sector.dp0di_x - middle(lane).0, 512.0 * sector.dp0di_x.abs() < WHOLE)
+            (
+                sector.p0_x + 256.0 * sector.dp0di_x - middle(lane).0,
+                512.0 * sector.dp0di_x.abs() < WHOLE,
+            )
         }),
         ("y", |lane, sector| {
-            (sector.p0_y + 256.0 * sector.dp0di_y + sector.dy / 2.0 - middle(lane).1, sector.dy.abs() < WHOLE)
+            (
+                sector.p0_y + 256.0 * sector.dp0di_y + sector.dy / 2.0 - middle(lane).1,
+                sector.dy.abs() < WHOLE,
+            )
         }),
         ("z", |_, sector| (sector.p0_z.abs(), false)),
     ];
@@ -118,15 +146,28 @@ fn misplaced(lanes: &[Lane], geometry: &Geometry) -> Option<(usize, &'static str
             // The two faces of a stave differ in z.
             let face = if axis == "z" { lane.face } else { 0 };
             let (offset, is_half) = place(lane, &geometry.sectors[id]);
-            staves.entry((lane.layer, lane.side, lane.stave, face)).or_default().push((id, offset, is_half));
+            staves
+                .entry((lane.layer, lane.side, lane.stave, face))
+                .or_default()
+                .push((id, offset, is_half));
         }
         for sectors in staves.values() {
-            let mut whole: Vec<f32> = sectors.iter().filter(|(.., is_half)| !is_half).map(|&(_, at, _)| at).collect();
+            let mut whole: Vec<f32> = sectors
+                .iter()
+                .filter(|(.., is_half)| !is_half)
+                .map(|&(_, at, _)| at)
+                .collect();
             whole.sort_unstable_by(f32::total_cmp);
-            let Some(&median) = whole.get(whole.len() / 2) else { continue };
+            let Some(&median) = whole.get(whole.len() / 2) else {
+                continue;
+            };
             for &(id, at, is_half) in sectors {
                 let distance = (at - median).abs();
-                let distance = if is_half { (distance - HALF).abs() } else { distance };
+                let distance = if is_half {
+                    (distance - HALF).abs()
+                } else {
+                    distance
+                };
                 if distance > OF_STAVE {
                     return Some((id, axis, distance));
                 }
@@ -152,5 +193,8 @@ fn middle(lane: &Lane) -> (f32, f32) {
         m @ 9.. => m as f32 - 8.5,
         _ => 0.0,
     };
-    (outward * (FIRST_STAVE + PITCH * lane.stave as f32), PITCH * row)
+    (
+        outward * (FIRST_STAVE + PITCH * lane.stave as f32),
+        PITCH * row,
+    )
 }

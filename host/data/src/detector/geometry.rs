@@ -84,12 +84,21 @@ impl Geometry {
         check_version(version, name)?;
         check_length(bytes, name, sector_offset(n_sector_arrays(version), 0))?;
 
-        let at = |array: usize, sector: usize| word(bytes, sector_offset(array, sector) / 4).unwrap_or_default();
+        let at = |array: usize, sector: usize| {
+            word(bytes, sector_offset(array, sector) / 4).unwrap_or_default()
+        };
         let sectors = (0..N_SECTORS)
             .map(|sector| {
                 let words: [u32; 11] = std::array::from_fn(|array| at(array, sector));
                 let read: Sector = bytemuck::cast(words);
-                if version == 0 { Sector { dx_dy: DX_DY[layer_of(sector)], ..read } } else { read }
+                if version == 0 {
+                    Sector {
+                        dx_dy: DX_DY[layer_of(sector)],
+                        ..read
+                    }
+                } else {
+                    read
+                }
             })
             .collect();
         let geometry = Self { version, sectors };
@@ -119,7 +128,11 @@ impl Geometry {
                 )
             };
             if sector.first_strip > STRIPS_PER_SECTOR {
-                return Err(bad(0, sector.first_strip.to_string(), "a sector has 512 strips"));
+                return Err(bad(
+                    0,
+                    sector.first_strip.to_string(),
+                    "a sector has 512 strips",
+                ));
             }
             let words: [f32; 11] = bytemuck::cast(*sector);
             for (i, value) in words.into_iter().enumerate().skip(1) {
@@ -127,12 +140,20 @@ impl Geometry {
                     return Err(bad(i, value.to_string(), "not a finite number"));
                 }
                 if value.abs() > MAX_MAGNITUDE {
-                    return Err(bad(i, format!("{value:e}"), "too large: its hits would not be finite"));
+                    return Err(bad(
+                        i,
+                        format!("{value:e}"),
+                        "too large: its hits would not be finite",
+                    ));
                 }
             }
             let weight = sector.weight();
             if sector.pitch <= 0.0 || !weight.is_finite() || weight <= 0.0 {
-                return Err(bad(1, sector.pitch.to_string(), "12/pitch² must be finite and the pitch positive"));
+                return Err(bad(
+                    1,
+                    sector.pitch.to_string(),
+                    "12/pitch² must be finite and the pitch positive",
+                ));
             }
         }
         Ok(())
@@ -142,7 +163,11 @@ impl Geometry {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut words = vec![self.sectors.len() as u32 | u32::from(self.version) << 16];
         for array in 0..n_sector_arrays(self.version) {
-            words.extend(self.sectors.iter().map(|&sector| bytemuck::cast::<Sector, [u32; 11]>(sector)[array]));
+            words.extend(
+                self.sectors
+                    .iter()
+                    .map(|&sector| bytemuck::cast::<Sector, [u32; 11]>(sector)[array]),
+            );
         }
         words.into_iter().flat_map(u32::to_le_bytes).collect()
     }
@@ -159,12 +184,24 @@ fn check_count(n_sectors: usize, name: &str) -> Result<(), TablesError> {
     if n_sectors == N_SECTORS {
         return Ok(());
     }
-    Err(TablesError::value(name, "n_sectors", 0, n_sectors, &format!("it must be {N_SECTORS}")))
+    Err(TablesError::value(
+        name,
+        "n_sectors",
+        0,
+        n_sectors,
+        &format!("it must be {N_SECTORS}"),
+    ))
 }
 
 fn check_version(version: u16, name: &str) -> Result<(), TablesError> {
     if version <= 1 {
         return Ok(());
     }
-    Err(TablesError::value(name, "version", 2, version, "it must be 0 or 1"))
+    Err(TablesError::value(
+        name,
+        "version",
+        2,
+        version,
+        "it must be 0 or 1",
+    ))
 }

@@ -37,7 +37,9 @@ const ROWS: usize = 18;
 /// Row of each place in a column of 14, 18 and 22 sectors.
 const ROWS_OF_14: &[u16] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13];
 const ROWS_OF_18: &[u16] = &[0, 1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 10, 11, 12, 13];
-const ROWS_OF_22: &[u16] = &[0, 1, 2, 3, 4, 5, 5, 14, 14, 15, 15, 16, 16, 17, 17, 8, 8, 9, 10, 11, 12, 13];
+const ROWS_OF_22: &[u16] = &[
+    0, 1, 2, 3, 4, 5, 5, 14, 14, 15, 15, 16, 16, 17, 17, 8, 8, 9, 10, 11, 12, 13,
+];
 
 fn y_rows(n_sectors: usize) -> (Vec<u16>, usize) {
     let mut groups = Vec::with_capacity(n_sectors);
@@ -48,7 +50,11 @@ fn y_rows(n_sectors: usize) -> (Vec<u16>, usize) {
             .chain(std::iter::repeat_n(ROWS_OF_14, outer));
         groups.extend(columns.flatten().map(|row| (ROWS * layer) as u16 + row));
     }
-    assert_eq!(groups.len(), n_sectors, "the geometry must have the sectors of the UT");
+    assert_eq!(
+        groups.len(),
+        n_sectors,
+        "the geometry must have the sectors of the UT"
+    );
     (groups, ROWS * N_LAYERS)
 }
 
@@ -65,7 +71,11 @@ fn unique_x(geometry: &Geometry) -> (Vec<u16>, usize) {
         let mut ids: Vec<_> = sectors_of_layer(layer).collect();
         // The order of sectors at one place must not change, so the sort is stable. The floats are
         // finite: `partial_cmp` orders them all, and takes -0 and 0 for the same place.
-        ids.sort_by(|&a, &b| p0_x(a).partial_cmp(&p0_x(b)).unwrap_or(std::cmp::Ordering::Equal));
+        ids.sort_by(|&a, &b| {
+            p0_x(a)
+                .partial_cmp(&p0_x(b))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
         let mut x = p0_x(ids[0]);
         n_groups += 1;
         for id in ids {

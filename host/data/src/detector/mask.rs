@@ -48,9 +48,16 @@ impl std::fmt::Debug for Mask {
 #[non_exhaustive]
 pub enum MaskError {
     #[error("cannot read {}", file.display())]
-    Read { file: PathBuf, source: std::io::Error },
+    Read {
+        file: PathBuf,
+        source: std::io::Error,
+    },
     #[error("{}, line {line}: {what}", file.display())]
-    Line { file: PathBuf, line: usize, what: String },
+    Line {
+        file: PathBuf,
+        line: usize,
+        what: String,
+    },
 }
 
 impl MaskError {
@@ -69,8 +76,15 @@ impl Mask {
         let file = path.as_ref();
         let text = std::fs::File::open(file)
             .and_then(|text| read_text(text, LARGEST))
-            .map_err(|source| MaskError::Read { file: file.to_path_buf(), source })?;
-        let error = |(line, what)| MaskError::Line { file: file.to_path_buf(), line, what };
+            .map_err(|source| MaskError::Read {
+                file: file.to_path_buf(),
+                source,
+            })?;
+        let error = |(line, what)| MaskError::Line {
+            file: file.to_path_buf(),
+            line,
+            what,
+        };
         Self::parse(&text, tables).map_err(error)
     }
 
@@ -80,7 +94,9 @@ impl Mask {
     /// If a line is malformed, or names something that the detector does not have: the number of
     /// the line, from 1, and the reason.
     pub fn parse(text: &str, tables: &DetectorTables) -> Result<Self, (usize, String)> {
-        let mut mask = Self { bits: vec![0; CHANNELS / 64] };
+        let mut mask = Self {
+            bits: vec![0; CHANNELS / 64],
+        };
         for (i, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -91,18 +107,28 @@ impl Mask {
 
     /// Returns the mask as bytes. Masks of different strips have different bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.bits.iter().flat_map(|bits| bits.to_le_bytes()).collect()
+        self.bits
+            .iter()
+            .flat_map(|bits| bits.to_le_bytes())
+            .collect()
     }
 
     /// Returns the number of strips in the mask.
     pub fn n_strips(&self) -> u64 {
-        self.bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
+        self.bits
+            .iter()
+            .map(|bits| u64::from(bits.count_ones()))
+            .sum()
     }
 
     /// Returns true if hits with this LHCbID are left out.
     pub fn contains(&self, lhcb_id: u32) -> bool {
         let (id, channel) = (LhcbId(lhcb_id), LhcbId(lhcb_id).channel().0);
-        id.is_ut() && self.bits.get(channel as usize / 64).is_some_and(|bits| bits >> (channel % 64) & 1 != 0)
+        id.is_ut()
+            && self
+                .bits
+                .get(channel as usize / 64)
+                .is_some_and(|bits| bits >> (channel % 64) & 1 != 0)
     }
 
     /// Adds the strips that a line names.
@@ -111,20 +137,28 @@ impl Mask {
             [] => {}
             ["board", source_id] => {
                 let board = board(source_id, tables)?;
-                let connections = tables.connections().filter(|of| usize::from(of.lane.board) == board);
+                let connections = tables
+                    .connections()
+                    .filter(|of| usize::from(of.lane.board) == board);
                 connections.for_each(|of| self.set(of.sector, of.strips.0..=of.strips.1, tables));
             }
             ["board", source_id, "lane", lane] => {
                 let (board, n) = (board(source_id, tables)?, number(lane)?);
-                let is_named = |of: &Connection| usize::from(of.lane.board) == board && u32::from(of.lane.lane) == n;
+                let is_named = |of: &Connection| {
+                    usize::from(of.lane.board) == board && u32::from(of.lane.lane) == n
+                };
                 let of = tables.connections().find(is_named);
-                let of = of.ok_or_else(|| format!("nothing is connected to lane {lane} of board {source_id}"))?;
+                let of = of.ok_or_else(|| {
+                    format!("nothing is connected to lane {lane} of board {source_id}")
+                })?;
                 self.set(of.sector, of.strips.0..=of.strips.1, tables);
             }
             ["sector", sector] => self.set(read_sector(sector, tables)?, 0..=511, tables),
             ["sector", sector, "strips", strips] => {
                 let sector = read_sector(sector, tables)?;
-                strips.split(',').try_for_each(|part| range(part).map(|strips| self.set(sector, strips, tables)))?;
+                strips.split(',').try_for_each(|part| {
+                    range(part).map(|strips| self.set(sector, strips, tables))
+                })?;
             }
             _ => {
                 let forms = "`board SOURCEID`, `board SOURCEID lane N`, `sector N` or `sector N strips LIST`";
@@ -146,7 +180,12 @@ impl Mask {
 fn read_sector(sector: &str, tables: &DetectorTables) -> Result<u16, String> {
     let n = number(sector)?;
     let place = tables.places().get(n as usize);
-    let place = place.ok_or_else(|| format!("there is no sector {sector}; the ids are 0 to {}", N_SECTORS - 1))?;
+    let place = place.ok_or_else(|| {
+        format!(
+            "there is no sector {sector}; the ids are 0 to {}",
+            N_SECTORS - 1
+        )
+    })?;
     if place.lanes == [None; 2] {
         return Err(format!("no lane of the board table reads sector {sector}"));
     }
@@ -179,7 +218,12 @@ fn board(source_id: &str, tables: &DetectorTables) -> Result<usize, String> {
     let boards = tables.boards();
     let board = board_of(number(source_id)?).map(|board| board as usize);
     board
-        .filter(|&board| boards.strips_per_hybrid.get(board).is_some_and(|&strips| strips != 0))
+        .filter(|&board| {
+            boards
+                .strips_per_hybrid
+                .get(board)
+                .is_some_and(|&strips| strips != 0)
+        })
         .ok_or_else(|| format!("no board of the board table has sourceID {source_id}"))
 }
 
@@ -198,28 +242,61 @@ mod tests {
 
     fn changed(change: impl Fn(&mut Boards)) -> (DetectorTables, [Lane; 3]) {
         let lane = |module, sector| {
-            let lane = Lane { module, sector, stave: 3, layer: 1, side: 1, kind: 2, ..Lane::default() };
-            Lane { chan_id: lane.channel(), ..lane }
+            let lane = Lane {
+                module,
+                sector,
+                stave: 3,
+                layer: 1,
+                side: 1,
+                kind: 2,
+                ..Lane::default()
+            };
+            Lane {
+                chan_id: lane.channel(),
+                ..lane
+            }
         };
         let [a, b, c] = [lane(1, 0), lane(5, 0), lane(2, 0)];
         let mut lanes = vec![Lane::default(); 12];
         lanes[0] = a;
         lanes[1] = b;
-        lanes[2] = Lane { chan_id: b.chan_id | 256, ..b };
+        lanes[2] = Lane {
+            chan_id: b.chan_id | 256,
+            ..b
+        };
         lanes[6] = c;
-        let mut boards = Boards { version: BankVersion::V5, strips_per_hybrid: vec![512; 2], lanes };
+        let mut boards = Boards {
+            version: BankVersion::V5,
+            strips_per_hybrid: vec![512; 2],
+            lanes,
+        };
         change(&mut boards);
-        let sector = Sector { pitch: 0.1, dy: 1.0, ..Sector::default() };
-        let geometry = Geometry { version: 1, sectors: vec![sector; N_SECTORS] };
-        (DetectorTables::trusting(boards, geometry, Grouping::YRows).unwrap(), [a, b, c])
+        let sector = Sector {
+            pitch: 0.1,
+            dy: 1.0,
+            ..Sector::default()
+        };
+        let geometry = Geometry {
+            version: 1,
+            sectors: vec![sector; N_SECTORS],
+        };
+        (
+            DetectorTables::trusting(boards, geometry, Grouping::YRows).unwrap(),
+            [a, b, c],
+        )
     }
 
     fn masked(text: &str) -> Vec<(usize, u32)> {
         let (tables, lanes) = tables();
         let mask = Mask::parse(text, &tables).unwrap();
-        let ids =
-            lanes.iter().enumerate().flat_map(|(i, lane)| (0..512).map(move |s| (i, s, 3 << 28 | (lane.chan_id + s))));
-        let found: Vec<_> = ids.filter(|&(_, _, id)| mask.contains(id)).map(|(i, s, _)| (i, s)).collect();
+        let ids = lanes
+            .iter()
+            .enumerate()
+            .flat_map(|(i, lane)| (0..512).map(move |s| (i, s, 3 << 28 | (lane.chan_id + s))));
+        let found: Vec<_> = ids
+            .filter(|&(_, _, id)| mask.contains(id))
+            .map(|(i, s, _)| (i, s))
+            .collect();
         assert_eq!(mask.n_strips(), found.len() as u64, "{text}");
         found
     }
@@ -234,12 +311,27 @@ mod tests {
             ("# nothing\n\n   # nor here".to_owned(), vec![]),
             ("board 0x2801".to_owned(), all(0).chain(all(1)).collect()),
             ("board 0".to_owned(), all(0).chain(all(1)).collect()),
-            ("board 0x2801 lane 0 # all of a sector".to_owned(), all(0).collect()),
-            ("board 0x2801 lane 1".to_owned(), (0..256).map(|s| (1, s)).collect()),
-            ("board 0x2801 lane 2".to_owned(), (256..512).map(|s| (1, s)).collect()),
+            (
+                "board 0x2801 lane 0 # all of a sector".to_owned(),
+                all(0).collect(),
+            ),
+            (
+                "board 0x2801 lane 1".to_owned(),
+                (0..256).map(|s| (1, s)).collect(),
+            ),
+            (
+                "board 0x2801 lane 2".to_owned(),
+                (256..512).map(|s| (1, s)).collect(),
+            ),
             (format!("sector {sector}"), all(2).collect()),
-            (format!("sector {sector} strips 511,3-5,4"), vec![(2, 3), (2, 4), (2, 5), (2, 511)]),
-            (format!("sector {sector} strips 1\r\nsector 0x{sector:x} strips 7"), vec![(2, 1), (2, 7)]),
+            (
+                format!("sector {sector} strips 511,3-5,4"),
+                vec![(2, 3), (2, 4), (2, 5), (2, 511)],
+            ),
+            (
+                format!("sector {sector} strips 1\r\nsector 0x{sector:x} strips 7"),
+                vec![(2, 1), (2, 7)],
+            ),
         ] {
             assert_eq!(masked(&text), expected, "{text}");
         }
@@ -255,7 +347,10 @@ mod tests {
             boards.lanes[2] = Lane::default();
             boards.lanes[7] = boards.lanes[0];
         });
-        assert_eq!(Mask::parse("board 0 lane 0", &tables).unwrap().n_strips(), 512);
+        assert_eq!(
+            Mask::parse("board 0 lane 0", &tables).unwrap().n_strips(),
+            512
+        );
     }
 
     #[test]
@@ -279,8 +374,13 @@ mod tests {
         }
         let (_, lanes) = self::tables();
         let sector = sector_id(&lanes[0]).unwrap();
-        for (strips, what) in [("512", "beyond 511"), ("5-3", "ends before it begins"), ("1,", "is not a number")] {
-            let (_, message) = Mask::parse(&format!("sector {sector} strips {strips}"), &tables).unwrap_err();
+        for (strips, what) in [
+            ("512", "beyond 511"),
+            ("5-3", "ends before it begins"),
+            ("1,", "is not a number"),
+        ] {
+            let (_, message) =
+                Mask::parse(&format!("sector {sector} strips {strips}"), &tables).unwrap_err();
             assert!(message.contains(what), "{message}");
         }
     }

@@ -36,7 +36,15 @@ pub const fn is_cut_in_two(stave: u32, m: u32) -> bool {
 /// Returns the sector id of a lane, 0…1047; `None` if there is no such sector. The id depends on
 /// all fields except type and `ChannelID`, and identifies them.
 pub const fn sector_id(lane: &Lane) -> Option<u16> {
-    let &Lane { sector, module, face, stave, layer, side, .. } = lane;
+    let &Lane {
+        sector,
+        module,
+        face,
+        stave,
+        layer,
+        side,
+        ..
+    } = lane;
     if sector > 1 || module > 7 || face > 1 || layer > 3 || side > 1 || stave > 7 + layer / 2 {
         return None;
     }
@@ -51,7 +59,11 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
     }
 
     let half_layer = 2 * layer + side;
-    let base = if half_layer < 4 { 124 * half_layer } else { 496 + 138 * (half_layer - 4) };
+    let base = if half_layer < 4 {
+        124 * half_layer
+    } else {
+        496 + 138 * (half_layer - 4)
+    };
     // Staves with 14 sectors in the half-layer. On side C the ids run towards the beam, on side A
     // away from it.
     let n_outer = 6 + layer / 2;
@@ -76,7 +88,11 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
         }
         _ => {
             let place = m - 2 * (module / 4);
-            let column = if side == 1 { stave - 2 } else { 7 + layer / 2 - stave };
+            let column = if side == 1 {
+                stave - 2
+            } else {
+                7 + layer / 2 - stave
+            };
             base + side * 40 + 14 * column + place
         }
     };

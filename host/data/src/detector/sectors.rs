@@ -86,23 +86,41 @@ impl SectorPlaces {
     /// Collects the places from tables that were checked.
     pub fn new(boards: &Boards, geometry: &Geometry) -> Self {
         let mut of_channel = vec![NONE; N_CHANNELS];
-        let places = (0..).zip(&geometry.sectors).zip(lanes_by_sector()).map(|((id, sector), lane)| {
-            of_channel[(lane.chan_id >> 9) as usize % N_CHANNELS] = id;
-            SectorPlace { channel: ChannelId(lane.chan_id), flipped: sector.is_flipped(), lanes: [None; 2] }
-        });
+        let places =
+            (0..)
+                .zip(&geometry.sectors)
+                .zip(lanes_by_sector())
+                .map(|((id, sector), lane)| {
+                    of_channel[(lane.chan_id >> 9) as usize % N_CHANNELS] = id;
+                    SectorPlace {
+                        channel: ChannelId(lane.chan_id),
+                        flipped: sector.is_flipped(),
+                        lanes: [None; 2],
+                    }
+                });
         let places = places.collect();
         let mut this = Self { places, of_channel };
-        let connected = boards.lanes.iter().enumerate().filter(|(_, lane)| lane.is_connected());
+        let connected = boards
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(_, lane)| lane.is_connected());
         let (in_use, off): (Vec<_>, Vec<_>) =
             connected.partition(|(slot, _)| boards.strips_per_hybrid[slot / LANES_PER_BOARD] > 0);
         for (slot, lane) in in_use.into_iter().chain(off) {
-            let here = BoardAndLane { board: (slot / LANES_PER_BOARD) as u8, lane: (slot % LANES_PER_BOARD) as u8 };
+            let here = BoardAndLane {
+                board: (slot / LANES_PER_BOARD) as u8,
+                lane: (slot % LANES_PER_BOARD) as u8,
+            };
             if let Some(sector) = this.sector_of(ChannelId(lane.chan_id)) {
                 let half = usize::from(ChannelId(lane.chan_id).strip() >> 8);
                 this.places[usize::from(sector)].lanes[half].get_or_insert(here);
             }
         }
-        for SectorPlace { lanes: [low, high], .. } in &mut this.places {
+        for SectorPlace {
+            lanes: [low, high], ..
+        } in &mut this.places
+        {
             (*low, *high) = (low.or(*high), high.or(*low));
         }
         this

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::fit;
 use super::sectors::{BoardAndLane, Connection, SectorPlaces};
 use super::{
-    Boards, ChannelId, Geometry, Grouping, LANES_PER_BOARD, Sector, SectorConstants, SectorPlace, Slot, TablesError,
-    layer_of, sector_id,
+    Boards, ChannelId, Geometry, Grouping, LANES_PER_BOARD, Sector, SectorConstants, SectorPlace,
+    Slot, TablesError, layer_of, sector_id,
 };
 use crate::hash;
 
@@ -52,7 +52,8 @@ pub struct DetectorTables {
 // All other fields that can differ follow from these three.
 impl PartialEq for DetectorTables {
     fn eq(&self, other: &Self) -> bool {
-        (&self.boards, &self.geometry, self.grouping) == (&other.boards, &other.geometry, other.grouping)
+        (&self.boards, &self.geometry, self.grouping)
+            == (&other.boards, &other.geometry, other.grouping)
     }
 }
 
@@ -60,12 +61,18 @@ impl PartialEq for DetectorTables {
 const SYNTHETIC_BOARDS: [u64; 2] = [0x241a_3da5_68be_ea07, 0x86df_dc60_2a5e_ba35];
 
 /// Hashes of the files of the synthetic detector's geometry.
-const SYNTHETIC_GEOMETRIES: [u64; 4] =
-    [0x3a93_6a1f_c473_6e1f, 0xaf36_fd25_267e_aaf7, 0xc387_b4d0_3df4_edd7, 0x8a6c_0898_72af_43c2];
+const SYNTHETIC_GEOMETRIES: [u64; 4] = [
+    0x3a93_6a1f_c473_6e1f,
+    0xaf36_fd25_267e_aaf7,
+    0xc387_b4d0_3df4_edd7,
+    0x8a6c_0898_72af_43c2,
+];
 
 /// Returns the hash of the bytes of a file.
 fn of_file(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks(8).map(|word| word.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));
+    let words = bytes
+        .chunks(8)
+        .map(|word| word.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));
     hash(words.chain([bytes.len() as u64]))
 }
 
@@ -97,7 +104,11 @@ impl DetectorTables {
     ///   suggest; in v5 a sector must be flipped exactly if it is mounted so, and in v4 none may
     ///   be.
     /// - If two lanes have the same channel: their hits could not be told apart.
-    pub fn new(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
+    pub fn new(
+        boards: Boards,
+        geometry: Geometry,
+        grouping: Grouping,
+    ) -> Result<Self, TablesError> {
         let tables = Self::trusting(boards, geometry, grouping)?;
         tables.check_fit()?;
         tables.check_lanes()?;
@@ -112,7 +123,10 @@ impl DetectorTables {
     /// Restricts the tables to events that bear the mark of `ut-decode generate`.
     #[must_use]
     pub fn only_generated(self) -> Self {
-        Self { makers: Makers::Synthetic, ..self }
+        Self {
+            makers: Makers::Synthetic,
+            ..self
+        }
     }
 
     /// Returns true for boards, and for the geometry, if they equal the synthetic detector's,
@@ -126,7 +140,11 @@ impl DetectorTables {
     }
 
     /// Reads boards and geometry from files, and builds the tables as [`Self::new`] does.
-    pub fn read(boards: impl AsRef<Path>, geometry: impl AsRef<Path>, grouping: Grouping) -> Result<Self, TablesError> {
+    pub fn read(
+        boards: impl AsRef<Path>,
+        geometry: impl AsRef<Path>,
+        grouping: Grouping,
+    ) -> Result<Self, TablesError> {
         Self::new(Boards::read(boards)?, Geometry::read(geometry)?, grouping)
     }
 
@@ -138,9 +156,20 @@ impl DetectorTables {
     /// Checks that no two lanes have the same channel.
     fn check_lanes(&self) -> Result<(), TablesError> {
         let mut first = std::collections::BTreeMap::new();
-        for (slot, lane) in self.slots.iter().enumerate().filter(|(_, slot)| slot.chan_id != 0) {
+        for (slot, lane) in self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.chan_id != 0)
+        {
             if let Some(other) = first.insert(lane.chan_id, slot) {
-                let name = |slot: usize| format!("board {} lane {}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
+                let name = |slot: usize| {
+                    format!(
+                        "board {} lane {}",
+                        slot / LANES_PER_BOARD,
+                        slot % LANES_PER_BOARD
+                    )
+                };
                 let (one, two, channel) = (name(other), name(slot), lane.chan_id);
                 let what = format!(
                     "the channel 0x{channel:08x} belongs to {one} and {two}: their hits could not be told apart"
@@ -153,7 +182,11 @@ impl DetectorTables {
 
     /// Builds tables without checking that boards, geometry and events belong together: for callers
     /// who know better.
-    pub fn trusting(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
+    pub fn trusting(
+        boards: Boards,
+        geometry: Geometry,
+        grouping: Grouping,
+    ) -> Result<Self, TablesError> {
         boards.validate("boards")?;
         geometry.validate("geometry")?;
         let (groups, n_groups) = grouping.groups(&geometry);
@@ -161,9 +194,11 @@ impl DetectorTables {
             .lanes
             .iter()
             .map(|lane| match sector_id(lane) {
-                Some(sector) if lane.is_connected() => {
-                    Slot { chan_id: lane.chan_id, sector, group: groups[usize::from(sector)] }
-                }
+                Some(sector) if lane.is_connected() => Slot {
+                    chan_id: lane.chan_id,
+                    sector,
+                    group: groups[usize::from(sector)],
+                },
                 _ => Slot::default(),
             })
             .collect();
@@ -190,7 +225,10 @@ impl DetectorTables {
     /// Admits events of any origin.
     #[must_use]
     pub fn of_any_maker(self) -> Self {
-        Self { makers: Makers::Any, ..self }
+        Self {
+            makers: Makers::Any,
+            ..self
+        }
     }
 
     /// Returns true if [`Self::trusting`] made the tables, so that events of another detector are
@@ -253,7 +291,11 @@ impl DetectorTables {
 
     /// Iterates over all connections of lanes and sectors, by board and lane.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
-        let connected = self.slots.iter().enumerate().filter(|(_, slot)| slot.chan_id != 0);
+        let connected = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.chan_id != 0);
         connected.map(|(i, slot)| {
             let sector = slot.sector;
             let [low, high] = self.places()[usize::from(sector)].lanes;
@@ -262,8 +304,15 @@ impl DetectorTables {
                 (false, true) => (0, 511),
                 (false, false) => (0, 255),
             };
-            let lane = BoardAndLane { board: (i / LANES_PER_BOARD) as u8, lane: (i % LANES_PER_BOARD) as u8 };
-            Connection { lane, sector, strips }
+            let lane = BoardAndLane {
+                board: (i / LANES_PER_BOARD) as u8,
+                lane: (i % LANES_PER_BOARD) as u8,
+            };
+            Connection {
+                lane,
+                sector,
+                strips,
+            }
         })
     }
 
@@ -279,7 +328,8 @@ impl DetectorTables {
 
     /// Returns the groups of a layer, 0…3; no groups for other layers.
     pub fn groups_of_layer(&self, layer: usize) -> Range<usize> {
-        self.layers.partition_point(|&other| other < layer)..self.layers.partition_point(|&other| other <= layer)
+        self.layers.partition_point(|&other| other < layer)
+            ..self.layers.partition_point(|&other| other <= layer)
     }
 }
 
@@ -307,9 +357,18 @@ mod tests {
 
     #[test]
     fn the_synthetic_detector_is_known_by_its_hashes() {
-        let all = [BankVersion::V4, BankVersion::V5].map(|version| [0, 1].map(|of| detector(version, of)));
-        let boards = all.each_ref().map(|[(boards, _), _]| of_file(&boards.to_bytes()));
-        let geometries = all.iter().flatten().map(|(_, geometry)| of_file(&geometry.to_bytes()));
-        assert_eq!((boards, geometries.collect::<Vec<_>>()), (SYNTHETIC_BOARDS, SYNTHETIC_GEOMETRIES.to_vec()));
+        let all = [BankVersion::V4, BankVersion::V5]
+            .map(|version| [0, 1].map(|of| detector(version, of)));
+        let boards = all
+            .each_ref()
+            .map(|[(boards, _), _]| of_file(&boards.to_bytes()));
+        let geometries = all
+            .iter()
+            .flatten()
+            .map(|(_, geometry)| of_file(&geometry.to_bytes()));
+        assert_eq!(
+            (boards, geometries.collect::<Vec<_>>()),
+            (SYNTHETIC_BOARDS, SYNTHETIC_GEOMETRIES.to_vec())
+        );
     }
 }

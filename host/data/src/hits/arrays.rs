@@ -64,7 +64,9 @@ pub struct CapacityError {
 
 fn reason(bytes: Option<u64>) -> String {
     let numbers = || "hits and groups are numbered with 32 bits".to_owned();
-    bytes.map_or_else(numbers, |bytes| format!("the system does not give {bytes} bytes"))
+    bytes.map_or_else(numbers, |bytes| {
+        format!("the system does not give {bytes} bytes")
+    })
 }
 
 /// Words that are zero until they are written, and occupy no memory until then.
@@ -135,7 +137,8 @@ impl UtHits {
     /// # Panics
     /// If [`try_with_capacity`](Self::try_with_capacity) fails.
     pub fn with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Self {
-        Self::try_with_capacity(max_events, n_groups, max_hits).unwrap_or_else(|error| panic!("{error}"))
+        Self::try_with_capacity(max_events, n_groups, max_hits)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Asks for charge, number of strips and first strip of each hit, which take four more bytes
@@ -143,13 +146,19 @@ impl UtHits {
     /// these hits.
     #[must_use]
     pub fn with_clusters(self) -> Self {
-        self.try_with_clusters().unwrap_or_else(|error| panic!("{error}"))
+        self.try_with_clusters()
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Reserves [clusters](Self::with_clusters) for a capacity that comes from outside.
     pub fn try_with_clusters(mut self) -> Result<Self, CapacityError> {
-        let (max_events, max_hits, bytes) = (self.max_events, self.stride, Some(4 * self.stride as u64));
-        let clusters = Block::try_zeroed(self.stride).ok_or(CapacityError { max_events, max_hits, bytes })?;
+        let (max_events, max_hits, bytes) =
+            (self.max_events, self.stride, Some(4 * self.stride as u64));
+        let clusters = Block::try_zeroed(self.stride).ok_or(CapacityError {
+            max_events,
+            max_hits,
+            bytes,
+        })?;
         self.clusters = Some(clusters);
         Ok(self)
     }
@@ -159,18 +168,41 @@ impl UtHits {
     ///
     /// # Errors
     /// If 32-bit offsets cannot number the hits or the groups, or the system refuses the memory.
-    pub fn try_with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Result<Self, CapacityError> {
+    pub fn try_with_capacity(
+        max_events: usize,
+        n_groups: usize,
+        max_hits: usize,
+    ) -> Result<Self, CapacityError> {
         let most = u32::MAX as usize;
-        let refuse = |bytes| CapacityError { max_events, max_hits, bytes };
-        let ends = max_events.checked_mul(n_groups).and_then(|ends| ends.checked_add(1)).filter(|&ends| ends <= most);
-        let (Some(ends), true) = (ends, max_hits <= most) else { return Err(refuse(None)) };
+        let refuse = |bytes| CapacityError {
+            max_events,
+            max_hits,
+            bytes,
+        };
+        let ends = max_events
+            .checked_mul(n_groups)
+            .and_then(|ends| ends.checked_add(1))
+            .filter(|&ends| ends <= most);
+        let (Some(ends), true) = (ends, max_hits <= most) else {
+            return Err(refuse(None));
+        };
         // With a stride of whole cache lines (16 words), each array begins on a new one.
         let stride = max_hits.next_multiple_of(16);
         let bytes = 4 * (N_ARRAYS as u64 * stride as u64 + ends as u64);
         let mut offsets = Vec::new();
-        offsets.try_reserve_exact(ends).map_err(|_| refuse(Some(bytes)))?;
+        offsets
+            .try_reserve_exact(ends)
+            .map_err(|_| refuse(Some(bytes)))?;
         let block = Block::try_zeroed(N_ARRAYS * stride).ok_or(refuse(Some(bytes)))?;
-        Ok(Self { block, stride, offsets, n_groups, max_events, clusters: None, has_clusters: false })
+        Ok(Self {
+            block,
+            stride,
+            offsets,
+            n_groups,
+            max_events,
+            clusters: None,
+            has_clusters: false,
+        })
     }
 
     /// Grows the capacity to `max_events` events and at least `max_hits` hits. If it grows, the
@@ -179,8 +211,13 @@ impl UtHits {
         if max_events > self.max_events || max_hits > self.stride {
             // Of a series of batches, the largest so far keeps growing by a little. Memory that is
             // new to the process costs time, so that a quarter more is taken at once.
-            let max_hits = if max_hits > self.stride { max_hits + max_hits / 4 } else { self.stride };
-            self.try_reserve(max_events, max_hits).unwrap_or_else(|error| panic!("{error}"));
+            let max_hits = if max_hits > self.stride {
+                max_hits + max_hits / 4
+            } else {
+                self.stride
+            };
+            self.try_reserve(max_events, max_hits)
+                .unwrap_or_else(|error| panic!("{error}"));
         }
     }
 
@@ -193,7 +230,13 @@ impl UtHits {
         if max_events > self.max_events || max_hits > self.stride {
             let (events, hits) = (max_events.max(self.max_events), max_hits.max(self.stride));
             let clusters = self.clusters.is_some();
-            let and_clusters = |hits: Self| if clusters { hits.try_with_clusters() } else { Ok(hits) };
+            let and_clusters = |hits: Self| {
+                if clusters {
+                    hits.try_with_clusters()
+                } else {
+                    Ok(hits)
+                }
+            };
             // The old arrays are freed first. If allocating the new ones fails, the empty ones
             // still ask for clusters.
             *self = and_clusters(Self::try_with_capacity(0, self.n_groups, 0)?)?;
@@ -208,7 +251,11 @@ impl UtHits {
     /// # Errors
     /// If `n_events` is beyond the capacity, the arrays were made for another number of groups, or
     /// clusters were asked for.
-    pub fn begin(&mut self, n_events: usize, n_groups: usize) -> Result<UtHitsMut<'_>, DecodeError> {
+    pub fn begin(
+        &mut self,
+        n_events: usize,
+        n_groups: usize,
+    ) -> Result<UtHitsMut<'_>, DecodeError> {
         if self.clusters.is_some() {
             return Err(DecodeError::NoClusters);
         }
@@ -226,10 +273,16 @@ impl UtHits {
         version: BankVersion,
     ) -> Result<UtHitsMut<'_>, DecodeError> {
         if n_events > self.max_events {
-            return Err(DecodeError::TooManyEvents { events: n_events, capacity: self.max_events });
+            return Err(DecodeError::TooManyEvents {
+                events: n_events,
+                capacity: self.max_events,
+            });
         }
         if n_groups != self.n_groups {
-            return Err(DecodeError::WrongGroups { buffers: self.n_groups, grouping: n_groups });
+            return Err(DecodeError::WrongGroups {
+                buffers: self.n_groups,
+                grouping: n_groups,
+            });
         }
         self.offsets.clear();
         self.offsets.resize(n_events * n_groups + 1, 0);
@@ -246,7 +299,17 @@ impl UtHits {
         };
         self.has_clusters = clusters.is_some();
         let offsets = &mut self.offsets;
-        Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters })
+        Ok(UtHitsMut {
+            y_begin,
+            y_end,
+            z_at_y_eq0,
+            x_at_y_eq0,
+            dx_dy,
+            weight,
+            id,
+            offsets,
+            clusters,
+        })
     }
 
     /// Returns the result of a decoder. If it is an error, removes all hits, because the offsets
@@ -288,7 +351,8 @@ impl UtHits {
         if hits.start != *to {
             for array in 0..N_ARRAYS {
                 let at = array * self.stride;
-                self.block.copy_within(at + hits.start..at + hits.end, at + *to);
+                self.block
+                    .copy_within(at + hits.start..at + hits.end, at + *to);
             }
             if let Some(clusters) = &mut self.clusters {
                 clusters.copy_within(hits.clone(), *to);
@@ -393,7 +457,8 @@ impl PartialEq for UtHits {
             && self.offsets == other.offsets
             && self.clusters() == other.clusters()
             && (0..N_ARRAYS).all(|array| {
-                self.block[array * self.stride..][..self.len()] == other.block[array * other.stride..][..other.len()]
+                self.block[array * self.stride..][..self.len()]
+                    == other.block[array * other.stride..][..other.len()]
             })
     }
 }
@@ -417,9 +482,14 @@ mod tests {
         for i in 0..n as usize {
             arrays.id[i] = i as u32;
             clusters[i] = bytemuck::cast(i as u32);
-            for array in
-                [&mut *arrays.y_begin, arrays.y_end, arrays.z_at_y_eq0, arrays.x_at_y_eq0, arrays.dx_dy, arrays.weight]
-            {
+            for array in [
+                &mut *arrays.y_begin,
+                arrays.y_end,
+                arrays.z_at_y_eq0,
+                arrays.x_at_y_eq0,
+                arrays.dx_dy,
+                arrays.weight,
+            ] {
                 array[i] = i as f32;
             }
         }
@@ -429,20 +499,36 @@ mod tests {
     #[test]
     fn retained_hits_stay_in_their_groups_and_in_order() {
         for sizes in [[0; 6], [3, 0, 2, 1, 4, 0], [0, 0, 0, 0, 0, 9]] {
-            for keep in [|_| true, |_| false, |i| i % 2 == 0, |i| i % 3 != 1, |i| i > 2, |i| i < 3, |i| i == 9] {
+            for keep in [
+                |_| true,
+                |_| false,
+                |i| i % 2 == 0,
+                |i| i % 3 != 1,
+                |i| i > 2,
+                |i| i < 3,
+                |i| i == 9,
+            ] {
                 let before = hits(sizes);
                 let mut after = before.clone();
                 let taken = after.retain(keep);
                 assert_eq!(taken, before.len() - after.len());
                 for (event, group) in (0..2).flat_map(|e| (0..3).map(move |g| (e, g))) {
-                    let expected: Vec<u32> =
-                        before.id()[before.range(event, group)].iter().copied().filter(|&i| keep(i)).collect();
+                    let expected: Vec<u32> = before.id()[before.range(event, group)]
+                        .iter()
+                        .copied()
+                        .filter(|&i| keep(i))
+                        .collect();
                     let range = after.range(event, group);
                     assert_eq!(after.id()[range.clone()], expected);
                     let clusters: &[u32] = bytemuck::cast_slice(after.clusters().unwrap());
                     assert_eq!(clusters[range.clone()], expected);
                     let floats: Vec<f32> = expected.iter().map(|&i| i as f32).collect();
-                    for array in [after.y_begin(), after.y_end(), after.z_at_y_eq0(), after.x_at_y_eq0()] {
+                    for array in [
+                        after.y_begin(),
+                        after.y_end(),
+                        after.z_at_y_eq0(),
+                        after.x_at_y_eq0(),
+                    ] {
                         assert_eq!(array[range.clone()], floats);
                     }
                     for array in [after.dx_dy(), after.weight()] {

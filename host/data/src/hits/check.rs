@@ -16,7 +16,10 @@ pub struct BatchCheck {
 impl BatchCheck {
     /// Takes the facts from the tables.
     pub const fn new(tables: &DetectorTables) -> Self {
-        Self { version: tables.boards().version, is_trusted: tables.is_trusted() }
+        Self {
+            version: tables.boards().version,
+            is_trusted: tables.is_trusted(),
+        }
     }
 
     /// Checks that a batch belongs to the tables, unless it [is checked](BatchView::checked).
@@ -40,7 +43,10 @@ impl BatchCheck {
             if !kind::is_decoded(bank.kind) {
                 return false;
             }
-            if let Some(version) = bank.version.filter(|&version| version != self.version.byte()) {
+            if let Some(version) = bank
+                .version
+                .filter(|&version| version != self.version.byte())
+            {
                 other = Some(version);
                 return false;
             }
@@ -56,19 +62,51 @@ impl BatchCheck {
         if fits {
             return Ok(());
         }
-        let refuse = |what: String| Err(DecodeError::OtherVersion { what, table: self.version });
+        let refuse = |what: String| {
+            Err(DecodeError::OtherVersion {
+                what,
+                table: self.version,
+            })
+        };
         if let Some(version) = other.filter(|_| undecided + of_other_sizes == 0) {
             let version = version_in_words(version);
-            return refuse(format!("no UT bank of the batch has the tables' version, one has version {version}"));
+            return refuse(format!(
+                "no UT bank of the batch has the tables' version, one has version {version}"
+            ));
         }
         if of_other_sizes >= MANY {
-            let other = if self.version == BankVersion::V4 { BankVersion::V5 } else { BankVersion::V4 };
-            return refuse(format!("the UT banks of the batch have sizes of format {}", other.name()));
+            let other = if self.version == BankVersion::V4 {
+                BankVersion::V5
+            } else {
+                BankVersion::V4
+            };
+            return refuse(format!(
+                "the UT banks of the batch have sizes of format {}",
+                other.name()
+            ));
         }
-        let meant = if batch.layout == Layout::Mep { Layout::Allen } else { Layout::Mep };
-        let is_empty_mep = batch.layout == Layout::Mep && batch.offsets.first() == Some(&0) && !batch.raw.is_empty();
-        if banks == 0 && (is_empty_mep || any_bank(&BatchView { layout: meant, ..*batch }, |_| true)) {
-            return Err(DecodeError::NoBanks { bytes: batch.raw.len(), layout: batch.layout });
+        let meant = if batch.layout == Layout::Mep {
+            Layout::Allen
+        } else {
+            Layout::Mep
+        };
+        let is_empty_mep = batch.layout == Layout::Mep
+            && batch.offsets.first() == Some(&0)
+            && !batch.raw.is_empty();
+        if banks == 0
+            && (is_empty_mep
+                || any_bank(
+                    &BatchView {
+                        layout: meant,
+                        ..*batch
+                    },
+                    |_| true,
+                ))
+        {
+            return Err(DecodeError::NoBanks {
+                bytes: batch.raw.len(),
+                layout: batch.layout,
+            });
         }
         Ok(())
     }
@@ -81,7 +119,11 @@ fn any_bank<'a>(batch: &BatchView<'a>, mut wanted: impl FnMut(Bank<'a>) -> bool)
         // The decoder reports damaged events.
         let _ = each_bank(*batch, batch.first_event.saturating_add(event), |bank| {
             found = wanted(bank);
-            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if found {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         found
     };

@@ -33,7 +33,11 @@ impl Cluster {
 
     /// Packs a cluster. Bits beyond a field are dropped.
     pub const fn new(charge: u32, n_strips: u32, first_strip: u32) -> Self {
-        Self((first_strip & 0x1FF) << Self::FIRST_STRIP | (n_strips & 0xFF) << Self::N_STRIPS | charge & 0x1FFF)
+        Self(
+            (first_strip & 0x1FF) << Self::FIRST_STRIP
+                | (n_strips & 0xFF) << Self::N_STRIPS
+                | charge & 0x1FFF,
+        )
     }
 
     /// Returns the sum of the strips' ADC counts: 1…7874, and 0…31 without clustering.
@@ -73,13 +77,24 @@ mod tests {
 
     #[test]
     fn fields_hold_their_extremes_and_do_not_overlap() {
-        for (charge, n_strips, first_strip) in
-            [(0, 0, 0), (31 * 254, 0, 0), (0, 254, 0), (0, 0, 511), (31 * 254, 254, 511)]
-        {
+        for (charge, n_strips, first_strip) in [
+            (0, 0, 0),
+            (31 * 254, 0, 0),
+            (0, 254, 0),
+            (0, 0, 511),
+            (31 * 254, 254, 511),
+        ] {
             let cluster = Cluster::new(charge, n_strips, first_strip);
-            let fields = (cluster.charge().into(), cluster.n_strips().into(), cluster.first_strip().into());
+            let fields = (
+                cluster.charge().into(),
+                cluster.n_strips().into(),
+                cluster.first_strip().into(),
+            );
             assert_eq!(fields, (charge, n_strips, first_strip));
         }
-        assert_eq!(format!("{:?}", Cluster::new(40, 2, 7)), "Cluster { charge: 40, n_strips: 2, first_strip: 7 }");
+        assert_eq!(
+            format!("{:?}", Cluster::new(40, 2, 7)),
+            "Cluster { charge: 40, n_strips: 2, first_strip: 7 }"
+        );
     }
 }

@@ -54,7 +54,10 @@ impl UtHits {
     ///
     /// # Panics
     /// If the batch has no such event.
-    pub fn of_event(&self, event: usize) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
+    pub fn of_event(
+        &self,
+        event: usize,
+    ) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
         self.of_groups(event, 0..self.n_groups())
     }
 
@@ -67,7 +70,11 @@ impl UtHits {
         event: usize,
         group: usize,
     ) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
-        assert!(group < self.n_groups(), "group {group} of {}", self.n_groups());
+        assert!(
+            group < self.n_groups(),
+            "group {group} of {}",
+            self.n_groups()
+        );
         self.of_groups(event, group..group + 1)
     }
 
@@ -82,7 +89,11 @@ impl UtHits {
         layer: usize,
         tables: &DetectorTables,
     ) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone + use<'a> {
-        assert_eq!(tables.n_groups(), self.n_groups(), "the tables of the decoder");
+        assert_eq!(
+            tables.n_groups(),
+            self.n_groups(),
+            "the tables of the decoder"
+        );
         self.of_groups(event, tables.groups_of_layer(layer))
     }
 
@@ -92,8 +103,13 @@ impl UtHits {
         groups: Range<usize>,
     ) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
         let (n, offsets) = (self.n_groups(), self.offsets());
-        assert!(event < self.n_events() && groups.end <= n, "groups to {} of {n} in event {event}", groups.end);
-        let [begin, end] = [groups.start, groups.end].map(|group| offsets[event * n + group] as usize);
+        assert!(
+            event < self.n_events() && groups.end <= n,
+            "groups to {} of {n} in event {event}",
+            groups.end
+        );
+        let [begin, end] =
+            [groups.start, groups.end].map(|group| offsets[event * n + group] as usize);
         (begin..end).map(|i| self.hit(i))
     }
 }

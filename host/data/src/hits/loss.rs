@@ -110,7 +110,11 @@ pub struct LostPart {
 impl LostPart {
     /// Returns the lost share, 0 to 1; 0 of nothing.
     pub fn share(self) -> f64 {
-        if self.lost == 0 { 0.0 } else { self.lost as f64 / self.of as f64 }
+        if self.lost == 0 {
+            0.0
+        } else {
+            self.lost as f64 / self.of as f64
+        }
     }
 
     fn add(&mut self, lost: u64, of: u64) {
@@ -162,7 +166,14 @@ impl Loss {
         let decoded = n(Count::Banks);
         // Banks that give no hits.
         let gone = [
-            (if meta.bad_checksum { Cause::Checksum } else { Cause::Damage }, u64::from(meta.lost_banks)),
+            (
+                if meta.bad_checksum {
+                    Cause::Checksum
+                } else {
+                    Cause::Damage
+                },
+                u64::from(meta.lost_banks),
+            ),
             (Cause::WrongVersion, n(Count::WrongVersion)),
             (Cause::Truncated, n(Count::Short) + n(Count::Truncated)),
             (Cause::BadHeader, n(Count::BadHeader)),
@@ -195,7 +206,8 @@ impl Loss {
             left -= banks;
         }
         loss.banks.add(lost + decoded - left, there);
-        loss.events.add(u64::from(decoded == 0), u64::from(there > 0));
+        loss.events
+            .add(u64::from(decoded == 0), u64::from(there > 0));
         let unconnected = n(Count::UnconnectedHits);
         loss.by_cause[Cause::UnconnectedLane as usize] = unconnected;
         loss.strips.add(unconnected, n(Count::Strips) + unconnected);
@@ -208,7 +220,10 @@ impl Loss {
     /// Adds the account of other events.
     pub fn merge(&mut self, other: &Self) {
         let (mut numbers, theirs) = (self.numbers(), other.numbers());
-        numbers.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.saturating_add(theirs));
+        numbers
+            .iter_mut()
+            .zip(theirs)
+            .for_each(|(mine, theirs)| *mine = mine.saturating_add(theirs));
         *self = Self::of_numbers(numbers);
     }
 
@@ -232,12 +247,17 @@ impl Loss {
 
     /// Returns the largest of the lost shares of events, banks, strips and clusters, 0 to 1.
     pub fn share(&self) -> f64 {
-        [self.events, self.banks, self.strips, self.clusters].into_iter().map(LostPart::share).fold(0.0, f64::max)
+        [self.events, self.banks, self.strips, self.clusters]
+            .into_iter()
+            .map(LostPart::share)
+            .fold(0.0, f64::max)
     }
 
     /// Returns true if no more was lost than was there, as in the account of any data.
     pub fn is_sound(&self) -> bool {
-        [self.events, self.banks, self.strips, self.clusters].into_iter().all(|part| part.lost <= part.of)
+        [self.events, self.banks, self.strips, self.clusters]
+            .into_iter()
+            .all(|part| part.lost <= part.of)
     }
 
     /// Returns true if nothing was lost.
@@ -274,12 +294,31 @@ impl fmt::Display for Loss {
         for (i, (part, what, causes)) in self.parts().enumerate() {
             let more = if i > 0 { "; " } else { "" };
             let plural = if part.of == 1 { "" } else { "s" };
-            write!(f, "{more}{} of {} {what}{plural} ({})", whole(part.lost), whole(part.of), percent(part))?;
-            let mut causes: Vec<Cause> = causes.iter().copied().filter(|&cause| self.by(cause) > 0).collect();
+            write!(
+                f,
+                "{more}{} of {} {what}{plural} ({})",
+                whole(part.lost),
+                whole(part.of),
+                percent(part)
+            )?;
+            let mut causes: Vec<Cause> = causes
+                .iter()
+                .copied()
+                .filter(|&cause| self.by(cause) > 0)
+                .collect();
             causes.sort_by_key(|&cause| std::cmp::Reverse(self.by(cause)));
             for (i, cause) in causes.iter().enumerate() {
-                let number = if causes.len() == 1 { String::new() } else { format!("{} ", whole(self.by(*cause))) };
-                write!(f, "{}{number}{}", if i == 0 { ": " } else { ", " }, cause.meaning())?;
+                let number = if causes.len() == 1 {
+                    String::new()
+                } else {
+                    format!("{} ", whole(self.by(*cause)))
+                };
+                write!(
+                    f,
+                    "{}{number}{}",
+                    if i == 0 { ": " } else { ", " },
+                    cause.meaning()
+                )?;
             }
         }
         Ok(())
@@ -302,7 +341,12 @@ pub(super) fn percent(part: LostPart) -> String {
 /// Returns a number with thousands separators.
 pub fn whole(n: u64) -> String {
     let digits = n.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    let groups: Vec<_> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(String::from_utf8_lossy)
+        .collect();
     groups.join(",")
 }
 
@@ -321,22 +365,48 @@ mod tests {
     #[test]
     fn undamaged_events_and_events_without_ut_banks_lose_nothing() {
         let none = EventMeta::default();
-        let loss = event(&[(Count::Banks, 216), (Count::Strips, 9), (Count::OversizedClusters, 3)], none, 2);
+        let loss = event(
+            &[
+                (Count::Banks, 216),
+                (Count::Strips, 9),
+                (Count::OversizedClusters, 3),
+            ],
+            none,
+            2,
+        );
         assert!(loss.is_none() && loss.share() == 0.0);
-        assert_eq!((loss.events.of, loss.banks.of, loss.to_string()), (1, 216, "nothing".to_owned()));
+        assert_eq!(
+            (loss.events.of, loss.banks.of, loss.to_string()),
+            (1, 216, "nothing".to_owned())
+        );
         assert_eq!(event(&[(Count::OtherTypes, 7)], none, 0), Loss::default());
     }
 
     #[test]
     fn an_event_is_lost_if_no_bank_of_it_was_decoded() {
-        let of_reader = EventMeta { lost_banks: 216, bad_checksum: true, broken: true, ..EventMeta::default() };
+        let of_reader = EventMeta {
+            lost_banks: 216,
+            bad_checksum: true,
+            broken: true,
+            ..EventMeta::default()
+        };
         let mut loss = event(&[(Count::BrokenEvent, 1)], of_reader, 0);
-        assert_eq!((loss.events.lost, loss.banks.lost, loss.banks.of), (1, 216, 216));
+        assert_eq!(
+            (loss.events.lost, loss.banks.lost, loss.banks.of),
+            (1, 216, 216)
+        );
         for _ in 1..20 {
             loss.merge(&event(&[(Count::BrokenEvent, 1)], of_reader, 0));
         }
-        assert_eq!(loss.to_string(), "4,320 of 4,320 banks (100 %): wrong checksum");
-        let loss = event(&[(Count::Banks, 3), (Count::BrokenEvent, 1)], EventMeta::default(), 1);
+        assert_eq!(
+            loss.to_string(),
+            "4,320 of 4,320 banks (100 %): wrong checksum"
+        );
+        let loss = event(
+            &[(Count::Banks, 3), (Count::BrokenEvent, 1)],
+            EventMeta::default(),
+            1,
+        );
         assert_eq!((loss.events.lost, loss.events.of), (0, 1));
         assert_eq!(loss.to_string(), "1 of 4 banks (25 %): damaged event");
     }
@@ -344,8 +414,15 @@ mod tests {
     #[test]
     fn each_fault_counter_is_loss_with_its_cause() {
         let lost = |count, hits| {
-            let loss = event(&[(Count::Banks, 10), (Count::Strips, 30), (count, 2)], EventMeta::default(), hits);
-            let found: Vec<Cause> = Cause::ALL.into_iter().filter(|&cause| loss.by(cause) > 0).collect();
+            let loss = event(
+                &[(Count::Banks, 10), (Count::Strips, 30), (count, 2)],
+                EventMeta::default(),
+                hits,
+            );
+            let found: Vec<Cause> = Cause::ALL
+                .into_iter()
+                .filter(|&cause| loss.by(cause) > 0)
+                .collect();
             assert_eq!(found.len(), 1, "{count:?}");
             (found[0], loss.by(found[0]), loss.to_string())
         };
@@ -355,38 +432,83 @@ mod tests {
             (Count::Truncated, Cause::Truncated, "short or truncated"),
             (Count::BadHeader, Cause::BadHeader, "bad header"),
             (Count::UnknownBoard, Cause::UnknownBoard, "unknown board"),
-            (Count::SurplusBanks, Cause::Repeated, "surplus or repeated bank"),
+            (
+                Count::SurplusBanks,
+                Cause::Repeated,
+                "surplus or repeated bank",
+            ),
         ];
         for (count, cause, words) in of_banks {
-            assert_eq!(lost(count, 30), (cause, 2, format!("2 of 12 banks (17 %): {words}")));
+            assert_eq!(
+                lost(count, 30),
+                (cause, 2, format!("2 of 12 banks (17 %): {words}"))
+            );
         }
         // These banks are decoded all the same.
         for (count, cause, words) in [
-            (Count::RepeatedBoard, Cause::Repeated, "surplus or repeated bank"),
+            (
+                Count::RepeatedBoard,
+                Cause::Repeated,
+                "surplus or repeated bank",
+            ),
             (Count::UnsortedLanes, Cause::UnsortedLane, "unsorted lane"),
         ] {
-            assert_eq!(lost(count, 30), (cause, 2, format!("2 of 10 banks (20 %): {words}")));
+            assert_eq!(
+                lost(count, 30),
+                (cause, 2, format!("2 of 10 banks (20 %): {words}"))
+            );
         }
         let (cause, _, text) = lost(Count::UnconnectedHits, 30);
-        assert_eq!((cause, &text[..]), (Cause::UnconnectedLane, "2 of 32 strips (6.2 %): unconnected lane"));
+        assert_eq!(
+            (cause, &text[..]),
+            (
+                Cause::UnconnectedLane,
+                "2 of 32 strips (6.2 %): unconnected lane"
+            )
+        );
         let (cause, _, text) = lost(Count::ZeroChargeClusters, 0);
-        assert_eq!((cause, &text[..]), (Cause::ZeroCharge, "2 of 2 clusters (100 %): zero charge"));
+        assert_eq!(
+            (cause, &text[..]),
+            (Cause::ZeroCharge, "2 of 2 clusters (100 %): zero charge")
+        );
     }
 
     #[test]
     fn a_bank_with_several_faults_is_lost_once() {
-        let meta = EventMeta { error_banks: 3, lost_fragments: 1, ..EventMeta::default() };
-        let loss = event(&[(Count::Banks, 4), (Count::UnsortedLanes, 9), (Count::BadHeader, 1)], meta, 5);
+        let meta = EventMeta {
+            error_banks: 3,
+            lost_fragments: 1,
+            ..EventMeta::default()
+        };
+        let loss = event(
+            &[
+                (Count::Banks, 4),
+                (Count::UnsortedLanes, 9),
+                (Count::BadHeader, 1),
+            ],
+            meta,
+            5,
+        );
         assert_eq!((loss.banks.lost, loss.banks.of), (6, 6));
         let words = "4 board reported in error, 1 bad header, 1 unsorted lane";
         assert_eq!(loss.to_string(), format!("6 of 6 banks (100 %): {words}"));
-        let most = event(&Count::ALL.map(|count| (count, u32::MAX)), EventMeta::default(), u64::MAX / 2);
+        let most = event(
+            &Count::ALL.map(|count| (count, u32::MAX)),
+            EventMeta::default(),
+            u64::MAX / 2,
+        );
         assert!(most.share() <= 1.0);
     }
 
     #[test]
     fn only_exact_shares_are_written_as_0_or_100_percent() {
-        let share = |lost, banks| event(&[(Count::Banks, banks), (Count::BadHeader, lost)], EventMeta::default(), 0);
+        let share = |lost, banks| {
+            event(
+                &[(Count::Banks, banks), (Count::BadHeader, lost)],
+                EventMeta::default(),
+                0,
+            )
+        };
         assert!(share(1, 1_000_000).to_string().contains("(under 0.01 %)"));
         assert!(share(1_000_000, 1).to_string().contains("(99.99 %)"));
         assert!(share(1, 0).to_string().contains("1 of 1 bank (100 %)"));

@@ -48,16 +48,31 @@ pub trait Decoder: Send {
     /// all of its banks have another version than the tables, if it has bytes and no bank, if
     /// `hits` asks for clusters that this decoder does not give, or if the device fails. Then
     /// `hits` and `report` are unspecified, within their capacity.
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError>;
 }
 
 /// Checks that the batch has every event that it selects.
 pub fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
     let events = batch.n_events;
     let unknown = |&(_, &event): &(usize, &u32)| event as usize >= events;
-    match batch.selected.unwrap_or_default().iter().enumerate().find(unknown) {
+    match batch
+        .selected
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+        .find(unknown)
+    {
         None => Ok(()),
-        Some((place, &event)) => Err(DecodeError::NoSuchEvent { place, event, events }),
+        Some((place, &event)) => Err(DecodeError::NoSuchEvent {
+            place,
+            event,
+            events,
+        }),
     }
 }
 
@@ -68,8 +83,14 @@ pub fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
 pub enum DecodeError {
     #[error("the batch has {events} events, the output buffers were made for {capacity}")]
     TooManyEvents { events: usize, capacity: usize },
-    #[error("event {event} of the batch brings the hits to {hits}, the output buffers were made for {capacity}")]
-    TooManyHits { event: usize, hits: usize, capacity: usize },
+    #[error(
+        "event {event} of the batch brings the hits to {hits}, the output buffers were made for {capacity}"
+    )]
+    TooManyHits {
+        event: usize,
+        hits: usize,
+        capacity: usize,
+    },
     /// The banks have another format than the tables.
     #[error("{what}, and the tables are for banks of version {} (format {})", table.byte(), table.name())]
     OtherVersion { what: String, table: BankVersion },
@@ -80,32 +101,46 @@ pub enum DecodeError {
     )]
     NoBanks { bytes: usize, layout: Layout },
     #[error("entry {place} of the selected events is event {event}, but the batch has {events}")]
-    NoSuchEvent { place: usize, event: u32, events: usize },
+    NoSuchEvent {
+        place: usize,
+        event: u32,
+        events: usize,
+    },
     #[error("no memory for {bytes} bytes of work space for a batch of {events} events")]
     NoMemory { events: usize, bytes: usize },
     #[error("the work space has {bytes} bytes, and the batch needs {needed}")]
     WorkSpace { bytes: usize, needed: usize },
-    #[error("the output buffers have {buffers} sector groups an event, the decoder's grouping has {grouping}")]
+    #[error(
+        "the output buffers have {buffers} sector groups an event, the decoder's grouping has {grouping}"
+    )]
     WrongGroups { buffers: usize, grouping: usize },
     #[error("{backend} backend: {message}")]
-    NoList { backend: &'static str, message: &'static str },
+    NoList {
+        backend: &'static str,
+        message: &'static str,
+    },
     /// The output asks for clusters, which this decoder does not give.
     #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]
     NoClusters,
     #[error("{backend} backend: {message}")]
-    Device { backend: &'static str, message: String },
+    Device {
+        backend: &'static str,
+        message: String,
+    },
 }
 
 impl DecodeError {
     /// Returns the kind.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::TooManyEvents { .. } | Self::TooManyHits { .. } | Self::NoMemory { .. } | Self::WorkSpace { .. } => {
-                ErrorKind::Capacity
-            }
-            Self::NoSuchEvent { .. } | Self::WrongGroups { .. } | Self::NoList { .. } | Self::NoClusters => {
-                ErrorKind::Request
-            }
+            Self::TooManyEvents { .. }
+            | Self::TooManyHits { .. }
+            | Self::NoMemory { .. }
+            | Self::WorkSpace { .. } => ErrorKind::Capacity,
+            Self::NoSuchEvent { .. }
+            | Self::WrongGroups { .. }
+            | Self::NoList { .. }
+            | Self::NoClusters => ErrorKind::Request,
             Self::Device { .. } => ErrorKind::Device,
             Self::OtherVersion { .. } => ErrorKind::Version,
             Self::NoBanks { .. } => ErrorKind::Format,

@@ -13,10 +13,12 @@ const LEAST_HITS: usize = 8;
 /// Maximum number of hits hashed per event: so many, evenly spaced, show the whole detector.
 const HASHED_HITS: usize = 64;
 
-/// Bytes of a word of a bank. The rest of the bank is not hashed: it may be padding, of which containers keep more or less.
+/// Bytes of a word of a bank. The rest of the bank is not hashed: it may be padding, of which
+/// containers keep more or less.
 const WORD: usize = 8;
 
-/// Words of banks, beyond those of empty ones, after which the other banks of the event are not hashed.
+/// Words of banks, beyond those of empty ones, after which the other banks of the event are not
+/// hashed.
 const HASHED_WORDS: usize = 64;
 
 /// Words of a bank without hits.
@@ -35,21 +37,35 @@ const WAITING: usize = 1 << 12;
 const COUNT_BITS: u32 = 16;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 
-/// Returns the hash of each event of a batch that has enough hits: the same for the same UT banks in the same order,
-/// with the same tables and options. `hits` are those of the batch, before a mask.
+/// Returns the hash of each event of a batch that has enough hits: the same for the same UT banks
+/// in the same order, with the same tables and options. `hits` are those of the batch, before a
+/// mask.
 pub fn hashes(batch: BatchView<'_>, hits: &UtHits) -> Vec<u64> {
-    let ends = hits.offsets().iter().step_by(hits.n_groups().max(1)).map(|&end| end as usize);
-    let events = ends.clone().zip(ends.skip(1)).map(|(begin, end)| &hits.id()[begin..end]);
+    let ends = hits
+        .offsets()
+        .iter()
+        .step_by(hits.n_groups().max(1))
+        .map(|&end| end as usize);
+    let events = ends
+        .clone()
+        .zip(ends.skip(1))
+        .map(|(begin, end)| &hits.id()[begin..end]);
     events
         .enumerate()
         .filter_map(|(e, ids)| Some(of_event(batch, e, ids)).filter(|_| ids.len() >= LEAST_HITS))
         .collect()
 }
 
-/// Hits show the whole detector. Their charge is in the banks alone: test pulses hit the same strips in every event.
+/// Hits show the whole detector. Their charge is in the banks alone: test pulses hit the same
+/// strips in every event.
 fn of_event(batch: BatchView<'_>, e: usize, ids: &[u32]) -> u64 {
     let step = ids.len().div_ceil(HASHED_HITS).max(1);
-    let mut sum = hash(ids.iter().step_by(step).map(|&id| u64::from(id)).chain([ids.len() as u64]));
+    let mut sum = hash(
+        ids.iter()
+            .step_by(step)
+            .map(|&id| u64::from(id))
+            .chain([ids.len() as u64]),
+    );
     let mut left = HASHED_WORDS;
     let take = |bank: crate::input::Bank<'_>| {
         if !kind::is_decoded(bank.kind) {
@@ -58,22 +74,30 @@ fn of_event(batch: BatchView<'_>, e: usize, ids: &[u32]) -> u64 {
         let words = bank.payload.chunks_exact(WORD);
         let content = words.len().saturating_sub(EMPTY_BANK);
         if content > 0 {
-            let words = words.take(BANK).map(|word| word.first_chunk().map_or(0, |&word| u64::from_le_bytes(word)));
+            let words = words.take(BANK).map(|word| {
+                word.first_chunk()
+                    .map_or(0, |&word| u64::from_le_bytes(word))
+            });
             sum = hash(words.chain([sum, u64::from(bank.source_id)]));
         }
         left = left.saturating_sub(content);
-        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if left == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     // Banks before a break in the event are hashed as those of others.
     let _ = each_bank(batch, batch.first_event + e, take);
     sum
 }
 
-/// Sketch of the hashes of a run's events, which tells how many came more than once: the least 65,536, and how often each
-/// came. What leaves the sketch never comes back, so that the counts of those that stay are exact.
+/// Sketch of the hashes of a run's events, which tells how many came more than once: the least
+/// 65,536, and how often each came. What leaves the sketch never comes back, so that the counts of
+/// those that stay are exact.
 ///
-/// It takes half a MiB, whatever the number of events. Sketches of parts of a run [merge](Self::merge) to that of the
-/// run, in any order.
+/// It takes half a MiB, whatever the number of events. Sketches of parts of a run
+/// [merge](Self::merge) to that of the run, in any order.
 ///
 /// ```
 /// use ut_data::hits::Repeats;
@@ -93,7 +117,8 @@ pub struct Repeats {
     waiting: Vec<u64>,
 }
 
-/// Number of events that came more than once, of all events with at least 8 hits; the first of each does not count.
+/// Number of events that came more than once, of all events with at least 8 hits; the first of each
+/// does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Repeated {
     /// Repeated events, of all.
@@ -106,8 +131,17 @@ pub struct Repeated {
 impl fmt::Display for Repeated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LostPart { lost, of } = self.events;
-        let (about, plural) = (if self.is_estimate { "about " } else { "" }, if of == 1 { "" } else { "s" });
-        write!(f, "{about}{} of {} event{plural} ({})", whole(lost), whole(of), super::loss::percent(self.events))
+        let (about, plural) = (
+            if self.is_estimate { "about " } else { "" },
+            if of == 1 { "" } else { "s" },
+        );
+        write!(
+            f,
+            "{about}{} of {} event{plural} ({})",
+            whole(lost),
+            whole(of),
+            super::loss::percent(self.events)
+        )
     }
 }
 
@@ -116,7 +150,11 @@ impl Repeats {
     pub fn add(&mut self, hash: u64) {
         self.events = self.events.saturating_add(1);
         // An entry behind the last of a full sketch has no place.
-        if self.kept.get(KEPT - 1).is_none_or(|last| hash <= last | COUNT) {
+        if self
+            .kept
+            .get(KEPT - 1)
+            .is_none_or(|last| hash <= last | COUNT)
+        {
             self.waiting.push(hash & !COUNT | 1);
             if self.waiting.len() >= WAITING {
                 self.settle();
@@ -132,7 +170,10 @@ impl Repeats {
     }
 
     /// Puts the entries that wait into their places.
-    #[expect(clippy::stable_sort_primitive, reason = "it merges two parts that are sorted, in linear time")]
+    #[expect(
+        clippy::stable_sort_primitive,
+        reason = "it merges two parts that are sorted, in linear time"
+    )]
     fn settle(&mut self) {
         self.waiting.sort_unstable();
         self.kept.reserve_exact(self.waiting.len());
@@ -156,12 +197,24 @@ impl Repeats {
         let counted: u64 = all.kept.iter().map(|entry| entry & COUNT).sum();
         let lost = counted - all.kept.len() as u64;
         let is_estimate = counted != self.events;
-        let of_all = |n: u64| (n as f64 / counted.max(1) as f64 * self.events as f64).round() as u64;
-        let lost = if is_estimate { of_all(lost).min(self.events) } else { lost };
-        Repeated { events: LostPart { lost, of: self.events }, is_estimate }
+        let of_all =
+            |n: u64| (n as f64 / counted.max(1) as f64 * self.events as f64).round() as u64;
+        let lost = if is_estimate {
+            of_all(lost).min(self.events)
+        } else {
+            lost
+        };
+        Repeated {
+            events: LostPart {
+                lost,
+                of: self.events,
+            },
+            is_estimate,
+        }
     }
 
-    /// Returns the number of events, the steps from each kept hash to the next one, and how often each came.
+    /// Returns the number of events, the steps from each kept hash to the next one, and how often
+    /// each came.
     pub fn parts(&self) -> (u64, Vec<u64>, Vec<u16>) {
         let mut all = self.clone();
         all.settle();
@@ -170,20 +223,35 @@ impl Repeats {
             let hash = entry >> COUNT_BITS;
             hash - std::mem::replace(&mut before, hash)
         };
-        (self.events, all.kept.iter().map(step).collect(), all.kept.iter().map(|entry| *entry as u16).collect())
+        (
+            self.events,
+            all.kept.iter().map(step).collect(),
+            all.kept.iter().map(|entry| *entry as u16).collect(),
+        )
     }
 
     /// Returns the sketch of its [parts](Self::parts); `None` if they are none.
     pub fn of_parts((events, steps, counts): (u64, Vec<u64>, Vec<u16>)) -> Option<Self> {
         let mut before = 0_u64;
         let entry = |(i, (&step, &count)): (usize, (&u64, &u16))| {
-            before = before.checked_add(step).filter(|&hash| hash >> (u64::BITS - COUNT_BITS) == 0)?;
+            before = before
+                .checked_add(step)
+                .filter(|&hash| hash >> (u64::BITS - COUNT_BITS) == 0)?;
             ((i == 0 || step > 0) && count > 0).then_some(before << COUNT_BITS | u64::from(count))
         };
-        let kept: Vec<u64> = steps.iter().zip(&counts).enumerate().map(entry).collect::<Option<_>>()?;
+        let kept: Vec<u64> = steps
+            .iter()
+            .zip(&counts)
+            .enumerate()
+            .map(entry)
+            .collect::<Option<_>>()?;
         let counted: u64 = counts.iter().map(|&count| u64::from(count)).sum();
         let fits = steps.len() == counts.len() && steps.len() <= KEPT && counted <= events;
-        fits.then_some(Self { events, kept, waiting: Vec::new() })
+        fits.then_some(Self {
+            events,
+            kept,
+            waiting: Vec::new(),
+        })
     }
 }
 
@@ -208,7 +276,12 @@ mod tests {
     fn sketches_of_parts_merge_to_that_of_the_run_in_any_order_and_threads() {
         const N: u64 = 150_000;
         let whole = sketch(events(0..N).chain(events(0..N / 4)));
-        let parts = [sketch(events(0..N / 3)), sketch(events(N / 3..N)), sketch(events(0..N / 4)), sketch([])];
+        let parts = [
+            sketch(events(0..N / 3)),
+            sketch(events(N / 3..N)),
+            sketch(events(0..N / 4)),
+            sketch([]),
+        ];
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
             let mut sum = Repeats::default();
             for part in order {
@@ -216,19 +289,32 @@ mod tests {
             }
             assert_eq!(sum.parts(), whole.parts());
         }
-        let Repeated { events: LostPart { lost, of }, is_estimate } = whole.repeated();
-        assert!(is_estimate && of == N + N / 4 && lost.abs_diff(N / 4) < N / 100, "{lost} of {of}");
+        let Repeated {
+            events: LostPart { lost, of },
+            is_estimate,
+        } = whole.repeated();
+        assert!(
+            is_estimate && of == N + N / 4 && lost.abs_diff(N / 4) < N / 100,
+            "{lost} of {of}"
+        );
         assert!(whole.kept.len() == KEPT && whole.kept.capacity() <= KEPT + 2 * WAITING);
         assert!(whole.repeated().to_string().starts_with("about "));
         let read = Repeats::of_parts(whole.parts()).unwrap();
-        assert_eq!((read.parts(), read.repeated()), (whole.parts(), whole.repeated()));
+        assert_eq!(
+            (read.parts(), read.repeated()),
+            (whole.parts(), whole.repeated())
+        );
     }
 
     #[test]
     fn different_events_are_not_repeated_and_the_same_ones_are_however_often_they_come() {
-        let repeated = |sketch: Repeats| (sketch.repeated().events.lost, sketch.repeated().is_estimate);
+        let repeated =
+            |sketch: Repeats| (sketch.repeated().events.lost, sketch.repeated().is_estimate);
         assert_eq!(repeated(sketch(events(0..100_000))), (0, true));
-        assert_eq!(repeated(sketch(events(0..100).chain(events(0..100)))), (100, false));
+        assert_eq!(
+            repeated(sketch(events(0..100).chain(events(0..100)))),
+            (100, false)
+        );
         assert_eq!(repeated(sketch([5 << 40; 3])), (2, false));
         // The count of an entry ends at its greatest.
         let mut many = sketch([7 << 40; 1000]);

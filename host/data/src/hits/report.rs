@@ -38,7 +38,10 @@ impl BatchReport {
 
     /// Returns the sum of one counter over the events.
     pub fn total(&self, count: Count) -> u64 {
-        self.events.iter().map(|event| u64::from(event.get(count))).sum()
+        self.events
+            .iter()
+            .map(|event| u64::from(event.get(count)))
+            .sum()
     }
 
     /// Returns true if any event has a trouble (T of the policy table).
@@ -49,20 +52,34 @@ impl BatchReport {
     /// Returns the account of loss of each event. `hits` are the hits of the batch, before a mask.
     /// `meta` are the facts about its events, without which errors that boards reported go
     /// unnoticed.
-    pub fn losses<'a>(&'a self, meta: &'a [EventMeta], hits: &'a UtHits) -> impl Iterator<Item = Loss> + 'a {
+    pub fn losses<'a>(
+        &'a self,
+        meta: &'a [EventMeta],
+        hits: &'a UtHits,
+    ) -> impl Iterator<Item = Loss> + 'a {
         let ends = hits.offsets().iter().step_by(hits.n_groups().max(1));
-        let n_hits = ends.clone().zip(ends.skip(1)).map(|(begin, end)| u64::from(end - begin));
+        let n_hits = ends
+            .clone()
+            .zip(ends.skip(1))
+            .map(|(begin, end)| u64::from(end - begin));
         self.events
             .iter()
             .zip(n_hits)
             .enumerate()
-            .map(|(e, (report, n_hits))| Loss::of_event(report, &meta.get(e).copied().unwrap_or_default(), n_hits))
+            .map(|(e, (report, n_hits))| {
+                Loss::of_event(report, &meta.get(e).copied().unwrap_or_default(), n_hits)
+            })
     }
 
     /// Returns the account of loss of each file in the batch, in order, with the index of the file
     /// among the inputs. `origins` are the files of the events; `meta` and `hits` are as for
     /// [`Self::losses`].
-    pub fn losses_of_files(&self, origins: &[Origin], meta: &[EventMeta], hits: &UtHits) -> Vec<(u32, Loss)> {
+    pub fn losses_of_files(
+        &self,
+        origins: &[Origin],
+        meta: &[EventMeta],
+        hits: &UtHits,
+    ) -> Vec<(u32, Loss)> {
         let mut files: Vec<(u32, Loss)> = Vec::new();
         for (origin, loss) in origins.iter().zip(self.losses(meta, hits)) {
             match files.last_mut() {
@@ -75,6 +92,9 @@ impl BatchReport {
 
     /// Returns name and sum over the events of each counter of one kind.
     pub fn totals(&self, kind: Kind) -> impl Iterator<Item = (&'static str, u64)> {
-        Count::ALL.into_iter().filter(move |c| c.kind() == kind).map(|c| (c.name(), self.total(c)))
+        Count::ALL
+            .into_iter()
+            .filter(move |c| c.kind() == kind)
+            .map(|c| (c.name(), self.total(c)))
     }
 }

@@ -1,7 +1,8 @@
 //! Compressed files that are unpacked before their turn, each by a thread of its own.
 //!
-//! A compressed stream can be unpacked by one thread only, and only one thread fetches at a time (see `pipeline`).
-//! So while one file is read, the compressed files after it are unpacked into memory, up to a limit.
+//! A compressed stream can be unpacked by one thread only, and only one thread fetches at a time
+//! (see `pipeline`). So while one file is read, the compressed files after it are unpacked into
+//! memory, up to a limit.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read};
@@ -36,20 +37,39 @@ pub struct Ahead {
 
 impl Ahead {
     pub fn new(files: usize) -> Self {
-        Self { files: files.max(1), started: VecDeque::new(), next: 0, blocks: Pool::default() }
+        Self {
+            files: files.max(1),
+            started: VecDeque::new(),
+            next: 0,
+            blocks: Pool::default(),
+        }
     }
 
-    /// Starts unpacking the files after file `i` of `parts`, and returns file `i` if it was started before. `None` if it was
-    /// not, or could not be opened: the caller then opens it and gets the error.
-    pub fn reach(&mut self, parts: &[InputPart], i: usize, read: &Arc<AtomicU64>) -> Option<Opened> {
-        for (j, part) in parts.iter().enumerate().take(i + self.files).skip(self.next.max(i + 1)) {
+    /// Starts unpacking the files after file `i` of `parts`, and returns file `i` if it was started
+    /// before. `None` if it was not, or could not be opened: the caller then opens it and gets the
+    /// error.
+    pub fn reach(
+        &mut self,
+        parts: &[InputPart],
+        i: usize,
+        read: &Arc<AtomicU64>,
+    ) -> Option<Opened> {
+        for (j, part) in parts
+            .iter()
+            .enumerate()
+            .take(i + self.files)
+            .skip(self.next.max(i + 1))
+        {
             self.next = j + 1;
             if part.is_compressed_file() {
                 let (part, read, pool) = (part.clone(), Arc::clone(read), self.blocks.clone());
                 let n = (WAITING / BLOCK / self.files).max(2);
                 let (to, opened) = sync_channel(1);
                 let thread = Builder::new().name("unpacking".to_owned());
-                if thread.spawn(move || unpack(&part, &read, &to, &pool, n)).is_ok() {
+                if thread
+                    .spawn(move || unpack(&part, &read, &to, &pool, n))
+                    .is_ok()
+                {
                     self.started.push_back((j, opened));
                 }
             }
@@ -61,7 +81,9 @@ impl Ahead {
 
 /// Opens a file, sends it, and unpacks it, at most `n` blocks ahead, until the receiver is gone.
 fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool: &Pool, n: usize) {
-    let Ok(opened) = open_sparingly(part.name(), read) else { return };
+    let Ok(opened) = open_sparingly(part.name(), read) else {
+        return;
+    };
     let (send, blocks) = sync_channel(n);
     let unpacked = Unpacked {
         blocks,
@@ -75,7 +97,15 @@ fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool
     let input = BufReader::with_capacity(SMALL, Input::new(unpacked));
     // The buffer is still empty.
     let mut from = opened.input.into_inner();
-    if to.send(Opened { input, length: None, format: opened.format, file: None }).is_err() {
+    if to
+        .send(Opened {
+            input,
+            length: None,
+            format: opened.format,
+            file: None,
+        })
+        .is_err()
+    {
         return;
     }
     loop {
@@ -114,7 +144,8 @@ struct Unpacked {
 }
 
 impl Unpacked {
-    /// Reads the file, with as much memory as it takes, from its beginning to where the other thread stopped.
+    /// Reads the file, with as much memory as it takes, from its beginning to where the other
+    /// thread stopped.
     fn begin_again(&mut self) -> io::Result<&mut BufReader<Input>> {
         let (part, read) = &self.file;
         let (Opened { mut input, .. }, ..) = part.open(read).map_err(io::Error::other)?;
@@ -164,7 +195,11 @@ mod tests {
     #[test]
     fn files_come_in_order_with_their_bytes_and_those_that_are_not_compressed_are_left() {
         let directory = tempfile::tempdir().unwrap();
-        let of = |i: usize| (0..i * BLOCK / 2 + i).map(|byte| (byte * 7 / 5 + i) as u8).collect::<Vec<u8>>();
+        let of = |i: usize| {
+            (0..i * BLOCK / 2 + i)
+                .map(|byte| (byte * 7 / 5 + i) as u8)
+                .collect::<Vec<u8>>()
+        };
         let parts: Vec<InputPart> = (0..7)
             .map(|i| {
                 let path = directory.path().join(format!("{i}.mdf"));
@@ -203,15 +238,22 @@ mod tests {
         opened.input.read_to_end(&mut bytes).unwrap();
         assert!(bytes == zeros);
         drop(opened);
-        // Half of the blocks for each file, one in the hands of either thread, and one more for a race for the pool.
-        assert!(pool.len() <= WAITING / BLOCK / 2 + 3, "{} blocks", pool.len());
+        // Half of the blocks for each file, one in the hands of either thread, and one more for a
+        // race for the pool.
+        assert!(
+            pool.len() <= WAITING / BLOCK / 2 + 3,
+            "{} blocks",
+            pool.len()
+        );
     }
 
     #[test]
     fn a_frame_that_takes_more_memory_is_unpacked_in_its_turn() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("long.zst");
-        let bytes: Vec<u8> = (0..3 * BLOCK as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8).collect();
+        let bytes: Vec<u8> = (0..3 * BLOCK as u32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8)
+            .collect();
         let mut encoder = zstd::Encoder::new(packed(&bytes), 1).unwrap();
         encoder.window_log(24).unwrap();
         std::io::Write::write_all(&mut encoder, &bytes).unwrap();
@@ -219,7 +261,8 @@ mod tests {
         let parts = vec![InputPart::file(path); 2];
         let mut ahead = Ahead::new(2);
         assert!(ahead.reach(&parts, 0, &Arc::default()).is_none());
-        let (mut found, mut opened) = (Vec::new(), ahead.reach(&parts, 1, &Arc::default()).unwrap());
+        let (mut found, mut opened) =
+            (Vec::new(), ahead.reach(&parts, 1, &Arc::default()).unwrap());
         opened.input.read_to_end(&mut found).unwrap();
         assert!(found == bytes.repeat(2));
     }
@@ -227,13 +270,17 @@ mod tests {
     #[test]
     fn a_damaged_stream_gives_the_same_bytes_whoever_reads_it() {
         let directory = tempfile::tempdir().unwrap();
-        let bytes: Vec<u8> = (0..7 * BLOCK as u32 / 2).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8).collect();
+        let bytes: Vec<u8> = (0..7 * BLOCK as u32 / 2)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8)
+            .collect();
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
         encoder.include_checksum(true).unwrap();
         std::io::Write::write_all(&mut encoder, &bytes).unwrap();
         let mut packed = encoder.finish().unwrap();
         let middle = packed.len() * 3 / 5;
-        packed[middle..middle + 8].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        packed[middle..middle + 8]
+            .iter_mut()
+            .for_each(|byte| *byte ^= 0x5a);
         let path = directory.path().join("damaged.zst");
         std::fs::write(&path, &packed).unwrap();
         let parts = vec![InputPart::file(path); 2];
@@ -241,7 +288,10 @@ mod tests {
         for at_once in [1 << 10, BLOCK, 2 * BLOCK, 8 * BLOCK] {
             let mut ahead = Ahead::new(2);
             assert!(ahead.reach(&parts, 0, &Arc::default()).is_none());
-            let read = [ahead.reach(&parts, 1, &Arc::default()).unwrap(), parts[0].open(&Arc::default()).unwrap().0];
+            let read = [
+                ahead.reach(&parts, 1, &Arc::default()).unwrap(),
+                parts[0].open(&Arc::default()).unwrap().0,
+            ];
             for mut opened in read {
                 let (mut found, mut more) = (Vec::<u8>::new(), vec![0; at_once]);
                 let error = loop {
@@ -255,7 +305,11 @@ mod tests {
                 };
                 assert!(error.to_string().contains("damaged"), "{error}");
                 let first = first.get_or_insert_with(|| found.clone());
-                assert!(!found.is_empty() && found == *first, "{} bytes, {at_once} at once", found.len());
+                assert!(
+                    !found.is_empty() && found == *first,
+                    "{} bytes, {at_once} at once",
+                    found.len()
+                );
             }
         }
     }

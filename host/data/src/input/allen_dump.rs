@@ -1,7 +1,9 @@
-//! Allen-layout dumps: one event a file, and nothing in it but its block in Allen layout (`docs/format.md`).
+//! Allen-layout dumps: one event a file, and nothing in it but its block in Allen layout
+//! (`docs/format.md`).
 //!
-//! A dump holds sourceIDs and payloads. Sizes follow from the table of banks, so they are multiples of 4; all banks are
-//! of type UT and of the board table's version; run and event number are in the file's name, `<run>_<event>.bin`.
+//! A dump holds sourceIDs and payloads. Sizes follow from the table of banks, so they are multiples
+//! of 4; all banks are of type UT and of the board table's version; run and event number are in the
+//! file's name, `<run>_<event>.bin`.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -30,22 +32,41 @@ impl AllenDump {
     pub fn read(mut input: impl Read, path: impl Into<PathBuf>) -> Result<Self, InputError> {
         let file = path.into();
         let mut data = Vec::new();
-        // The buffer grows with the bytes that arrive, and no further than the table of banks reaches.
+        // The buffer grows with the bytes that arrive, and no further than the table of banks
+        // reaches.
         let mut read_to = |data: &mut Vec<u8>, end: u64| {
-            let read = input.by_ref().take(end.saturating_sub(data.len() as u64)).read_to_end(data);
-            let place = || Place { file: file.clone(), event: 0, byte: 0 };
-            read.map_err(|source| InputError::Read { place: place(), source })
+            let read = input
+                .by_ref()
+                .take(end.saturating_sub(data.len() as u64))
+                .read_to_end(data);
+            let place = || Place {
+                file: file.clone(),
+                event: 0,
+                byte: 0,
+            };
+            read.map_err(|source| InputError::Read {
+                place: place(),
+                source,
+            })
         };
         read_to(&mut data, 4)?;
-        let banks = if data.len() < 4 { 0 } else { u64::from(u32_at(&data, 0)) };
+        let banks = if data.len() < 4 {
+            0
+        } else {
+            u64::from(u32_at(&data, 0))
+        };
         if banks > MAX_BANKS {
-            let what = format!("the first word announces {banks} banks, an event has at most {MAX_BANKS}");
+            let what =
+                format!("the first word announces {banks} banks, an event has at most {MAX_BANKS}");
             return Err(no_dump(file, &what));
         }
         let needed = 4 + 4 * (banks + 1);
         read_to(&mut data, needed)?;
         if needed > data.len() as u64 {
-            let what = format!("a table of {banks} banks needs {needed} bytes, the file has {}", data.len());
+            let what = format!(
+                "a table of {banks} banks needs {needed} bytes, the file has {}",
+                data.len()
+            );
             return Err(no_dump(file, &what));
         }
         let end = end_of_banks(&data);
@@ -55,9 +76,17 @@ impl AllenDump {
         let damage = damage.map(|damage| damage.losing(banks as usize - entries.len()));
         // A table without a fault says where the file ends.
         if damage.is_none() && read_to(&mut data, end + 1)? > 0 {
-            return Err(no_dump(file, &format!("the table of {banks} banks ends at byte {end}, the file goes on")));
+            return Err(no_dump(
+                file,
+                &format!("the table of {banks} banks ends at byte {end}, the file goes on"),
+            ));
         }
-        Ok(Self { file, data, entries, damage })
+        Ok(Self {
+            file,
+            data,
+            entries,
+            damage,
+        })
     }
 
     pub fn length(&self) -> u64 {
@@ -85,13 +114,19 @@ impl AllenDump {
 }
 
 fn no_dump(file: PathBuf, what: &str) -> InputError {
-    InputError::NotTaken { file, what: format!("{what}: not an Allen-layout dump of one event, or truncated") }
+    InputError::NotTaken {
+        file,
+        what: format!("{what}: not an Allen-layout dump of one event, or truncated"),
+    }
 }
 
-/// Returns the end of the last bank before an entry that cannot be true. `data` has the whole table.
+/// Returns the end of the last bank before an entry that cannot be true. `data` has the whole
+/// table.
 fn end_of_banks(data: &[u8]) -> u64 {
     let base = data.len() as u64;
-    let ends = data[4..].chunks_exact(4).map(|word| u64::from(u32_at(word, 0)));
+    let ends = data[4..]
+        .chunks_exact(4)
+        .map(|word| u64::from(u32_at(word, 0)));
     let mut end = 0;
     for (from, to) in ends.clone().zip(ends.skip(1)) {
         if to < from || to - from > LONGEST {
@@ -110,12 +145,17 @@ fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Resu
         let byte = usize::try_from(from).unwrap_or(usize::MAX);
         let length = to as i64 - from as i64;
         if !(4..=LONGEST as i64).contains(&length) {
-            let why = format!("has {length} bytes by the table of banks; 4 to {LONGEST} are possible");
+            let why =
+                format!("has {length} bytes by the table of banks; 4 to {LONGEST} are possible");
             return Err(Damage::of_bank(bank, byte, &why));
         }
         let left = (data.len() as u64).saturating_sub(from);
         if length as u64 > left {
-            return Err(Damage::of_bank(bank, byte, &format!("needs {length} bytes, the event has {left} from there")));
+            return Err(Damage::of_bank(
+                bank,
+                byte,
+                &format!("needs {length} bytes, the event has {left} from there"),
+            ));
         }
         entries.push(BankEntry {
             kind: kind::UT,
@@ -136,11 +176,16 @@ fn run_and_event_of_name(file: &Path) -> Option<(u32, u64)> {
     Some((run.parse().ok()?, event.parse().ok()?))
 }
 
-/// Writes one event as a dump. Types and versions are lost; payloads are padded to 4 bytes with zeros.
+/// Writes one event as a dump. Types and versions are lost; payloads are padded to 4 bytes with
+/// zeros.
 ///
 /// # Errors
-/// If writing fails, the event is longer than 4 GiB, has more banks than sourceIDs, or a padded bank is too long.
-pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Item = Bank<'a>>) -> io::Result<()> {
+/// If writing fails, the event is longer than 4 GiB, has more banks than sourceIDs, or a padded
+/// bank is too long.
+pub fn write_allen_dump<'a>(
+    mut output: impl Write,
+    banks: impl IntoIterator<Item = Bank<'a>>,
+) -> io::Result<()> {
     let mut rel = vec![0u32];
     let mut body = Vec::new();
     for bank in banks {
@@ -155,9 +200,13 @@ pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Ite
         body.extend(bank.source_id.to_le_bytes());
         body.extend(bank.payload);
         body.resize(body.len().next_multiple_of(4), 0);
-        rel.push(u32::try_from(body.len()).map_err(|_| io::Error::other("the event exceeds 4 GiB"))?);
+        rel.push(
+            u32::try_from(body.len()).map_err(|_| io::Error::other("the event exceeds 4 GiB"))?,
+        );
         if rel.len() as u64 > MAX_BANKS + 1 {
-            return Err(io::Error::other(format!("the event has more than {MAX_BANKS} banks, which no dump can have")));
+            return Err(io::Error::other(format!(
+                "the event has more than {MAX_BANKS} banks, which no dump can have"
+            )));
         }
     }
     output.write_all(&((rel.len() - 1) as u32).to_le_bytes())?;
@@ -175,8 +224,19 @@ mod tests {
 
     #[test]
     fn a_dump_has_the_numbers_of_its_name_also_where_it_is_compressed() {
-        for name in ["1_2.bin", "a/1_2.bin.zst", "1_2.BIN.GZ", "1_2.zst", "1_2.dat", "1_2"] {
-            assert_eq!(run_and_event_of_name(Path::new(name)), Some((1, 2)), "{name}");
+        for name in [
+            "1_2.bin",
+            "a/1_2.bin.zst",
+            "1_2.BIN.GZ",
+            "1_2.zst",
+            "1_2.dat",
+            "1_2",
+        ] {
+            assert_eq!(
+                run_and_event_of_name(Path::new(name)),
+                Some((1, 2)),
+                "{name}"
+            );
         }
         for name in ["1_2.3.bin", "12.bin.zst", "-", ".."] {
             assert_eq!(run_and_event_of_name(Path::new(name)), None, "{name}");
@@ -188,15 +248,25 @@ mod tests {
         let payload = vec![1; usize::from(u16::MAX)];
         let dump = |length: usize| {
             let mut bytes = Vec::new();
-            let bank = Bank { kind: kind::UT, version: None, source_id: 3, payload: &payload[..length] };
+            let bank = Bank {
+                kind: kind::UT,
+                version: None,
+                source_id: 3,
+                payload: &payload[..length],
+            };
             write_allen_dump(&mut bytes, [bank]).map(|()| bytes)
         };
         let dumped = AllenDump::read(&dump(65532).unwrap()[..], "1_2.bin").unwrap();
         let event = dumped.event();
-        assert!(event.damage.is_none() && event.banks().next().unwrap().payload == &payload[..65532]);
+        assert!(
+            event.damage.is_none() && event.banks().next().unwrap().payload == &payload[..65532]
+        );
         for length in 65533..=65535 {
             let error = dump(length).unwrap_err().to_string();
-            assert!(error.contains(&format!("sourceID 3 has a payload of {length} bytes")), "{error}");
+            assert!(
+                error.contains(&format!("sourceID 3 has a payload of {length} bytes")),
+                "{error}"
+            );
         }
     }
 }

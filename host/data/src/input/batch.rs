@@ -1,8 +1,9 @@
 //! A batch of events as a GPU framework holds it: raw bytes, offsets, sizes, types and versions.
 //!
-//! Two layouts are in use (`docs/format.md`, "Batches in memory"). *Allen*: event-major, each event a block with its
-//! own table of banks. *MEP*: bank-major, as the event builder delivers it. Both are plain words and bytes, so that a
-//! batch that already lies in memory, on the host or on the device, is decoded where it is.
+//! Two layouts are in use (`docs/format.md`, "Batches in memory"). *Allen*: event-major, each event
+//! a block with its own table of banks. *MEP*: bank-major, as the event builder delivers it. Both
+//! are plain words and bytes, so that a batch that already lies in memory, on the host or on the
+//! device, is decoded where it is.
 
 use ut_format::bank::Layout;
 
@@ -17,17 +18,20 @@ pub struct EventMeta {
     pub run: Option<u32>,
     /// Event number, from the ODIN bank.
     pub event: Option<u64>,
-    /// Banks left out because their type is none of the UT's (66…69). Every decoder adds them to `other_types`.
+    /// Banks left out because their type is none of the UT's (66…69). Every decoder adds them to
+    /// `other_types`.
     pub other_banks: u32,
     /// The container gave this event up before its end. Every decoder counts it as `broken_event`.
     pub broken: bool,
     /// The event was given up because its checksum does not match.
     pub bad_checksum: bool,
-    /// UT banks that were given up with the event, as far as they can be seen; at least 1 if a file's reader gave it up.
+    /// UT banks that were given up with the event, as far as they can be seen; at least 1 if a
+    /// file's reader gave it up.
     pub lost_banks: u32,
     /// UTError banks: boards that reported an error.
     pub error_banks: u32,
-    /// Banks in place of a UT fragment that the read-out lost or could not use. Decoders count them as `other_types`.
+    /// Banks in place of a UT fragment that the read-out lost or could not use. Decoders count them
+    /// as `other_types`.
     pub lost_fragments: u32,
     /// The ODIN bank; `None` without one.
     pub odin: Option<Odin>,
@@ -37,46 +41,56 @@ impl EventMeta {
     /// Counts a bank if it says that a board of the UT failed.
     pub(super) fn add_error(&mut self, kind: u8, source_id: u32) {
         let says_so = u32::from(kind::is_error(kind, source_id));
-        *(if kind == kind::UT_ERROR { &mut self.error_banks } else { &mut self.lost_fragments }) += says_so;
+        *(if kind == kind::UT_ERROR {
+            &mut self.error_banks
+        } else {
+            &mut self.lost_fragments
+        }) += says_so;
     }
 }
 
-/// A borrowed batch. The words and bytes are not trusted: a decoder checks each of them before it uses it.
+/// A borrowed batch. The words and bytes are not trusted: a decoder checks each of them before it
+/// uses it.
 ///
-/// An event that contradicts itself is given up from that bank on, and counted once as `broken_event`: its table of
-/// banks lies beyond `raw`; a fragment descends, is smaller than its sourceID word and its size, or ends beyond `raw`;
-/// or an entry of `offsets`, `sizes`, `types` or `versions` is missing.
+/// An event that contradicts itself is given up from that bank on, and counted once as
+/// `broken_event`: its table of banks lies beyond `raw`; a fragment descends, is smaller than its
+/// sourceID word and its size, or ends beyond `raw`; or an entry of `offsets`, `sizes`, `types` or
+/// `versions` is missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchView<'a> {
     /// Allen or MEP layout.
     pub layout: Layout,
     /// Number of events, from `first_event` on. Results have a place for each of them.
     pub n_events: usize,
-    /// The first event, as the arrays number them: not 0 where a framework decodes an interval of what they hold.
+    /// The first event, as the arrays number them: not 0 where a framework decodes an interval of
+    /// what they hold.
     pub first_event: usize,
-    /// The events to decode, counted from `first_event`, in any order; `None`: all. The others have no hits, and nothing
-    /// is counted for them, whatever their bytes are. An event beyond `n_events` is an error
-    /// (`DecodeError::NoSuchEvent`); one that is named twice is decoded once.
+    /// The events to decode, counted from `first_event`, in any order; `None`: all. The others have
+    /// no hits, and nothing is counted for them, whatever their bytes are. An event beyond
+    /// `n_events` is an error (`DecodeError::NoSuchEvent`); one that is named twice is decoded
+    /// once.
     pub selected: Option<&'a [u32]>,
     /// The bytes that `offsets` point into.
     pub raw: &'a [u8],
-    /// Allen: `n_events` offsets into `raw` (a framework's closing one may follow; it is not read). MEP: `n_banks`, 0,
-    /// `n_banks` sourceIDs, then `n_banks` offsets into `raw` an event.
+    /// Allen: `n_events` offsets into `raw` (a framework's closing one may follow; it is not read).
+    /// MEP: `n_banks`, 0, `n_banks` sourceIDs, then `n_banks` offsets into `raw` an event.
     pub offsets: &'a [u32],
-    /// Allen: `n_events` words, each the place of the event's first size counted in u16 from the start of this very
-    /// slice; then the sizes (payload bytes without sourceID word and padding), u16, bank by bank. MEP: the same with
-    /// banks in place of events, and a size an event.
+    /// Allen: `n_events` words, each the place of the event's first size counted in u16 from the
+    /// start of this very slice; then the sizes (payload bytes without sourceID word and padding),
+    /// u16, bank by bank. MEP: the same with banks in place of events, and a size an event.
     pub sizes: &'a [u32],
     /// Bank types, as u8 where `sizes` has u16, with places counted in bytes.
     pub types: &'a [u32],
     /// Version byte of each bank, laid out like `types`. `None`: every bank has that of `version`.
     pub versions: Option<&'a [u32]>,
-    /// The version byte of every bank, where `versions` is `None`; `None`: the board table's version.
+    /// The version byte of every bank, where `versions` is `None`; `None`: the board table's
+    /// version.
     pub version: Option<u8>,
     /// Facts about each event of the arrays; empty, or one an event.
     pub meta: &'a [EventMeta],
-    /// The caller has checked that the events belong to the tables, or checks whole files. Otherwise a batch is refused
-    /// all of whose banks have another version than the tables, or that has bytes and no bank, as in the wrong layout.
+    /// The caller has checked that the events belong to the tables, or checks whole files.
+    /// Otherwise a batch is refused all of whose banks have another version than the tables, or
+    /// that has bytes and no bank, as in the wrong layout.
     pub checked: bool,
 }
 
@@ -106,7 +120,16 @@ pub struct EventBatch {
 
 impl Clone for EventBatch {
     fn clone(&self) -> Self {
-        let Self { layout, n_events, raw: bytes, offsets, sizes, types, versions, meta } = self;
+        let Self {
+            layout,
+            n_events,
+            raw: bytes,
+            offsets,
+            sizes,
+            types,
+            versions,
+            meta,
+        } = self;
         // On huge pages, as the bytes of a collected batch are.
         let mut raw = Vec::new();
         make_room(&mut raw, bytes.len());
@@ -145,14 +168,20 @@ impl EventBatch {
 }
 
 impl BatchView<'_> {
-    /// Facts about each event of the results, default for events that are not selected; empty without meta data.
+    /// Facts about each event of the results, default for events that are not selected; empty
+    /// without meta data.
     pub fn meta_of_results(&self) -> Vec<EventMeta> {
         if self.meta.is_empty() {
             return Vec::new();
         }
-        let of =
-            |event: usize| self.first_event.checked_add(event).map_or_else(EventMeta::default, |e| self.meta_of(e));
-        let Some(selected) = self.selected else { return (0..self.n_events).map(of).collect() };
+        let of = |event: usize| {
+            self.first_event
+                .checked_add(event)
+                .map_or_else(EventMeta::default, |e| self.meta_of(e))
+        };
+        let Some(selected) = self.selected else {
+            return (0..self.n_events).map(of).collect();
+        };
         let mut meta = vec![EventMeta::default(); self.n_events];
         for &event in selected {
             if let Some(meta) = meta.get_mut(event as usize) {
@@ -167,8 +196,9 @@ impl BatchView<'_> {
         self.meta.get(e).copied().unwrap_or_default()
     }
 
-    /// Upper limit of the hits, from the bytes: a v5 hit and a v4 cluster word take two each. Overlapping fragments,
-    /// which no reader makes, can exceed it; decoders then return `DecodeError::TooManyHits`.
+    /// Upper limit of the hits, from the bytes: a v5 hit and a v4 cluster word take two each.
+    /// Overlapping fragments, which no reader makes, can exceed it; decoders then return
+    /// `DecodeError::TooManyHits`.
     pub const fn max_hits(&self) -> usize {
         self.raw.len() / 2
     }

@@ -10,11 +10,15 @@ use crate::error_kind::ErrorKind;
 #[expect(missing_docs, reason = "each message says it; banks count from 0")]
 #[non_exhaustive]
 pub enum BuildError {
-    #[error("the event does not fit into a batch: offsets have 32 bits, 4 GiB are the most a batch can hold")]
+    #[error(
+        "the event does not fit into a batch: offsets have 32 bits, 4 GiB are the most a batch can hold"
+    )]
     Full,
     #[error("bank {bank} has a payload of {bytes} bytes; a batch holds at most 65535")]
     Payload { bank: usize, bytes: usize },
-    #[error("the batch selects events, but a copy in another layout has all of them: take the selection off first")]
+    #[error(
+        "the batch selects events, but a copy in another layout has all of them: take the selection off first"
+    )]
     Selected,
 }
 
@@ -34,8 +38,8 @@ const BEFORE_PAYLOAD: usize = 4;
 
 /// Collects events into a batch in Allen layout.
 ///
-/// Banks of the UT's types (66…69) are kept, all others left out; [`EventMeta::other_banks`] is taken as the caller
-/// gives it. A batch has version bytes when its banks have: [`Self::agrees`].
+/// Banks of the UT's types (66…69) are kept, all others left out; [`EventMeta::other_banks`] is
+/// taken as the caller gives it. A batch has version bytes when its banks have: [`Self::agrees`].
 ///
 /// ```
 /// use ut_data::{Bank, BatchBuilder, EventBatch, EventMeta};
@@ -65,7 +69,8 @@ pub struct BatchBuilder {
     versioned: Option<bool>,
     /// True if banks of other types than the UT's are kept.
     keep_all: bool,
-    /// If the events stay where they were read, the byte after their tables; 0 if they are copied into `raw`.
+    /// If the events stay where they were read, the byte after their tables; 0 if they are copied
+    /// into `raw`.
     tables: usize,
 }
 
@@ -75,9 +80,14 @@ impl BatchBuilder {
         Self::default()
     }
 
-    /// A builder for one batch that keeps banks of every type, and whose batch has version bytes if `versioned`.
+    /// A builder for one batch that keeps banks of every type, and whose batch has version bytes if
+    /// `versioned`.
     pub(super) fn keeping_all(versioned: bool) -> Self {
-        Self { versioned: Some(versioned), keep_all: true, ..Self::default() }
+        Self {
+            versioned: Some(versioned),
+            keep_all: true,
+            ..Self::default()
+        }
     }
 
     /// Events collected.
@@ -90,13 +100,16 @@ impl BatchBuilder {
         self.raw.len()
     }
 
-    /// Returns true if `banks` can share a batch with the events before: all banks have version bytes, or none has.
+    /// Returns true if `banks` can share a batch with the events before: all banks have version
+    /// bytes, or none has.
     pub fn agrees<'a>(&self, banks: impl IntoIterator<Item = Bank<'a>>) -> bool {
         let mut versioned = self.versioned;
-        self.kept(banks).all(|bank| *versioned.get_or_insert(bank.version.is_some()) == bank.version.is_some())
+        self.kept(banks)
+            .all(|bank| *versioned.get_or_insert(bank.version.is_some()) == bank.version.is_some())
     }
 
-    /// Adds an event. A bank without version byte in a batch that has them (see [`Self::agrees`]) gets version 0.
+    /// Adds an event. A bank without version byte in a batch that has them (see [`Self::agrees`])
+    /// gets version 0.
     ///
     /// # Errors
     /// When the event does not fit. The batch is then as it was.
@@ -109,12 +122,16 @@ impl BatchBuilder {
         let (mut n_banks, mut bytes) = (0u32, 8u64);
         for (bank, b) in banks.clone().enumerate() {
             if b.payload.len() > usize::from(u16::MAX) {
-                return Err(BuildError::Payload { bank, bytes: b.payload.len() });
+                return Err(BuildError::Payload {
+                    bank,
+                    bytes: b.payload.len(),
+                });
             }
             n_banks += 1;
             bytes += 8 + b.payload.len().next_multiple_of(4) as u64;
         }
-        let too_many_banks = self.sizes.len() + n_banks as usize + 4 * (self.n_events() + 1) > u32::MAX as usize;
+        let too_many_banks =
+            self.sizes.len() + n_banks as usize + 4 * (self.n_events() + 1) > u32::MAX as usize;
         if self.raw.len() as u64 + bytes > u64::from(u32::MAX) || too_many_banks {
             return Err(BuildError::Full);
         }
@@ -146,16 +163,19 @@ impl BatchBuilder {
         self.tables > 0
     }
 
-    /// Returns the end of the table of the next event, if that has `n_banks` banks of the UT and stays where it was read.
+    /// Returns the end of the table of the next event, if that has `n_banks` banks of the UT and
+    /// stays where it was read.
     pub(super) const fn end_of_table(&self, n_banks: usize) -> usize {
         self.tables + 4 * (n_banks + 2)
     }
 
-    /// Adds an MDF event that stays in `raw`, where it begins at byte `begin`. `entries` are its banks, of which `n_banks` are
-    /// the UT's. The bytes before it must have room for its table, up to [`Self::end_of_table`].
+    /// Adds an MDF event that stays in `raw`, where it begins at byte `begin`. `entries` are its
+    /// banks, of which `n_banks` are the UT's. The bytes before it must have room for its table, up
+    /// to [`Self::end_of_table`].
     ///
-    /// In Allen layout an event is a table of offsets, with the fragments anywhere after it: a word with the sourceID, then
-    /// the payload. In MDF the word before a payload is half of the bank's header, so the sourceID overwrites that.
+    /// In Allen layout an event is a table of offsets, with the fragments anywhere after it: a word
+    /// with the sourceID, then the payload. In MDF the word before a payload is half of the bank's
+    /// header, so the sourceID overwrites that.
     pub(super) fn push_in_place(
         &mut self,
         meta: EventMeta,
@@ -166,19 +186,28 @@ impl BatchBuilder {
         let banks = entries.iter().filter(|bank| kind::is_ut(bank.kind));
         let base = self.end_of_table(n_banks);
         let (tables, event) = raw.split_at_mut(begin);
-        let [count, table @ ..] = tables[self.tables..base].as_chunks_mut().0 else { return };
+        let [count, table @ ..] = tables[self.tables..base].as_chunks_mut().0 else {
+            return;
+        };
         *count = (n_banks as u32).to_le_bytes();
         let first = self.sizes.len();
         self.sizes.resize(first + n_banks, 0);
         self.types.resize(first + n_banks, 0);
         self.versions.resize(first + n_banks, 0);
-        let rows = self.sizes[first..].iter_mut().zip(&mut self.types[first..]).zip(&mut self.versions[first..]);
+        let rows = self.sizes[first..]
+            .iter_mut()
+            .zip(&mut self.types[first..])
+            .zip(&mut self.versions[first..]);
         let mut end = 0;
         for ((((size, kind), version), word), bank) in rows.zip(&mut *table).zip(banks) {
             let fragment = bank.start - BEFORE_PAYLOAD;
             *word = ((begin + fragment - base) as u32).to_le_bytes();
             event[fragment..bank.start].copy_from_slice(&bank.source_id.to_le_bytes());
-            (*size, *kind, *version) = (bank.length as u16, bank.kind, bank.version.unwrap_or_default());
+            (*size, *kind, *version) = (
+                bank.length as u16,
+                bank.kind,
+                bank.version.unwrap_or_default(),
+            );
             end = begin + bank.start + bank.length - base;
         }
         table[n_banks] = (end as u32).to_le_bytes();
@@ -189,9 +218,14 @@ impl BatchBuilder {
         self.tables = base;
     }
 
-    /// A number of hits that no decoder exceeds on the events; see [`BatchView::max_hits`](super::BatchView::max_hits).
+    /// A number of hits that no decoder exceeds on the events; see
+    /// [`BatchView::max_hits`](super::BatchView::max_hits).
     pub(super) fn max_hits(&self) -> usize {
-        self.sizes.iter().map(|&size| usize::from(size)).sum::<usize>() / 2
+        self.sizes
+            .iter()
+            .map(|&size| usize::from(size))
+            .sum::<usize>()
+            / 2
     }
 
     /// Moves what was collected into `batch`, whose buffers are used for the next one.
@@ -202,13 +236,25 @@ impl BatchBuilder {
         std::mem::swap(&mut batch.raw, &mut self.raw);
         std::mem::swap(&mut batch.offsets, &mut self.offsets);
         std::mem::swap(&mut batch.meta, &mut self.meta);
-        table(&mut batch.sizes, self.first.iter().map(|first| 2 * n_events + first), &self.sizes);
-        table(&mut batch.types, self.first.iter().map(|first| 4 * n_events + first), &self.types);
+        table(
+            &mut batch.sizes,
+            self.first.iter().map(|first| 2 * n_events + first),
+            &self.sizes,
+        );
+        table(
+            &mut batch.types,
+            self.first.iter().map(|first| 4 * n_events + first),
+            &self.types,
+        );
         if self.versioned == Some(false) {
             batch.versions = None;
         } else {
             let versions = batch.versions.get_or_insert_default();
-            table(versions, self.first.iter().map(|first| 4 * n_events + first), &self.versions);
+            table(
+                versions,
+                self.first.iter().map(|first| 4 * n_events + first),
+                &self.versions,
+            );
         }
         self.clear();
     }
@@ -218,7 +264,9 @@ impl BatchBuilder {
         banks: I,
     ) -> std::iter::Filter<I::IntoIter, impl FnMut(&Bank<'a>) -> bool + Clone + use<'a, I>> {
         let keep_all = self.keep_all;
-        banks.into_iter().filter(move |bank| keep_all || kind::is_ut(bank.kind))
+        banks
+            .into_iter()
+            .filter(move |bank| keep_all || kind::is_ut(bank.kind))
     }
 
     /// Forgets what was collected; keeps the buffers.
@@ -236,7 +284,11 @@ impl BatchBuilder {
 }
 
 /// Words of a batch's table: an index an event, then the entries, packed.
-pub(super) fn table<T: bytemuck::NoUninit>(words: &mut Vec<u32>, index: impl Iterator<Item = u32>, entries: &[T]) {
+pub(super) fn table<T: bytemuck::NoUninit>(
+    words: &mut Vec<u32>,
+    index: impl Iterator<Item = u32>,
+    entries: &[T],
+) {
     words.clear();
     words.extend(index);
     let begin = words.len();

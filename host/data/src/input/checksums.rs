@@ -1,7 +1,8 @@
 //! The checksums of several events, side by side.
 //!
-//! Each byte of an event needs the sum of those before it, so a core waits for itself. Thirty-two events, one in each
-//! element of a vector, do not wait for each other; with sixteen a CPU with AVX-512 still waits.
+//! Each byte of an event needs the sum of those before it, so a core waits for itself. Thirty-two
+//! events, one in each element of a vector, do not wait for each other; with sixteen a CPU with
+//! AVX-512 still waits.
 
 use super::mdf_format::Checksum;
 
@@ -26,14 +27,27 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
                     sum.add(slot.tail);
                     sums[first + place] = sum.value();
                 }
-                let Some((place, piece)) = pieces.next() else { break };
+                let Some((place, piece)) = pieces.next() else {
+                    break;
+                };
                 let (words, tail) = piece.as_chunks();
-                *slot = Slot { words, tail, place: Some(place) };
+                *slot = Slot {
+                    words,
+                    tail,
+                    place: Some(place),
+                };
                 *sum = Checksum::default();
             }
             busy += usize::from(!slot.words.is_empty());
         }
-        let Some(n) = slots.iter().map(|slot| slot.words.len()).filter(|&n| n > 0).min() else { return };
+        let Some(n) = slots
+            .iter()
+            .map(|slot| slot.words.len())
+            .filter(|&n| n > 0)
+            .min()
+        else {
+            return;
+        };
         if busy <= 2 {
             for (slot, sum) in slots.iter_mut().zip(&mut state) {
                 sum.add(slot.words.as_flattened());
@@ -42,8 +56,17 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
             continue;
         }
         // An idle element goes along with a busy one; its sum is not looked at.
-        let any = slots.iter().find(|slot| !slot.words.is_empty()).map_or(&[][..], |slot| slot.words);
-        let words = slots.each_ref().map(|slot| if slot.words.is_empty() { &any[..n] } else { &slot.words[..n] });
+        let any = slots
+            .iter()
+            .find(|slot| !slot.words.is_empty())
+            .map_or(&[][..], |slot| slot.words);
+        let words = slots.each_ref().map(|slot| {
+            if slot.words.is_empty() {
+                &any[..n]
+            } else {
+                &slot.words[..n]
+            }
+        });
         Checksum::add_words(&mut state, words);
         for slot in &mut slots {
             slot.words = slot.words.get(n..).unwrap_or_default();
@@ -65,9 +88,13 @@ mod tests {
 
     #[test]
     fn every_checksum_is_that_of_the_piece_alone() {
-        let bytes: Vec<u8> = (0..9000u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
+        let bytes: Vec<u8> = (0..9000u32)
+            .map(|i| (i.wrapping_mul(2654435761) >> 13) as u8)
+            .collect();
         for n in [0, 1, 2, 3, 7, 8, 31, 32, 33, 90] {
-            let pieces: Vec<&[u8]> = (0..n).map(|i: usize| &bytes[i..i + (i * 1237 % 301) * (i % 3)]).collect();
+            let pieces: Vec<&[u8]> = (0..n)
+                .map(|i: usize| &bytes[i..i + (i * 1237 % 301) * (i % 3)])
+                .collect();
             let mut sums = vec![1];
             checksums(pieces.iter().copied(), &mut sums);
             let alone: Vec<u32> = pieces.iter().map(|piece| checksum(piece)).collect();

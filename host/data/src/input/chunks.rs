@@ -1,7 +1,8 @@
-//! Files in pieces that threads take apart side by side: events with their bytes, or some events of a packet.
+//! Files in pieces that threads take apart side by side: events with their bytes, or some events of
+//! a packet.
 //!
-//! [`Chunks`] only cuts files into events, in order; [`Parser`](super::Parser)s do all else, a chunk each on any
-//! thread.
+//! [`Chunks`] only cuts files into events, in order; [`Parser`](super::Parser)s do all else, a
+//! chunk each on any thread.
 
 use std::io::BufReader;
 use std::ops::Range;
@@ -64,7 +65,8 @@ pub(super) enum Content {
         spans: Vec<Span>,
     },
     Dumps(Vec<(Origin, AllenDump)>),
-    /// Events of a packet at byte `offset`, each range for a batch; `file`, if the packet's payloads were left in it.
+    /// Events of a packet at byte `offset`, each range for a batch; `file`, if the packet's
+    /// payloads were left in it.
     Packet {
         packet: Arc<Packet>,
         events: Vec<Range<usize>>,
@@ -118,7 +120,8 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The selected events of `parts` in chunks of at most `max_events` (at least 1). Compares checksums if `check`.
+    /// The selected events of `parts` in chunks of at most `max_events` (at least 1). Compares
+    /// checksums if `check`.
     pub fn new(
         parts: impl IntoIterator<Item: Into<InputPart>>,
         max_events: usize,
@@ -154,8 +157,8 @@ impl Chunks {
         self
     }
 
-    /// Unpacks up to `files` compressed files at once, on threads of their own: the current one and those after it. At
-    /// most 64 MiB of them, beside the memory of their decoders, wait.
+    /// Unpacks up to `files` compressed files at once, on threads of their own: the current one and
+    /// those after it. At most 64 MiB of them, beside the memory of their decoders, wait.
     #[must_use]
     pub fn unpack_at_once(mut self, files: usize) -> Self {
         self.ahead = Ahead::new(files);
@@ -174,7 +177,8 @@ impl Chunks {
         self
     }
 
-    /// Place in the list of inputs of the last chunk's file (of several the last), or of the last error's.
+    /// Place in the list of inputs of the last chunk's file (of several the last), or of the last
+    /// error's.
     pub const fn file(&self) -> usize {
         self.next_file.saturating_sub(1)
     }
@@ -189,12 +193,14 @@ impl Chunks {
         &self.files
     }
 
-    /// Bytes of the files that were read, as they lie on the disk. Goes on counting while the chunks are read.
+    /// Bytes of the files that were read, as they lie on the disk. Goes on counting while the
+    /// chunks are read.
     pub fn read(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.read)
     }
 
-    /// The next chunk, or `None` after the last. Before an error come the events before it, after it those of the next file.
+    /// The next chunk, or `None` after the last. Before an error come the events before it, after
+    /// it those of the next file.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, InputError> {
         loop {
             if let Some(error) = self.error.take() {
@@ -208,7 +214,10 @@ impl Chunks {
                 return Ok(None);
             }
             if let Some(content) = self.collect() {
-                return Ok(Some(Chunk { files: Arc::clone(&self.files), content }));
+                return Ok(Some(Chunk {
+                    files: Arc::clone(&self.files),
+                    content,
+                }));
             }
             if self.packet.is_none()
                 && self.error.is_none()
@@ -224,7 +233,13 @@ impl Chunks {
     fn of_packet(&mut self) -> Option<Chunk> {
         loop {
             let current = self.packet.take()?;
-            let Current { ref packet, next, offset, before, ref file } = current;
+            let Current {
+                ref packet,
+                next,
+                offset,
+                before,
+                ref file,
+            } = current;
             let n = packet.n_events;
             let end = packet.slice(next, self.max_events);
             // `events` counts those of the packet already.
@@ -232,18 +247,36 @@ impl Chunks {
             let mut events: Vec<Range<usize>> = Vec::new();
             for e in (next..end).filter(|&e| self.select.takes(place + e as u64)) {
                 match events.last_mut() {
-                    Some(last) if last.end == e && (e - next) % self.max_events != 0 => last.end += 1,
+                    Some(last) if last.end == e && (e - next) % self.max_events != 0 => {
+                        last.end += 1;
+                    }
                     _ => events.push(e..e + 1),
                 }
             }
             let chunk = (!events.is_empty()).then(|| {
-                let first = Origin { file: self.next_file as u32 - 1, event: before, place };
+                let first = Origin {
+                    file: self.next_file as u32 - 1,
+                    event: before,
+                    place,
+                };
                 let (packet, file) = (Arc::clone(packet), file.clone());
-                let content = Content::Packet { packet, events, first, offset, file };
-                Chunk { files: Arc::clone(&self.files), content }
+                let content = Content::Packet {
+                    packet,
+                    events,
+                    first,
+                    offset,
+                    file,
+                };
+                Chunk {
+                    files: Arc::clone(&self.files),
+                    content,
+                }
             });
             if end < n {
-                self.packet = Some(Current { next: end, ..current });
+                self.packet = Some(Current {
+                    next: end,
+                    ..current
+                });
             }
             if chunk.is_some() {
                 return chunk;
@@ -251,7 +284,8 @@ impl Chunks {
         }
     }
 
-    /// Collects events until a chunk is full, the format changes, a packet comes or something is wrong.
+    /// Collects events until a chunk is full, the format changes, a packet comes or something is
+    /// wrong.
     fn collect(&mut self) -> Option<Content> {
         let (mut data, mut spans, mut dumps) = (self.pool.take(), Vec::new(), Vec::new());
         let tables = TABLE * self.max_events.min(TABLES);
@@ -271,7 +305,9 @@ impl Chunks {
                     break;
                 }
                 // Events with and without version bytes do not go into one batch.
-                let Some(part) = self.parts.get(self.next_file) else { break };
+                let Some(part) = self.parts.get(self.next_file) else {
+                    break;
+                };
                 let opened = self.ahead.reach(&self.parts, self.next_file, &self.read);
                 self.next_file += 1;
                 match Self::open(part, opened, &self.read, self.check, &self.packets) {
@@ -292,7 +328,14 @@ impl Chunks {
                     if let Some(dump) = dump.take() {
                         if self.select.takes(self.events) {
                             more += dump.length() as usize;
-                            dumps.push((Origin { file, event: 0, place: self.events }, dump));
+                            dumps.push((
+                                Origin {
+                                    file,
+                                    event: 0,
+                                    place: self.events,
+                                },
+                                dump,
+                            ));
                         }
                         self.events += 1;
                     }
@@ -306,16 +349,27 @@ impl Chunks {
                     let (place, select) = (&mut self.events, &self.select);
                     let mut add = |event, offset, bytes: Range<usize>| {
                         if select.takes(*place) {
-                            let origin = Origin { file, event, place: *place };
+                            let origin = Origin {
+                                file,
+                                event,
+                                place: *place,
+                            };
                             end = bytes.end;
-                            spans.push(Span { origin, offset, bytes });
+                            spans.push(Span {
+                                origin,
+                                offset,
+                                bytes,
+                            });
                         }
                         *place += 1;
                         spans.len() < self.max_events && !select.is_past(*place)
                     };
                     if std::mem::take(&mut self.blocks) {
                         // Slightly more than needed; the surplus is read again.
-                        let bytes = self.event_bytes.saturating_mul(wanted.saturating_add(2)).min(MAX_BYTES);
+                        let bytes = self
+                            .event_bytes
+                            .saturating_mul(wanted.saturating_add(2))
+                            .min(MAX_BYTES);
                         let before = frames.events;
                         let end = frames.next_block((begin, bytes), &mut data, &mut add);
                         let n = (frames.events - before) as usize;
@@ -340,7 +394,13 @@ impl Chunks {
                             self.events += n;
                             if n > 0 {
                                 let packet = Arc::new(packet);
-                                self.packet = Some(Current { packet, next: 0, offset, before: events - n, file });
+                                self.packet = Some(Current {
+                                    packet,
+                                    next: 0,
+                                    offset,
+                                    before: events - n,
+                                    file,
+                                });
                             }
                             break;
                         }
@@ -355,7 +415,11 @@ impl Chunks {
         if !dumps.is_empty() {
             return Some(Content::Dumps(dumps));
         }
-        (!spans.is_empty()).then_some(Content::Mdf { data, tables, spans })
+        (!spans.is_empty()).then_some(Content::Mdf {
+            data,
+            tables,
+            spans,
+        })
     }
 
     fn open(
@@ -366,15 +430,27 @@ impl Chunks {
         pool: &Pool,
     ) -> Result<Reader, InputError> {
         let opened = opened.map_or_else(|| part.open(read), |opened| Ok((opened, 0, 0)));
-        let (Opened { input, length, format, file }, byte, events) = opened?;
+        let (
+            Opened {
+                input,
+                length,
+                format,
+                file,
+            },
+            byte,
+            events,
+        ) = opened?;
         if format == Format::AllenDump {
             return Ok(Reader::Dump(Some(AllenDump::read(input, part.name())?)));
         }
         let (input, is_left) = match (file, length) {
-            (Some(file), Some(length)) if format == Format::Mep => (Source::Packets(file.bytes(byte, length)), true),
-            (Some(file), Some(length)) => {
-                (Source::Events(BufReader::with_capacity(BUFFER, file.bytes(byte, length))), false)
+            (Some(file), Some(length)) if format == Format::Mep => {
+                (Source::Packets(file.bytes(byte, length)), true)
             }
+            (Some(file), Some(length)) => (
+                Source::Events(BufReader::with_capacity(BUFFER, file.bytes(byte, length))),
+                false,
+            ),
             _ => (Source::Stream(input), false),
         };
         let mut frames = Frames::new(input, part.name(), length, format);
@@ -390,10 +466,14 @@ impl Chunks {
 
 /// Counts the events of files or sections, which are read but not taken apart.
 pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
-    parts.iter().map(count_readable).try_fold(0, |sum, (n, error)| error.map_or(Ok(sum + n), Err))
+    parts
+        .iter()
+        .map(count_readable)
+        .try_fold(0, |sum, (n, error)| error.map_or(Ok(sum + n), Err))
 }
 
-/// Counts the events of a file or section up to where it cannot be followed, and says why it cannot.
+/// Counts the events of a file or section up to where it cannot be followed, and says why it
+/// cannot.
 pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
     let mut frames = match Chunks::open(part, None, &Arc::default(), false, &Pool::default()) {
         Ok(Reader::Dump(_)) => return (1, None),

@@ -1,7 +1,8 @@
 //! Errors of input files.
 //!
-//! Two degrees (`docs/policy.md`, "Files"): an [`InputError`] ends the reading, because there is no telling where the
-//! next event would begin; a [`Damage`] costs the rest of one event, and the next one follows.
+//! Two degrees (`docs/policy.md`, "Files"): an [`InputError`] ends the reading, because there is no
+//! telling where the next event would begin; a [`Damage`] costs the rest of one event, and the next
+//! one follows.
 
 use std::fmt;
 use std::io;
@@ -22,14 +23,23 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: event {} at byte {}", self.file.display(), self.event, self.byte)
+        write!(
+            f,
+            "{}: event {} at byte {}",
+            self.file.display(),
+            self.event,
+            self.byte
+        )
     }
 }
 
 impl Place {
     /// The error that what is there cannot be followed.
     pub(super) fn bad(self, what: impl Into<String>) -> InputError {
-        InputError::Bad { place: self, what: what.into() }
+        InputError::Bad {
+            place: self,
+            what: what.into(),
+        }
     }
 }
 
@@ -93,7 +103,13 @@ pub struct Damage {
 
 impl Damage {
     pub(super) const fn of_event(what: String) -> Self {
-        Self { bank: None, byte: None, what, is_checksum: false, lost_banks: 1 }
+        Self {
+            bank: None,
+            byte: None,
+            what,
+            is_checksum: false,
+            lost_banks: 1,
+        }
     }
 
     /// Sets the number of UT banks that are given up, at least 1.
@@ -104,12 +120,19 @@ impl Damage {
 
     pub(super) fn of_bank(bank: usize, byte: usize, why: &str) -> Self {
         let what = format!("bank {bank} at byte {byte} of the event {why}");
-        Self { bank: Some(bank), byte: Some(byte as u64), ..Self::of_event(what) }
+        Self {
+            bank: Some(bank),
+            byte: Some(byte as u64),
+            ..Self::of_event(what)
+        }
     }
 
     /// The damage of an event whose banks cannot be trusted.
     pub(super) fn checksum(stored: u32, computed: u32) -> Self {
         let sums = format!("checksum 0x{stored:08x} in the header, 0x{computed:08x} computed");
-        Self { is_checksum: true, ..Self::of_event(sums + ": no bank of the event is taken") }
+        Self {
+            is_checksum: true,
+            ..Self::of_event(sums + ": no bank of the event is taken")
+        }
     }
 }

@@ -42,12 +42,14 @@ pub mod kind {
         matches!(kind, UT | UT_ERROR)
     }
 
-    /// Returns true if the type replaces a lost or unusable fragment, of any detector, whose sourceID the bank has.
+    /// Returns true if the type replaces a lost or unusable fragment, of any detector, whose
+    /// sourceID the bank has.
     pub const fn is_daq_error(kind: u8) -> bool {
         matches!(kind, 89..=96 | 100 | 101)
     }
 
-    /// Returns true for a bank that says that a board of the UT failed: UTError, or one in place of a UT fragment.
+    /// Returns true for a bank that says that a board of the UT failed: UTError, or one in place of
+    /// a UT fragment.
     pub const fn is_error(kind: u8, source_id: u32) -> bool {
         kind == UT_ERROR || is_daq_error(kind) && matches!(source_id >> 11, 5 | 6)
     }
@@ -61,7 +63,10 @@ pub mod kind {
             UT_FULL => "UTFull",
             UT_ERROR => "UTError",
             UT_PEDESTAL => "UTPedestal",
-            _ => DAQ_ERRORS.iter().find(|(of, _)| *of == kind).map_or("", |(_, name)| name),
+            _ => DAQ_ERRORS
+                .iter()
+                .find(|(of, _)| *of == kind)
+                .map_or("", |(_, name)| name),
         }
     }
 }
@@ -88,7 +93,8 @@ pub struct BankEntry {
     pub source_id: u32,
     /// First byte of the payload in [`RawEvent::data`].
     pub start: usize,
-    /// Byte of the payload in messages, counted from the beginning of the event, or of its MEP packet.
+    /// Byte of the payload in messages, counted from the beginning of the event, or of its MEP
+    /// packet.
     pub byte: u64,
     /// Bytes of the payload.
     pub length: usize,
@@ -135,9 +141,11 @@ pub struct RawEvent<'a> {
     pub odin: Option<Odin>,
     /// Trigger mask of the MDF sub-header.
     pub trigger_mask: Option<[u32; 4]>,
-    /// The event's bytes, headers included, unpacked; for packets the kept bytes, with payloads of other events.
+    /// The event's bytes, headers included, unpacked; for packets the kept bytes, with payloads of
+    /// other events.
     pub data: &'a [u8],
-    /// The event's bytes as the file holds them: an event that is compressed inside MDF is not unpacked here.
+    /// The event's bytes as the file holds them: an event that is compressed inside MDF is not
+    /// unpacked here.
     pub stored: &'a [u8],
     /// Banks, up to the damage if there is one.
     pub entries: &'a [BankEntry],
@@ -147,8 +155,8 @@ pub struct RawEvent<'a> {
     pub damage: Option<&'a Damage>,
 }
 
-/// The trigger-mask words (sub-header words 0…3) of MDF files that `ut-decode generate` made, by which they are
-/// recognised: "UT-SYNTHETIC-001" in ASCII, which no trigger configuration yields.
+/// The trigger-mask words (sub-header words 0…3) of MDF files that `ut-decode generate` made, by
+/// which they are recognised: "UT-SYNTHETIC-001" in ASCII, which no trigger configuration yields.
 pub const GENERATED_MASK: [u32; 4] = [
     u32::from_le_bytes(*b"UT-S"),
     u32::from_le_bytes(*b"YNTH"),
@@ -156,8 +164,9 @@ pub const GENERATED_MASK: [u32; 4] = [
     u32::from_le_bytes(*b"-001"),
 ];
 
-/// Byte of a UT bank's payload that bears the mark of `ut-decode generate`, in any container: the upper byte of what a v5
-/// header does not explain, and of a v4 header. No decoder looks at bits 1 to 7 of it.
+/// Byte of a UT bank's payload that bears the mark of `ut-decode generate`, in any container: the
+/// upper byte of what a v5 header does not explain, and of a v4 header. No decoder looks at bits 1
+/// to 7 of it.
 pub const MARKED_BYTE: usize = 3;
 
 /// Number of UT banks, from the event's first on, in which the mark is looked for.
@@ -166,8 +175,8 @@ const LOOKED_AT: usize = 16;
 /// Minimum number of marked banks, among those looked at, in a generated event.
 const LEAST_MARKED: usize = 10;
 
-/// Returns the mark of generated banks of a source. It differs from source to source: a constant is no mark, and neither is a
-/// counter.
+/// Returns the mark of generated banks of a source. It differs from source to source: a constant is
+/// no mark, and neither is a counter.
 pub const fn generated_mark(source_id: u32) -> u8 {
     ((source_id.wrapping_mul(0x9E37_79B1) >> 25) as u8) << 1
 }
@@ -187,7 +196,8 @@ impl Maker {
     /// Returns the maker by the marks of an event's UT banks: sourceID and payload of each.
     pub(super) fn of_banks<'a>(banks: impl Iterator<Item = (u32, &'a [u8])>) -> Self {
         let (mut looked_at, mut marked) = (0, 0);
-        let bytes = banks.filter_map(|(source_id, payload)| Some((source_id, payload.get(MARKED_BYTE)?)));
+        let bytes =
+            banks.filter_map(|(source_id, payload)| Some((source_id, payload.get(MARKED_BYTE)?)));
         for (source_id, byte) in bytes.take(LOOKED_AT) {
             looked_at += 1;
             marked += usize::from(byte & !1 == generated_mark(source_id));
@@ -222,17 +232,25 @@ impl<'a> RawEvent<'a> {
 
     /// Returns the place of the event, for a message.
     pub fn place(&self) -> Place {
-        Place { file: self.file.to_path_buf(), event: self.index, byte: self.offset }
+        Place {
+            file: self.file.to_path_buf(),
+            event: self.index,
+            byte: self.offset,
+        }
     }
 
-    /// Returns the maker of the event: by the trigger mask, else by the [marks](generated_mark) of its UT banks, which
-    /// every container keeps. An event of MDF without a trigger mask may be anyone's.
+    /// Returns the maker of the event: by the trigger mask, else by the [marks](generated_mark) of
+    /// its UT banks, which every container keeps. An event of MDF without a trigger mask may be
+    /// anyone's.
     pub fn maker(&self) -> Maker {
         if self.trigger_mask == Some(GENERATED_MASK) {
             return Maker::Generate;
         }
         let banks = self.banks().filter(|bank| kind::is_decoded(bank.kind));
-        match (Maker::of_banks(banks.map(|bank| (bank.source_id, bank.payload))), self.trigger_mask) {
+        match (
+            Maker::of_banks(banks.map(|bank| (bank.source_id, bank.payload))),
+            self.trigger_mask,
+        ) {
             (Maker::Generate, _) => Maker::Generate,
             (maker, None) => maker,
             (_, Some([0, 0, 0, 0])) => Maker::Unknown,

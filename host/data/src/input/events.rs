@@ -9,7 +9,8 @@ use super::part::InputPart;
 use super::select::Select;
 use super::{InputError, RawEvent, Seen};
 
-/// The events of several inputs in sequence. A file's content decides on its format, then its extension.
+/// The events of several inputs in sequence. A file's content decides on its format, then its
+/// extension.
 #[derive(Debug)]
 pub struct Events {
     chunks: Chunks,
@@ -24,13 +25,29 @@ impl Events {
     /// The events of `parts`, files or others. A file is opened when its turn comes.
     pub fn new(parts: impl IntoIterator<Item: Into<InputPart>>) -> Self {
         let parts: Vec<InputPart> = parts.into_iter().map(Into::into).collect();
-        let total = parts.iter().filter_map(|part| part.name().metadata().ok()).map(|meta| meta.len()).sum();
+        let total = parts
+            .iter()
+            .filter_map(|part| part.name().metadata().ok())
+            .map(|meta| meta.len())
+            .sum();
         let chunks = Chunks::new(parts, 1, true, Select::default());
-        let (parser, seen, read) = (Parser::new(true, Select::default()), Seen::default(), chunks.read());
-        Self { chunks, parser, seen, read, total, failed: false }
+        let (parser, seen, read) = (
+            Parser::new(true, Select::default()),
+            Seen::default(),
+            chunks.read(),
+        );
+        Self {
+            chunks,
+            parser,
+            seen,
+            read,
+            total,
+            failed: false,
+        }
     }
 
-    /// The next event, or `None` after the last of the last input. After an error there are no further events.
+    /// The next event, or `None` after the last of the last input. After an error there are no
+    /// further events.
     pub fn next_event(&mut self) -> Result<Option<RawEvent<'_>>, InputError> {
         while !self.parser.advance() {
             if !self.next_chunk(1)? {
@@ -40,8 +57,9 @@ impl Events {
         Ok(self.parser.event())
     }
 
-    /// The next batch, of at most `max_events` events (at least 1) and about 5 MB, the origins of its events, and an
-    /// upper limit of its hits; `None` after the last. The banks lie in the reader's memory.
+    /// The next batch, of at most `max_events` events (at least 1) and about 5 MB, the origins of
+    /// its events, and an upper limit of its hits; `None` after the last. The banks lie in the
+    /// reader's memory.
     ///
     /// # Errors
     /// Same errors as [`Self::next_event`], after a batch of the events before.

@@ -22,19 +22,29 @@ impl FileAt {
 
     /// Fills `bytes` from byte `at` of the file on, and returns how many were there.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-        let n = fill(bytes, |rest, n| self.file.read_at(rest, at.saturating_add(n as u64)))?;
+        let n = fill(bytes, |rest, n| {
+            self.file.read_at(rest, at.saturating_add(n as u64))
+        })?;
         self.read.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
     }
 
     /// The bytes from `at` to `end`, one after the other.
     pub const fn bytes(self, at: u64, end: u64) -> Bytes {
-        Bytes { file: self, at, end }
+        Bytes {
+            file: self,
+            at,
+            end,
+        }
     }
 }
 
-/// Fills `bytes` by calls of `read`, which gets the empty rest and the bytes before it; returns the bytes read.
-pub fn fill(bytes: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
+/// Fills `bytes` by calls of `read`, which gets the empty rest and the bytes before it; returns the
+/// bytes read.
+pub fn fill(
+    bytes: &mut [u8],
+    mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>,
+) -> io::Result<usize> {
     let mut n = 0;
     while n < bytes.len() {
         match read(&mut bytes[n..], n) {
@@ -70,7 +80,9 @@ impl Bytes {
 
 impl Read for Bytes {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let n = bytes.len().min(usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX));
+        let n = bytes
+            .len()
+            .min(usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX));
         let n = self.file.read_at(&mut bytes[..n], self.at)?;
         self.at += n as u64;
         Ok(n)

@@ -14,7 +14,8 @@ use super::{BankEntry, BatchView, EventBatch, EventMeta, Layout};
 
 /// Unpacked bytes after which a chunk ends. As text, its hits can take eighty times as much.
 pub const MAX_BYTES: usize = 5 << 20;
-/// Bytes of a slice: some 20 kB of each of the UT's 200 sources, so that a request costs little beside reading.
+/// Bytes of a slice: some 20 kB of each of the UT's 200 sources, so that a request costs little
+/// beside reading.
 const SLICE: u64 = 4 << 20;
 const KEPT: usize = 64 << 20;
 
@@ -22,20 +23,34 @@ impl Sender {
     /// The bytes that the fragments of some events take, counted from where all begin.
     fn bytes(&self, events: &Range<usize>) -> Range<u32> {
         match events.clone().last() {
-            Some(last) => self.starts[events.start]..self.starts[last] + u32::from(self.sizes[last]),
+            Some(last) => {
+                self.starts[events.start]..self.starts[last] + u32::from(self.sizes[last])
+            }
             None => 0..0,
         }
     }
 }
 
 impl Packet {
-    /// End of the events to take at a time from `from` on: `step`, several times as many if small, fewer if large.
+    /// End of the events to take at a time from `from` on: `step`, several times as many if small,
+    /// fewer if large.
     pub fn slice(&self, from: usize, step: usize) -> usize {
         let bytes = self.kept.saturating_mul(step as u64) / self.n_events.max(1) as u64;
-        let times = if self.left { (SLICE / bytes.max(1)).max(1) } else { 1 };
-        let mut end = from.saturating_add(step.saturating_mul(times as usize)).min(self.n_events);
-        let bytes = |end| self.senders().map(|sender| sender.bytes(&(from..end)).len() as u64).sum::<u64>();
-        // The output of a slice takes many times its bytes: the mean over all events does not bound it.
+        let times = if self.left {
+            (SLICE / bytes.max(1)).max(1)
+        } else {
+            1
+        };
+        let mut end = from
+            .saturating_add(step.saturating_mul(times as usize))
+            .min(self.n_events);
+        let bytes = |end| {
+            self.senders()
+                .map(|sender| sender.bytes(&(from..end)).len() as u64)
+                .sum::<u64>()
+        };
+        // The output of a slice takes many times its bytes: the mean over all events does not bound
+        // it.
         while end > from + 1 && bytes(end) > MAX_BYTES as u64 {
             end = from + (end - from) / 2;
         }
@@ -47,7 +62,8 @@ impl Packet {
         self.odin.iter().chain(&self.ut)
     }
 
-    /// Reads the fragments of some events of a packet that was left in `file`, where it begins at byte `at`.
+    /// Reads the fragments of some events of a packet that was left in `file`, where it begins at
+    /// byte `at`.
     pub fn load(
         &self,
         file: &FileAt,
@@ -59,7 +75,8 @@ impl Packet {
         let mut needed = 0u32;
         for sender in self.senders() {
             let bytes = sender.bytes(events);
-            // Less than 4 GiB in all. Each source begins at a multiple of 4, because kernels read words.
+            // Less than 4 GiB in all. Each source begins at a multiple of 4, because kernels read
+            // words.
             bases.push(needed.wrapping_sub(bytes.start));
             needed += (bytes.end - bytes.start).next_multiple_of(4);
         }
@@ -104,12 +121,21 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The fragments of the events that were read, or of all events of a packet that was not left in its file.
+    /// The fragments of the events that were read, or of all events of a packet that was not left
+    /// in its file.
     pub fn fragments<'a>(&'a self, packet: &'a Packet) -> Fragments<'a> {
         if packet.left {
-            return Fragments { packet, raw: &self.raw[..self.length], bases: Some(&self.bases) };
+            return Fragments {
+                packet,
+                raw: &self.raw[..self.length],
+                bases: Some(&self.bases),
+            };
         }
-        Fragments { packet, raw: &packet.raw, bases: None }
+        Fragments {
+            packet,
+            raw: &packet.raw,
+            bases: None,
+        }
     }
 }
 
@@ -127,33 +153,53 @@ impl<'a> Fragments<'a> {
         self.raw
     }
 
-    /// Offset from the starts of sender `i`'s fragments to their places in `raw`; ODIN's senders come first.
+    /// Offset from the starts of sender `i`'s fragments to their places in `raw`; ODIN's senders
+    /// come first.
     fn base(&self, i: usize, sender: &Sender) -> u32 {
         self.bases.map_or(sender.begin as u32, |bases| bases[i])
     }
 
     /// The senders, each with its [`Self::base`].
     fn senders(self) -> impl Iterator<Item = (u32, &'a Sender)> {
-        self.packet.senders().enumerate().map(move |(i, sender)| (self.base(i, sender), sender))
+        self.packet
+            .senders()
+            .enumerate()
+            .map(move |(i, sender)| (self.base(i, sender), sender))
     }
 
     fn ut(self) -> impl Iterator<Item = (u32, &'a Sender)> {
         self.senders().skip(self.packet.odin.len())
     }
 
-    /// Run and number of event `e`, and its ODIN bank; no number where counting on from the first one overflows.
+    /// Run and number of event `e`, and its ODIN bank; no number where counting on from the first
+    /// one overflows.
     pub fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>, Option<Odin>) {
         let packet = self.packet;
-        // The first that can be read counts, as in an event of MDF. A source may send another type in ODIN's place.
-        let odin = packet.odin.iter().enumerate().filter(|(_, odin)| odin.types[e] == kind::ODIN);
+        // The first that can be read counts, as in an event of MDF. A source may send another type
+        // in ODIN's place.
+        let odin = packet
+            .odin
+            .iter()
+            .enumerate()
+            .filter(|(_, odin)| odin.types[e] == kind::ODIN);
         let odin = odin.filter_map(|(i, odin)| {
             let start = self.base(i, odin).wrapping_add(odin.starts[e]) as usize;
-            Odin::of(Some(odin.version), &self.raw[start..start + usize::from(odin.sizes[e])])
+            Odin::of(
+                Some(odin.version),
+                &self.raw[start..start + usize::from(odin.sizes[e])],
+            )
         });
-        let odin = odin.clone().find(|odin| odin.numbers.is_some()).or_else(|| odin.clone().next());
+        let odin = odin
+            .clone()
+            .find(|odin| odin.numbers.is_some())
+            .or_else(|| odin.clone().next());
         let numbers = odin.and_then(|odin| odin.numbers);
         let next = || packet.first.checked_add(e as u64);
-        (numbers.map(|(run, _)| run), numbers.map_or_else(next, |(_, number)| Some(number)), odin)
+        (
+            numbers.map(|(run, _)| run),
+            numbers.map_or_else(next, |(_, number)| Some(number)),
+            odin,
+        )
     }
 
     /// The banks of event `e` that were kept: ODIN's, then the UT's.
@@ -169,7 +215,8 @@ impl<'a> Fragments<'a> {
         }));
     }
 
-    /// Counts the banks of some events for `seen`, as event by event. Only for a packet without damage.
+    /// Counts the banks of some events for `seen`, as event by event. Only for a packet without
+    /// damage.
     pub fn count(&self, file: &Path, events: &Range<usize>, seen: &mut Seen) {
         let makers = events.clone().filter_map(|e| self.maker(e));
         let banks = self.ut().map(|(_, source)| {
@@ -177,23 +224,38 @@ impl<'a> Fragments<'a> {
             for &kind in kinds {
                 seen.add_error_bank(kind, source.source_id);
             }
-            (Some(source.version), kinds.iter().filter(|&&kind| kind::is_decoded(kind)).count() as u64)
+            (
+                Some(source.version),
+                kinds.iter().filter(|&&kind| kind::is_decoded(kind)).count() as u64,
+            )
         });
         let banks: Vec<_> = banks.collect();
-        seen.add_all(file, events.len() as u64, &makers.collect::<Vec<_>>(), &banks);
+        seen.add_all(
+            file,
+            events.len() as u64,
+            &makers.collect::<Vec<_>>(),
+            &banks,
+        );
     }
 
     /// Returns the maker of an event, by its banks; `None` if it has no bank to decode.
     fn maker(&self, e: usize) -> Option<Maker> {
-        let mut decoded = self.ut().filter(|(_, source)| kind::is_decoded(source.types[e])).peekable();
+        let mut decoded = self
+            .ut()
+            .filter(|(_, source)| kind::is_decoded(source.types[e]))
+            .peekable();
         decoded.peek()?;
         Some(Maker::of_banks(decoded.map(|(base, source)| {
             let start = base.wrapping_add(source.starts[e]) as usize;
-            (source.source_id, &self.raw[start..start + usize::from(source.sizes[e])])
+            (
+                source.source_id,
+                &self.raw[start..start + usize::from(source.sizes[e])],
+            )
         })))
     }
 
-    /// The tables of some of the events as a batch in MEP layout, whose `raw` stays empty: see [`Self::view`].
+    /// The tables of some of the events as a batch in MEP layout, whose `raw` stays empty: see
+    /// [`Self::view`].
     pub fn tables(&self, events: Range<usize>, tables: &mut EventBatch) {
         let (n, n_banks) = (events.len(), self.packet.ut.len());
         tables.layout = Layout::Mep;
@@ -201,11 +263,18 @@ impl<'a> Fragments<'a> {
         tables.raw.clear();
         tables.offsets.clear();
         tables.offsets.extend([n_banks as u32, 0]);
-        tables.offsets.extend(self.packet.ut.iter().map(|source| source.source_id));
+        tables
+            .offsets
+            .extend(self.packet.ut.iter().map(|source| source.source_id));
         tables.offsets.resize(2 + n_banks * (1 + n), 0);
         let places = &mut tables.offsets[2 + n_banks..];
         for (b, (base, source)) in self.ut().enumerate() {
-            for (place, &start) in places.iter_mut().skip(b).step_by(n_banks).zip(&source.starts[events.clone()]) {
+            for (place, &start) in places
+                .iter_mut()
+                .skip(b)
+                .step_by(n_banks)
+                .zip(&source.starts[events.clone()])
+            {
                 *place = base.wrapping_add(start);
             }
         }
@@ -230,27 +299,59 @@ impl<'a> Fragments<'a> {
             }
         }
         let ut = || self.packet.ut.iter();
-        rows(&mut tables.sizes, n, ut().map(|source| &source.sizes[events.clone()]));
-        rows(&mut tables.types, n, ut().map(|source| &source.types[events.clone()]));
-        let versions: Vec<u8> = ut().flat_map(|source| std::iter::repeat_n(source.version, n)).collect();
-        rows(tables.versions.get_or_insert_default(), n, versions.chunks(n.max(1)));
+        rows(
+            &mut tables.sizes,
+            n,
+            ut().map(|source| &source.sizes[events.clone()]),
+        );
+        rows(
+            &mut tables.types,
+            n,
+            ut().map(|source| &source.types[events.clone()]),
+        );
+        let versions: Vec<u8> = ut()
+            .flat_map(|source| std::iter::repeat_n(source.version, n))
+            .collect();
+        rows(
+            tables.versions.get_or_insert_default(),
+            n,
+            versions.chunks(n.max(1)),
+        );
     }
 
     /// The batch that [`Self::tables`] made, on these bytes.
     pub fn view(&self, tables: &'a EventBatch) -> BatchView<'a> {
         // Without banks of the UT there are no bytes to decode.
-        BatchView { raw: if self.packet.ut.is_empty() { &[] } else { self.raw }, ..tables.view() }
+        BatchView {
+            raw: if self.packet.ut.is_empty() {
+                &[]
+            } else {
+                self.raw
+            },
+            ..tables.view()
+        }
     }
 
     /// A number of hits that no decoder exceeds on these events; see [`BatchView::max_hits`].
     pub fn max_hits(&self, events: &Range<usize>) -> usize {
-        let sizes = self.packet.ut.iter().map(|source| &source.sizes[events.clone()]);
-        sizes.map(|sizes| sizes.iter().map(|&size| usize::from(size)).sum::<usize>()).sum::<usize>() / 2
+        let sizes = self
+            .packet
+            .ut
+            .iter()
+            .map(|source| &source.sizes[events.clone()]);
+        sizes
+            .map(|sizes| sizes.iter().map(|&size| usize::from(size)).sum::<usize>())
+            .sum::<usize>()
+            / 2
     }
 }
 
 /// A batch's table: where each row begins, then the rows, of `n` entries each.
-fn rows<'a, T: bytemuck::Pod>(words: &mut Vec<u32>, n: usize, rows: impl ExactSizeIterator<Item = &'a [T]>) {
+fn rows<'a, T: bytemuck::Pod>(
+    words: &mut Vec<u32>,
+    n: usize,
+    rows: impl ExactSizeIterator<Item = &'a [T]>,
+) {
     let (n_rows, of_word) = (rows.len(), 4 / size_of::<T>());
     words.clear();
     words.extend((0..n_rows).map(|row| (of_word * n_rows + row * n) as u32));

@@ -1,6 +1,7 @@
 //! Files of events or packets, cut into them: no size is believed before the bytes are there.
 //!
-//! On a regular file a size is compared with the file's length first; on a pipe the buffer grows with what arrives.
+//! On a regular file a size is compared with the file's length first; on a pipe the buffer grows
+//! with what arrives.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Range;
@@ -8,7 +9,9 @@ use std::path::PathBuf;
 
 use super::event::Format;
 use super::file_at::{Bytes, FileAt};
-use super::mdf_format::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at};
+use super::mdf_format::{
+    CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at,
+};
 use super::packet::{PAGE, Packet, PacketError, Pass};
 use super::pool::Pool;
 use super::recognise::Input;
@@ -37,7 +40,10 @@ impl Source {
         match self {
             Self::Stream(input) => io::copy(&mut input.take(n), &mut io::sink()).map(|_| ()),
             Self::Events(input) => {
-                let buffered = input.buffer().len().min(usize::try_from(n).unwrap_or(usize::MAX));
+                let buffered = input
+                    .buffer()
+                    .len()
+                    .min(usize::try_from(n).unwrap_or(usize::MAX));
                 input.consume(buffered);
                 input.get_mut().pass(n - buffered as u64);
                 Ok(())
@@ -92,8 +98,14 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Reads `input`, MDF or packets. `path` is what messages call it; `length` its bytes, where that is known.
-    pub fn new(input: Source, path: impl Into<PathBuf>, length: Option<u64>, format: Format) -> Self {
+    /// Reads `input`, MDF or packets. `path` is what messages call it; `length` its bytes, where
+    /// that is known.
+    pub fn new(
+        input: Source,
+        path: impl Into<PathBuf>,
+        length: Option<u64>,
+        format: Format,
+    ) -> Self {
         Self {
             input,
             file: path.into(),
@@ -115,7 +127,8 @@ impl Frames {
         (self.position, self.last, self.events) = (byte, byte, events);
     }
 
-    /// Skips the bodies of events, after their headers, and leaves the payloads of large packets in the file.
+    /// Skips the bodies of events, after their headers, and leaves the payloads of large packets in
+    /// the file.
     pub fn pass_bodies(&mut self) {
         self.pass = Some(Source::pass);
     }
@@ -141,9 +154,16 @@ impl Frames {
             }
             Ok(Frame::Packet(packet, _)) => self.events += packet.n_events as u64,
             Ok(Frame::End) => {
-                let left = self.length.map_or(0, |length| length.saturating_sub(self.position));
-                let what = || format!("the file ends here, but had {left} more bytes when it was opened");
-                return if left == 0 { frame } else { Err(self.place().bad(what())) };
+                let left = self
+                    .length
+                    .map_or(0, |length| length.saturating_sub(self.position));
+                let what =
+                    || format!("the file ends here, but had {left} more bytes when it was opened");
+                return if left == 0 {
+                    frame
+                } else {
+                    Err(self.place().bad(what()))
+                };
             }
             Err(_) => data.truncate(begin),
         }
@@ -151,25 +171,35 @@ impl Frames {
         frame
     }
 
-    /// Returns true if all was read that the file had when it was opened; more may have been appended.
+    /// Returns true if all was read that the file had when it was opened; more may have been
+    /// appended.
     fn is_at_end(&self) -> bool {
         self.length == Some(self.position)
     }
 
     fn place(&self) -> Place {
-        Place { file: self.file.clone(), event: self.events, byte: self.position }
+        Place {
+            file: self.file.clone(),
+            event: self.events,
+            byte: self.position,
+        }
     }
 
     /// The error of an event of `size` bytes in a file that has `left` bytes from there.
     fn beyond(&self, size: u32, left: u64) -> InputError {
-        let what = format!("an event size of {size} bytes reaches beyond the file, which has {left} bytes from there");
+        let what = format!(
+            "an event size of {size} bytes reaches beyond the file, which has {left} bytes from there"
+        );
         self.place().bad(what + ": truncated?")
     }
 
     /// Appends up to `n` bytes; the buffer grows no faster than bytes arrive.
     fn append(&mut self, n: u64, data: &mut Vec<u8>) -> Result<(), InputError> {
         let read = self.input.by_ref().take(n).read_to_end(data);
-        read.map_err(|source| InputError::Read { place: self.place(), source })?;
+        read.map_err(|source| InputError::Read {
+            place: self.place(),
+            source,
+        })?;
         Ok(())
     }
 
@@ -182,22 +212,28 @@ impl Frames {
             return Ok(Frame::End);
         }
         if there < 12 {
-            let what = format!("the file ends after {there} of the 12 bytes of the event's size words: truncated?");
+            let what = format!(
+                "the file ends after {there} of the 12 bytes of the event's size words: truncated?"
+            );
             return Err(self.place().bad(what));
         }
         let sizes = [0, 4, 8].map(|at| u32_at(header, at));
         let size = sizes[0];
         if sizes != [size; 3] {
             let [a, b, c] = sizes;
-            let what = format!("the three size words differ ({a}, {b}, {c}): not an MDF file, or damaged");
+            let what =
+                format!("the three size words differ ({a}, {b}, {c}): not an MDF file, or damaged");
             return Err(self.place().bad(what));
         }
-        let too_small =
-            |headers| format!("an event size of {size} bytes is less than the {headers} bytes of its headers");
+        let too_small = |headers| {
+            format!("an event size of {size} bytes is less than the {headers} bytes of its headers")
+        };
         if (size as usize) < HEADER {
             return Err(self.place().bad(too_small(HEADER as u32)));
         }
-        let left = self.length.map(|length| length.saturating_sub(self.position));
+        let left = self
+            .length
+            .map(|length| length.saturating_sub(self.position));
         if there < HEADER || left.is_some_and(|left| left < u64::from(size)) {
             return Err(self.beyond(size, left.unwrap_or(there as u64)));
         }
@@ -205,7 +241,9 @@ impl Frames {
         let [compression, header_type, data_type] = [header[16], header[17], header[18]];
         let is_packet = data_type == MEP_PACKET;
         if !is_packet && data_type != RAW_BANKS {
-            let what = format!("data type {data_type}; only 1 (raw banks) and 2 (a MEP packet) can be read");
+            let what = format!(
+                "data type {data_type}; only 1 (raw banks) and 2 (a MEP packet) can be read"
+            );
             return Err(self.place().bad(what));
         }
         let headers = HEADER as u32 + sub_header_bytes(header_type);
@@ -224,7 +262,12 @@ impl Frames {
         }
         if let Some(pass) = self.pass {
             let passed = pass(&mut self.input, u64::from(size) - HEADER as u64);
-            return passed.map(|()| Frame::Event).map_err(|source| InputError::Read { place: self.place(), source });
+            return passed
+                .map(|()| Frame::Event)
+                .map_err(|source| InputError::Read {
+                    place: self.place(),
+                    source,
+                });
         }
         self.append(u64::from(size) - HEADER as u64, data)?;
         let there = data.len() - begin;
@@ -232,22 +275,37 @@ impl Frames {
             return Err(self.beyond(size, there as u64));
         }
         if compression != 0 && unpack::is_xz(&data[begin + headers as usize..]) {
-            return Err(self.place().bad("an event compressed with xz, which cannot be read"));
+            return Err(self
+                .place()
+                .bad("an event compressed with xz, which cannot be read"));
         }
         Ok(Frame::Event)
     }
 
-    /// Reads the packet that is the body of an MDF event of `size` bytes, of which `headers` are read.
-    fn packet_of_event(&mut self, size: u32, headers: u32, stored: u32, sum: Checksum) -> Result<Frame, InputError> {
+    /// Reads the packet that is the body of an MDF event of `size` bytes, of which `headers` are
+    /// read.
+    fn packet_of_event(
+        &mut self,
+        size: u32,
+        headers: u32,
+        stored: u32,
+        sum: Checksum,
+    ) -> Result<Frame, InputError> {
         let place = self.place();
         let body = u64::from(size - headers);
         let sum = (self.check && stored != 0).then_some(sum);
-        let mut input = Summed { input: self.input.by_ref().take(body), sum };
+        let mut input = Summed {
+            input: self.input.by_ref().take(body),
+            sum,
+        };
         let packet = Packet::read(self.pool.take(), &[], &mut input, body, None);
         let mut packet = packet.map_err(|error| of_packet(&place, error))?;
         let mut zeros = Zeros(true);
         let rest = io::copy(&mut input, &mut zeros);
-        let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
+        let rest = rest.map_err(|source| InputError::Read {
+            place: place.clone(),
+            source,
+        })?;
         if packet.bytes + rest < body {
             let left = u64::from(headers) + packet.bytes + rest;
             return Err(self.beyond(size, left));
@@ -255,16 +313,26 @@ impl Frames {
         if !zeros.0 {
             return Err(behind_packet(place, packet.bytes));
         }
-        if let Some(computed) = input.sum.map(Checksum::value).filter(|&computed| computed != stored) {
+        if let Some(computed) = input
+            .sum
+            .map(Checksum::value)
+            .filter(|&computed| computed != stored)
+        {
             packet.give_up(Damage::checksum(stored, computed));
         }
         self.position += u64::from(size);
         Ok(Frame::Packet(packet, None))
     }
 
-    /// Reads the compressed packet that is the body of an MDF event of `size` bytes, of which those in front of the
-    /// sub-header are at the end of `data`.
-    fn packed_packet(&mut self, size: u32, headers: u32, stored: u32, data: &mut Vec<u8>) -> Result<Frame, InputError> {
+    /// Reads the compressed packet that is the body of an MDF event of `size` bytes, of which those
+    /// in front of the sub-header are at the end of `data`.
+    fn packed_packet(
+        &mut self,
+        size: u32,
+        headers: u32,
+        stored: u32,
+        data: &mut Vec<u8>,
+    ) -> Result<Frame, InputError> {
         let place = self.place();
         let begin = data.len() - HEADER;
         self.append(u64::from(size) - HEADER as u64, data)?;
@@ -280,9 +348,18 @@ impl Frames {
         if let Err(what) = unpack::unpack(body, headers as usize, MAX_PACKET, &mut unpacked) {
             return Err(place.bad(format!("a compressed MEP packet: {what}")));
         }
-        let packet = Packet::read(self.pool.take(), &[], &mut &unpacked[..], unpacked.len() as u64, None);
+        let packet = Packet::read(
+            self.pool.take(),
+            &[],
+            &mut &unpacked[..],
+            unpacked.len() as u64,
+            None,
+        );
         let mut packet = packet.map_err(|error| of_packet(&place, error))?;
-        if unpacked[packet.bytes as usize..].iter().any(|&byte| byte != 0) {
+        if unpacked[packet.bytes as usize..]
+            .iter()
+            .any(|&byte| byte != 0)
+        {
             return Err(behind_packet(place, packet.bytes));
         }
         let computed = (self.check && stored != 0).then(|| checksum(&event[CHECKED_FROM..]));
@@ -303,7 +380,11 @@ impl Frames {
             let pad = self.position.next_multiple_of(PAGE) - self.position;
             self.append(pad.max(1) - 1, &mut scratch)?;
             if scratch.iter().any(|&byte| byte != 0) {
-                return Err(in_packet(self.place(), 0, "bytes that are neither zeros nor a packet"));
+                return Err(in_packet(
+                    self.place(),
+                    0,
+                    "bytes that are neither zeros nor a packet",
+                ));
             }
             self.position += scratch.len() as u64;
             self.last = self.position;
@@ -314,8 +395,16 @@ impl Frames {
         if scratch.is_empty() || self.is_at_end() {
             return Ok(Frame::End);
         }
-        let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));
-        let packet = Packet::read(self.pool.take(), &scratch, &mut self.input, limit, self.pass);
+        let limit = self
+            .length
+            .map_or(u64::MAX, |length| length.saturating_sub(self.position));
+        let packet = Packet::read(
+            self.pool.take(),
+            &scratch,
+            &mut self.input,
+            limit,
+            self.pass,
+        );
         let packet = packet.map_err(|error| of_packet(&place, error))?;
         self.position += packet.bytes;
         self.scratch = scratch;
@@ -326,10 +415,11 @@ impl Frames {
         Ok(Frame::Packet(packet, file))
     }
 
-    /// Reads about `n` bytes of the file at once into `data`, from byte `at` on, and cuts them into events until `take` returns
-    /// `false`. `take` gets the event's number in the file, its first byte there, and its bytes in `data`. Anything that is not
-    /// a whole, plain event (an error, a packet, an event cut by the end of the block) is left for [`Self::next`], as all is
-    /// that does not come from [`Source::Events`]. Returns the end of the last event in `data`.
+    /// Reads about `n` bytes of the file at once into `data`, from byte `at` on, and cuts them into
+    /// events until `take` returns `false`. `take` gets the event's number in the file, its first
+    /// byte there, and its bytes in `data`. Anything that is not a whole, plain event (an error, a
+    /// packet, an event cut by the end of the block) is left for [`Self::next`], as all is that
+    /// does not come from [`Source::Events`]. Returns the end of the last event in `data`.
     pub fn next_block(
         &mut self,
         (at, n): (usize, usize),
@@ -348,7 +438,9 @@ impl Frames {
         input.consume(buffered);
         let bytes = input.get_mut();
         bytes.step_back(buffered);
-        let Ok(n) = bytes.read(&mut data[at..at + n]) else { return at };
+        let Ok(n) = bytes.read(&mut data[at..at + n]) else {
+            return at;
+        };
         let (mut next, end) = (at, at + n);
         while let Some(size) = whole_event(&data[next..end]) {
             let (event, bytes) = (self.events, next..next + size);
@@ -365,20 +457,27 @@ impl Frames {
     }
 }
 
-/// The size of the event at the beginning of `bytes`, if it is all there, and has banks in it that are not compressed.
+/// The size of the event at the beginning of `bytes`, if it is all there, and has banks in it that
+/// are not compressed.
 fn whole_event(bytes: &[u8]) -> Option<usize> {
     let header = bytes.first_chunk::<HEADER>()?;
     let size = u32_at(header, 0);
     let [compression, header_type, data_type] = [header[16], header[17], header[18]];
     let headers = HEADER + sub_header_bytes(header_type) as usize;
-    let event = bytes.get(..size as usize).filter(|event| event.len() >= headers)?;
-    let is_plain = header[..4] == header[4..8] && header[..4] == header[8..12] && data_type == RAW_BANKS;
+    let event = bytes
+        .get(..size as usize)
+        .filter(|event| event.len() >= headers)?;
+    let is_plain =
+        header[..4] == header[4..8] && header[..4] == header[8..12] && data_type == RAW_BANKS;
     (is_plain && compression == 0).then_some(event.len())
 }
 
 pub(super) fn of_packet(place: &Place, error: PacketError) -> InputError {
     match error {
-        PacketError::Read(source) => InputError::Read { place: place.clone(), source },
+        PacketError::Read(source) => InputError::Read {
+            place: place.clone(),
+            source,
+        },
         PacketError::Bad { byte, what } => in_packet(place.clone(), byte, &what),
     }
 }
@@ -387,9 +486,14 @@ fn in_packet(place: Place, byte: u64, what: &str) -> InputError {
     place.bad(format!("in a MEP packet at its byte {byte}: {what}"))
 }
 
-/// An event that goes on behind its packet, which ends at byte `byte`: how many events are lost there is unknown.
+/// An event that goes on behind its packet, which ends at byte `byte`: how many events are lost
+/// there is unknown.
 fn behind_packet(place: Place, byte: u64) -> InputError {
-    in_packet(place, byte, "the packet ends here, and its MDF event goes on with bytes that are not zeros")
+    in_packet(
+        place,
+        byte,
+        "the packet ends here, and its MDF event goes on with bytes that are not zeros",
+    )
 }
 
 /// Tells whether all bytes that are written to it are zeros.

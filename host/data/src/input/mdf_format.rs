@@ -1,4 +1,5 @@
-//! MDF as bytes: constants, checksum, and fields that readers and the writer share (`docs/format.md`, "MDF files").
+//! MDF as bytes: constants, checksum, and fields that readers and the writer share
+//! (`docs/format.md`, "MDF files").
 
 /// Bytes of the event header: three sizes, checksum, compression, header type, data type, spare.
 pub(super) const HEADER: usize = 20;
@@ -11,7 +12,8 @@ pub(super) const BANK_HEADER: usize = 8;
 /// The data type of events that hold raw banks.
 pub(super) const RAW_BANKS: u8 = 1;
 
-/// The checksum of an event, over its bytes from 16 on (`docs/format.md`): each taken as signed, all modulo 2³².
+/// The checksum of an event, over its bytes from 16 on (`docs/format.md`): each taken as signed,
+/// all modulo 2³².
 pub fn checksum(bytes: &[u8]) -> u32 {
     let mut sum = Checksum::default();
     sum.add(bytes);
@@ -81,14 +83,17 @@ fn add_words<const N: usize>(sums: &mut [Checksum; N], words: [&[[u8; 4]]; N]) {
     };
     fetch(&mut rows[0], 0);
     for i in 0..n {
-        // Added in the next turn: the sums need not wait for words that are on their way into a vector.
+        // Added in the next turn: the sums need not wait for words that are on their way into a
+        // vector.
         fetch(&mut rows[(i + 1) % 2], i + 1);
         let word = &rows[i % 2];
         for byte in 0..4 {
             for (h, word) in h.iter_mut().zip(word) {
                 let signed = ((word << (24 - 8 * byte)) as i32 >> 24) as u32;
                 // (h + signed) + (h + signed << 10), with as little as can be behind `h`.
-                let sum = h.wrapping_add(signed.wrapping_add(signed << 10)).wrapping_add(*h << 10);
+                let sum = h
+                    .wrapping_add(signed.wrapping_add(signed << 10))
+                    .wrapping_add(*h << 10);
                 *h = sum ^ sum >> 6;
             }
         }
@@ -128,7 +133,9 @@ mod tests {
 
     #[test]
     fn sums_side_by_side_are_those_of_one_after_the_other_at_every_level_of_this_cpu() {
-        let bytes: Vec<u8> = (0..4000u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
+        let bytes: Vec<u8> = (0..4000u32)
+            .map(|i| (i.wrapping_mul(2654435761) >> 13) as u8)
+            .collect();
         for n in [0, 1, 2, 101] {
             let words: [&[[u8; 4]]; 32] = std::array::from_fn(|i| &bytes[i..].as_chunks().0[..n]);
             let mut alone = [Checksum(7); 32];
@@ -142,12 +149,17 @@ mod tests {
             };
             let expected = alone.map(|sum| sum.0);
             assert_eq!(found(add_words), expected, "portable, {n} words");
-            assert_eq!(found(Checksum::add_words), expected, "the widest, {n} words");
+            assert_eq!(
+                found(Checksum::add_words),
+                expected,
+                "the widest, {n} words"
+            );
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx2") {
                 // SAFETY:
                 // - the CPU has the instructions: the line above checks it.
-                assert_eq!(found(|sums, words| unsafe { super::add_words_avx2(sums, words) }), expected, "{n} words");
+                let sums = found(|sums, words| unsafe { super::add_words_avx2(sums, words) });
+                assert_eq!(sums, expected, "{n} words");
             }
         }
     }

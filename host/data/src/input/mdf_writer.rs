@@ -21,7 +21,8 @@ pub struct EventHeader {
     pub trigger_mask: [u32; 4],
     /// Run number, in the sub-header.
     pub run: u32,
-    /// Event number. When there is one, an ODIN bank (version 7) that holds it and the run comes first in the event.
+    /// Event number. When there is one, an ODIN bank (version 7) that holds it and the run comes
+    /// first in the event.
     pub number: Option<u64>,
 }
 
@@ -52,12 +53,23 @@ impl WriteError {
 pub(super) fn checked(i: usize, bank: &Bank<'_>, most: usize) -> Result<(u16, u8), WriteError> {
     let unfit = |what: String| WriteError::Unfit(format!("bank {i}: {what}"));
     if bank.payload.len() > most {
-        return Err(unfit(format!("a payload of {} bytes; the format holds at most {most}", bank.payload.len())));
+        return Err(unfit(format!(
+            "a payload of {} bytes; the format holds at most {most}",
+            bank.payload.len()
+        )));
     }
     let source_id = u16::try_from(bank.source_id);
-    let source_id =
-        source_id.map_err(|_| unfit(format!("sourceID 0x{:x}; the format holds 16 bits", bank.source_id)))?;
-    Ok((source_id, bank.version.ok_or_else(|| unfit("it has no version byte, and none was given".to_owned()))?))
+    let source_id = source_id.map_err(|_| {
+        unfit(format!(
+            "sourceID 0x{:x}; the format holds 16 bits",
+            bank.source_id
+        ))
+    })?;
+    Ok((
+        source_id,
+        bank.version
+            .ok_or_else(|| unfit("it has no version byte, and none was given".to_owned()))?,
+    ))
 }
 
 /// Writes events back to back.
@@ -70,13 +82,17 @@ pub struct MdfWriter<W: Write> {
 impl<W: Write> MdfWriter<W> {
     /// A writer on `output`, which should be buffered when events are small.
     pub const fn new(output: W) -> Self {
-        Self { output, data: Vec::new() }
+        Self {
+            output,
+            data: Vec::new(),
+        }
     }
 
     /// Writes one event.
     ///
     /// # Errors
-    /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit is written.
+    /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit
+    /// is written.
     pub fn write<'a>(
         &mut self,
         header: &EventHeader,
@@ -93,14 +109,20 @@ impl<W: Write> MdfWriter<W> {
         let mut odin = [0; 40];
         odin[..4].copy_from_slice(&header.run.to_le_bytes());
         odin[32..].copy_from_slice(&header.number.unwrap_or_default().to_le_bytes());
-        let odin = Bank { kind: kind::ODIN, version: Some(7), source_id: 0, payload: &odin };
+        let odin = Bank {
+            kind: kind::ODIN,
+            version: Some(7),
+            source_id: 0,
+            payload: &odin,
+        };
         if header.number.is_some() {
             self.append(0, &odin)?;
         }
         for (i, bank) in banks.into_iter().enumerate() {
             self.append(i, &bank)?;
         }
-        let long = || WriteError::Unfit("an event of more than 4 GiB, which MDF cannot hold".to_owned());
+        let long =
+            || WriteError::Unfit("an event of more than 4 GiB, which MDF cannot hold".to_owned());
         let size = u32::try_from(self.data.len()).map_err(|_| long())?;
         let sum = checksum(&self.data[CHECKED_FROM..]);
         // 0 would say "no checksum"; an event whose sum is 0 goes without the check.
@@ -122,7 +144,8 @@ impl<W: Write> MdfWriter<W> {
     fn append(&mut self, bank: usize, what: &Bank<'_>) -> Result<(), WriteError> {
         let (source_id, version) = checked(bank, what, MAX_PAYLOAD)?;
         self.data.extend(MAGIC.to_le_bytes());
-        self.data.extend(((BANK_HEADER + what.payload.len()) as u16).to_le_bytes());
+        self.data
+            .extend(((BANK_HEADER + what.payload.len()) as u16).to_le_bytes());
         self.data.extend([what.kind, version]);
         self.data.extend(source_id.to_le_bytes());
         self.data.extend(what.payload);

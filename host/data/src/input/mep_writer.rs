@@ -38,16 +38,27 @@ struct Sender {
 }
 
 impl<W: Write> MepWriter<W> {
-    /// A writer on `output`, which should be buffered, of packets with at most `max_events` events (at least 1).
+    /// A writer on `output`, which should be buffered, of packets with at most `max_events` events
+    /// (at least 1).
     pub fn new(output: W, max_events: usize) -> Self {
         let max_events = max_events.clamp(1, usize::from(u16::MAX));
-        Self { output, max_events, written: 0, first: 0, n_events: 0, sources: Vec::new(), bytes: 0 }
+        Self {
+            output,
+            max_events,
+            written: 0,
+            first: 0,
+            n_events: 0,
+            sources: Vec::new(),
+            bytes: 0,
+        }
     }
 
-    /// Adds an event. A new packet begins where `number` is not the next, since a packet says its first number only.
+    /// Adds an event. A new packet begins where `number` is not the next, since a packet says its
+    /// first number only.
     ///
     /// # Errors
-    /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit is written.
+    /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit
+    /// is written.
     pub fn write<'a>(
         &mut self,
         number: u64,
@@ -68,7 +79,8 @@ impl<W: Write> MepWriter<W> {
         }
         let same = self.sources.len() == n_banks
             && banks.clone().zip(&self.sources).all(|(bank, source)| {
-                bank.source_id == u32::from(source.source_id) && bank.version == Some(source.version)
+                bank.source_id == u32::from(source.source_id)
+                    && bank.version == Some(source.version)
             });
         let next = number == self.first.wrapping_add(self.n_events as u64);
         if !(same && next) || self.n_events == self.max_events || self.bytes > MAX_BYTES {
@@ -89,7 +101,9 @@ impl<W: Write> MepWriter<W> {
             source.types.push(bank.kind);
             source.sizes.push(bank.payload.len() as u16);
             source.data.extend(bank.payload);
-            source.data.resize(source.data.len().next_multiple_of(1 << ALIGN), 0);
+            source
+                .data
+                .resize(source.data.len().next_multiple_of(1 << ALIGN), 0);
             self.bytes += bank.payload.len().next_multiple_of(1 << ALIGN) + TABLES;
         }
         self.n_events += 1;
@@ -160,7 +174,12 @@ mod tests {
     #[test]
     fn fragments_that_are_small_or_empty_fill_a_packet_too() {
         let banks = |payload: &'static [u8]| {
-            (0..60_000).map(move |source_id| Bank { kind: 66, version: Some(4), source_id, payload })
+            (0..60_000).map(move |source_id| Bank {
+                kind: 66,
+                version: Some(4),
+                source_id,
+                payload,
+            })
         };
         // With their tables, fragments of a byte take 11 bytes, and empty ones 3.
         for (payload, bytes) in [(&[7][..], 11), (&[], 3)] {

@@ -1,8 +1,9 @@
 //! Raw banks in memory ([`EventBatch`]) and the files they come from.
 //!
-//! [`Events`] goes through files, MDF, MEP packets or Allen-layout dumps, event by event or in batches that a decoder takes.
-//! It has two halves, for programs with several threads: [`Chunks`] cuts the files, and a [`Parser`] a thread takes the
-//! pieces apart. [`to_mep`] and [`to_allen`] change the layout of a batch.
+//! [`Events`] goes through files, MDF, MEP packets or Allen-layout dumps, event by event or in
+//! batches that a decoder takes. It has two halves, for programs with several threads: [`Chunks`]
+//! cuts the files, and a [`Parser`] a thread takes the pieces apart. [`to_mep`] and [`to_allen`]
+//! change the layout of a batch.
 
 mod ahead;
 mod allen_dump;
@@ -38,7 +39,9 @@ pub use batch::{BatchView, EventBatch, EventMeta};
 pub use builder::{BatchBuilder, BuildError};
 pub use chunks::{Chunk, Chunks, Origin, count_events, count_readable};
 pub use error::{Damage, InputError, Place};
-pub use event::{Bank, BankEntry, Format, GENERATED_MASK, MARKED_BYTE, Maker, RawEvent, generated_mark, kind};
+pub use event::{
+    Bank, BankEntry, Format, GENERATED_MASK, MARKED_BYTE, Maker, RawEvent, generated_mark, kind,
+};
 pub use events::Events;
 pub use mdf_format::checksum;
 pub use mdf_writer::{EventHeader, MAX_PAYLOAD, MdfWriter, WriteError};

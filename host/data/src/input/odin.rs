@@ -74,7 +74,10 @@ impl Odin {
         let version = version?;
         let has = |bytes: usize| payload.len() >= bytes;
         let word = |i: usize| u32_at(payload, 4 * i);
-        let (low, high) = (|low, high| u64::from(word(high)) << 32 | u64::from(word(low)), |high| word(high));
+        let (low, high) = (
+            |low, high| u64::from(word(high)) << 32 | u64::from(word(low)),
+            |high| word(high),
+        );
         let bits = |word: u32, from: u32, n: u32| word >> from & ((1 << n) - 1);
         let crossing = |word: u32, from| Crossing::ALL[bits(word, from, 2) as usize];
         let time = |time: u64| Some(time).filter(|&time| time != 0 && time != NO_TIME);
@@ -90,7 +93,8 @@ impl Odin {
                         event_type: word(1) as u16,
                         orbit: word(2),
                         tck: word(9),
-                        // The neighbours lie in the same event: only the central one's bank is read.
+                        // The neighbours lie in the same event: only the central one's bank is
+                        // read.
                         tae: (bits(w, 12, 3) > 0).then_some(Tae::Central),
                     }
                 });
@@ -99,7 +103,8 @@ impl Odin {
             7 => {
                 let facts = has(WHOLE).then(|| {
                     let w = word(6);
-                    let (is_central, is_part) = (bits(w, 15, 1) > 0, bits(w, 16, 6) > 0 || bits(w, 27, 1) > 0);
+                    let (is_central, is_part) =
+                        (bits(w, 15, 1) > 0, bits(w, 16, 6) > 0 || bits(w, 27, 1) > 0);
                     OdinFacts {
                         time: time(low(2, 3)),
                         bcid: bits(w, 0, 12) as u16,
@@ -108,14 +113,22 @@ impl Odin {
                         event_type: word(1) as u16,
                         orbit: word(7),
                         tck: word(4),
-                        tae: if is_central { Some(Tae::Central) } else { is_part.then_some(Tae::Neighbour) },
+                        tae: if is_central {
+                            Some(Tae::Central)
+                        } else {
+                            is_part.then_some(Tae::Neighbour)
+                        },
                     }
                 });
                 (has(WHOLE).then(|| (high(0), low(8, 9))), facts)
             }
             _ => (None, None),
         };
-        Some(Self { version, numbers, facts })
+        Some(Self {
+            version,
+            numbers,
+            facts,
+        })
     }
 }
 
@@ -136,27 +149,49 @@ pub fn utc(time: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Returns the microseconds since 1970 of a UTC time such as `2026-02-03`, `2026-02-03T04:05` or `2026-02-03T04:05:06`.
+/// Returns the microseconds since 1970 of a UTC time such as `2026-02-03`, `2026-02-03T04:05` or
+/// `2026-02-03T04:05:06`.
 pub fn from_utc(text: &str) -> Option<u64> {
-    let (date, clock) = text.strip_suffix('Z').unwrap_or(text).split_once('T').unwrap_or((text, "00:00"));
+    let (date, clock) = text
+        .strip_suffix('Z')
+        .unwrap_or(text)
+        .split_once('T')
+        .unwrap_or((text, "00:00"));
     let numbers = |text: &str, separator| {
-        let part = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<u64>().ok())?;
-        text.split(separator).map(part).collect::<Option<Vec<u64>>>()
+        let part = |part: &str| {
+            part.bytes()
+                .all(|byte| byte.is_ascii_digit())
+                .then(|| part.parse::<u64>().ok())?
+        };
+        text.split(separator)
+            .map(part)
+            .collect::<Option<Vec<u64>>>()
     };
-    let (&[year @ 1970..=9999, month @ 1..=12, day @ 1..=31], clock) = (&numbers(date, '-')?[..], numbers(clock, ':')?)
+    let (&[year @ 1970..=9999, month @ 1..=12, day @ 1..=31], clock) =
+        (&numbers(date, '-')?[..], numbers(clock, ':')?)
     else {
         return None;
     };
-    let (&[hour @ 0..=23, minute @ 0..=59] | &[hour @ 0..=23, minute @ 0..=59, 0..=59]) = &clock[..] else {
+    let (&[hour @ 0..=23, minute @ 0..=59] | &[hour @ 0..=23, minute @ 0..=59, 0..=59]) =
+        &clock[..]
+    else {
         return None;
     };
     let second = clock.get(2).copied().unwrap_or_default();
     // Years that begin in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days =
+        365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
     let time = 1_000_000 * (86_400 * days + 3_600 * hour + 60 * minute + second);
     // The 31st of a month of 30 days is the first of the next.
-    utc(time)[8..10].parse().is_ok_and(|there: u64| there == day).then_some(time)
+    utc(time)[8..10]
+        .parse()
+        .is_ok_and(|there: u64| there == day)
+        .then_some(time)
 }
 
 #[cfg(test)]
@@ -174,12 +209,27 @@ mod tests {
         for (version, needed, number) in [(6, 20, six), (7, 40, seven)] {
             for n in 0..=bank.len() {
                 let odin = Odin::of(Some(version), &bank[..n]).unwrap();
-                assert_eq!(odin.numbers, (n >= needed).then_some((run, number)), "version {version}, {n} bytes");
-                assert_eq!(odin.facts.is_some(), n >= 40, "version {version}, {n} bytes");
+                assert_eq!(
+                    odin.numbers,
+                    (n >= needed).then_some((run, number)),
+                    "version {version}, {n} bytes"
+                );
+                assert_eq!(
+                    odin.facts.is_some(),
+                    n >= 40,
+                    "version {version}, {n} bytes"
+                );
             }
         }
         for version in [5, 8] {
-            assert_eq!(Odin::of(Some(version), &bank), Some(Odin { version, numbers: None, facts: None }));
+            assert_eq!(
+                Odin::of(Some(version), &bank),
+                Some(Odin {
+                    version,
+                    numbers: None,
+                    facts: None
+                })
+            );
         }
         assert_eq!(Odin::of(None, &bank), None);
     }
@@ -198,8 +248,34 @@ mod tests {
             tck: 0x1000_10AB,
             tae: None,
         };
-        let six = |word: u32| bank([1, 0x0003_8004, 77, 0, 9, high, low, 0xFFFF_FFFF, word, 0x1000_10AB]);
-        let seven = |word: u32| bank([1, 0x0003_8004, low, high, 0x1000_10AB, 0xFFFF_FFFF, word, 77, 9, 0]);
+        let six = |word: u32| {
+            bank([
+                1,
+                0x0003_8004,
+                77,
+                0,
+                9,
+                high,
+                low,
+                0xFFFF_FFFF,
+                word,
+                0x1000_10AB,
+            ])
+        };
+        let seven = |word: u32| {
+            bank([
+                1,
+                0x0003_8004,
+                low,
+                high,
+                0x1000_10AB,
+                0xFFFF_FFFF,
+                word,
+                77,
+                9,
+                0,
+            ])
+        };
         let of_six = 0xDEB | 5 << 16 | 2 << 22 | 0xFF << 24;
         let of_seven = 0xDEB | 2 << 12 | 1 << 14 | 1 << 22 | 5 << 23 | 0xF << 28;
         for (version, payload, tae) in [
@@ -212,12 +288,24 @@ mod tests {
         ] {
             let odin = Odin::of(Some(version), &payload).unwrap();
             assert_eq!(odin.numbers, Some((1, 9)), "version {version}");
-            assert_eq!(odin.facts, Some(OdinFacts { tae, ..facts }), "version {version}");
+            assert_eq!(
+                odin.facts,
+                Some(OdinFacts { tae, ..facts }),
+                "version {version}"
+            );
         }
         // MiniBrunel's: simulation has no time.
-        let facts =
-            Odin::of(Some(6), &bank([6_718_861, 0, 0, 0, 6001, 0, 0, 0, 0x88C2_0000, 0])).unwrap().facts.unwrap();
-        assert_eq!((facts.time, facts.crossing, facts.trigger_type), (None, Crossing::BeamCrossing, 2));
+        let facts = Odin::of(
+            Some(6),
+            &bank([6_718_861, 0, 0, 0, 6001, 0, 0, 0, 0x88C2_0000, 0]),
+        )
+        .unwrap()
+        .facts
+        .unwrap();
+        assert_eq!(
+            (facts.time, facts.crossing, facts.trigger_type),
+            (None, Crossing::BeamCrossing, 2)
+        );
     }
 
     #[test]
@@ -230,7 +318,10 @@ mod tests {
             (1_798_761_599_000_000, "2026-12-31T23:59:59.000000Z"),
         ] {
             assert_eq!(utc(time), expected);
-            assert_eq!(from_utc(&expected[..19]), Some(time / 1_000_000 * 1_000_000));
+            assert_eq!(
+                from_utc(&expected[..19]),
+                Some(time / 1_000_000 * 1_000_000)
+            );
         }
         assert_eq!(from_utc("2024-08-01"), from_utc("2024-8-1T0:00Z"));
         let wrong = ",2024,2024-08,1969-12-31,2023-02-29,2024-04-31,2024-00-01,2024-13-01,2024-08-01T24:00,2024-08-01T12,\

@@ -1,8 +1,10 @@
-//! MEP packets, as the event builder writes them: bank-major, a fragment without a header for each event.
+//! MEP packets, as the event builder writes them: bank-major, a fragment without a header for each
+//! event.
 //!
-//! Of a packet's multi-fragment packets (MFPs, one a source) those of the UT and of ODIN are kept as they are read, and
-//! the others are skipped. A batch in MEP layout points into those bytes: no payload is copied. Of a large packet in a
-//! file only the headers are read at first; the threads that decode it read a slice of its events each.
+//! Of a packet's multi-fragment packets (MFPs, one a source) those of the UT and of ODIN are kept
+//! as they are read, and the others are skipped. A batch in MEP layout points into those bytes: no
+//! payload is copied. Of a large packet in a file only the headers are read at first; the threads
+//! that decode it read a slice of its events each.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,7 +35,8 @@ const AT_ONCE: u64 = 1 << 18;
 /// A packet of a file with more bytes is read in slices.
 const SLICED: u64 = 4 << 20;
 
-/// Maximum memory of the tables of fragments, 7 bytes each: a small compressed file can claim any number.
+/// Maximum memory of the tables of fragments, 7 bytes each: a small compressed file can claim any
+/// number.
 const MOST_TABLES: u64 = 512 << 20;
 const BYTES_OF_FRAGMENT: u64 = 7;
 
@@ -61,7 +64,8 @@ pub struct Sender {
     pub version: u8,
     pub types: Vec<u8>,
     pub sizes: Vec<u16>,
-    /// Byte at which the fragments begin: of `raw`, or of the packet where they were left in the file.
+    /// Byte at which the fragments begin: of `raw`, or of the packet where they were left in the
+    /// file.
     pub begin: u64,
     /// Byte of the packet at which they begin, wherever they are now.
     pub in_packet: u64,
@@ -103,14 +107,17 @@ struct Source {
     events: (u64, usize),
 }
 
-/// The first event and the number of events that most MFPs state, so that one wrong header costs one source. On a tie the
-/// larger number wins, so that lost events are counted.
+/// The first event and the number of events that most MFPs state, so that one wrong header costs
+/// one source. On a tie the larger number wins, so that lost events are counted.
 fn agreed(found: &[Option<Source>]) -> (u64, usize) {
     let mut votes = BTreeMap::<_, usize>::new();
     for source in found.iter().flatten() {
         *votes.entry(source.events).or_default() += 1;
     }
-    votes.into_iter().max_by_key(|&((first, n), votes)| (votes, n, Reverse(first))).map_or((0, 0), |(events, _)| events)
+    votes
+        .into_iter()
+        .max_by_key(|&((first, n), votes)| (votes, n, Reverse(first)))
+        .map_or((0, 0), |(events, _)| events)
 }
 
 /// Input that counts its bytes and reports an early end.
@@ -145,7 +152,11 @@ impl<R: Read> Cursor<'_, R> {
 
     fn passed(&mut self, read: u64, wanted: u64) -> Result<(), PacketError> {
         self.at += read;
-        if read < wanted { Err(cut(self.at, wanted - read)) } else { Ok(()) }
+        if read < wanted {
+            Err(cut(self.at, wanted - read))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -157,19 +168,24 @@ const fn tables_of(n: usize) -> usize {
 /// Collects `items`, or fails where memory runs out: the tables of a packet can take gigabytes.
 fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> io::Result<Vec<T>> {
     let mut all = Vec::new();
-    all.try_reserve_exact(items.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    all.try_reserve_exact(items.len())
+        .map_err(|_| io::ErrorKind::OutOfMemory)?;
     all.extend(items);
     Ok(all)
 }
 
 /// Error of a packet that ends at byte `byte`, `left` bytes early.
 pub(super) fn cut(byte: u64, left: u64) -> PacketError {
-    PacketError::Bad { byte, what: format!("the packet ends here, {left} bytes early: truncated?") }
+    PacketError::Bad {
+        byte,
+        what: format!("the packet ends here, {left} bytes early: truncated?"),
+    }
 }
 
 impl Packet {
-    /// Reads the next packet, of at most `limit` bytes, of which `begin` are read already, into the buffer `raw`. Where there
-    /// is a way to `pass` them, the payloads of a large packet are left: see [`Self::load`].
+    /// Reads the next packet, of at most `limit` bytes, of which `begin` are read already, into the
+    /// buffer `raw`. Where there is a way to `pass` them, the payloads of a large packet are left:
+    /// see [`Self::load`].
     pub(super) fn read<R: Read>(
         mut raw: Buffer,
         begin: &[u8],
@@ -178,21 +194,47 @@ impl Packet {
         pass: Option<Pass<R>>,
     ) -> Result<Self, PacketError> {
         raw.clear();
-        let mut this = Self { raw, ..Self::default() };
-        let mut cursor = Cursor { input, at: begin.len() as u64, limit, pass: None };
+        let mut this = Self {
+            raw,
+            ..Self::default()
+        };
+        let mut cursor = Cursor {
+            input,
+            at: begin.len() as u64,
+            limit,
+            pass: None,
+        };
         let mut head = begin.to_vec();
         cursor.append(HEADER as u64 - cursor.at, &mut head)?;
-        let bad = |byte: usize, what: String| Err(PacketError::Bad { byte: byte as u64, what });
+        let bad = |byte: usize, what: String| {
+            Err(PacketError::Bad {
+                byte: byte as u64,
+                what,
+            })
+        };
         if u16_at(&head, 0) != MAGIC {
-            return bad(0, format!("it begins with 0x{:04x} instead of 0x{MAGIC:04x}", u16_at(&head, 0)));
+            return bad(
+                0,
+                format!(
+                    "it begins with 0x{:04x} instead of 0x{MAGIC:04x}",
+                    u16_at(&head, 0)
+                ),
+            );
         }
         let n = usize::from(u16_at(&head, 2));
         let total = 4 * u64::from(u32_at(&head, 4));
         let tables = HEADER + 2 * n.next_multiple_of(2) + 4 * n;
         if total < tables as u64 || total > cursor.limit {
             let limit = cursor.limit;
-            let room = if limit == u64::MAX { String::new() } else { format!(", and {limit} bytes are there") };
-            return bad(4, format!("its size is {total} bytes; its header and tables take {tables}{room}"));
+            let room = if limit == u64::MAX {
+                String::new()
+            } else {
+                format!(", and {limit} bytes are there")
+            };
+            return bad(
+                4,
+                format!("its size is {total} bytes; its header and tables take {tables}{room}"),
+            );
         }
         let tables = (tables - HEADER) as u64;
         if pass.is_some() && total <= SLICED {
@@ -205,7 +247,12 @@ impl Packet {
                 Ok(())
             };
             let mut bytes = &raw[HEADER..];
-            let mut cursor = Cursor { input: &mut bytes, at: HEADER as u64, limit, pass: Some(pass) };
+            let mut cursor = Cursor {
+                input: &mut bytes,
+                at: HEADER as u64,
+                limit,
+                pass: Some(pass),
+            };
             cursor.append(tables, &mut head)?;
             this.read_sources(&mut cursor, &head, (n, total))?;
             this.raw = raw;
@@ -224,9 +271,15 @@ impl Packet {
         head: &[u8],
         (n, total): (usize, u64),
     ) -> Result<(), PacketError> {
-        let bad = |byte: usize, what: String| Err(PacketError::Bad { byte: byte as u64, what });
+        let bad = |byte: usize, what: String| {
+            Err(PacketError::Bad {
+                byte: byte as u64,
+                what,
+            })
+        };
         let source = |i: usize| u16_at(head, HEADER + 2 * i);
-        let offset = |i: usize| 4 * u64::from(u32_at(head, HEADER + 2 * n.next_multiple_of(2) + 4 * i));
+        let offset =
+            |i: usize| 4 * u64::from(u32_at(head, HEADER + 2 * n.next_multiple_of(2) + 4 * i));
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&i| offset(i));
         let mut found: Vec<Option<Source>> = (0..n).map(|_| None).collect();
@@ -235,8 +288,16 @@ impl Packet {
         for (place, &i) in order.iter().enumerate() {
             let end = order.get(place + 1).map_or(total, |&next| offset(next));
             let begin = offset(i);
-            let Some(gap) = begin.checked_sub(cursor.at).filter(|_| begin <= end && end <= total) else {
-                return bad(HEADER, format!("MFP {i} is out of order or too long: byte {begin} to {end} of {total}"));
+            let Some(gap) = begin
+                .checked_sub(cursor.at)
+                .filter(|_| begin <= end && end <= total)
+            else {
+                return bad(
+                    HEADER,
+                    format!(
+                        "MFP {i} is out of order or too long: byte {begin} to {end} of {total}"
+                    ),
+                );
             };
             cursor.skip(gap)?;
             match self.read_source(cursor, end - begin, source(i), foreseen)? {
@@ -256,14 +317,21 @@ impl Packet {
         let mut lost = 0;
         for (i, found) in found.into_iter().enumerate() {
             let is_of_ut = matches!(source(i) >> 11, 5 | 6);
-            let Some(Source { fate, sender, events: (first, n) }) = found else {
+            let Some(Source {
+                fate,
+                sender,
+                events: (first, n),
+            }) = found
+            else {
                 lost += usize::from(is_of_ut);
                 continue;
             };
             if (first, n) != (self.first, self.n_events) {
                 lost += usize::from(is_of_ut);
-                let what =
-                    format!("it has {n} events from {first}; other MFPs have {} from {}", self.n_events, self.first);
+                let what = format!(
+                    "it has {n} events from {first}; other MFPs have {} from {}",
+                    self.n_events, self.first
+                );
                 first_bad.get_or_insert((i, what));
                 continue;
             }
@@ -274,17 +342,26 @@ impl Packet {
                 Fate::Skipped => {}
             }
         }
-        let Some((mfp, what)) = first_bad else { return Ok(()) };
-        let what = format!("MFP {mfp} of the packet, sourceID 0x{:04x}: {what}", source(mfp));
+        let Some((mfp, what)) = first_bad else {
+            return Ok(());
+        };
+        let what = format!(
+            "MFP {mfp} of the packet, sourceID 0x{:04x}: {what}",
+            source(mfp)
+        );
         if self.n_events == 0 {
-            return bad(offset(mfp) as usize, what + "; the number of lost events is unknown");
+            return bad(
+                offset(mfp) as usize,
+                what + "; the number of lost events is unknown",
+            );
         }
         let damage = Damage::of_event(what + "; the board is left out of the packet's events");
         self.damage = Some(Box::new(damage.losing(lost)));
         Ok(())
     }
 
-    /// Reads an MFP of at most `room` bytes and probably `foreseen` events; `Ok(Err)` if its fragments are unclear.
+    /// Reads an MFP of at most `room` bytes and probably `foreseen` events; `Ok(Err)` if its
+    /// fragments are unclear.
     fn read_source<R: Read>(
         &mut self,
         cursor: &mut Cursor<'_, R>,
@@ -293,14 +370,19 @@ impl Packet {
         foreseen: usize,
     ) -> Result<Result<Source, String>, PacketError> {
         if room < MFP_HEADER as u64 {
-            return Ok(Err(format!("it has {room} bytes, fewer than its header, which takes {MFP_HEADER}")));
+            return Ok(Err(format!(
+                "it has {room} bytes, fewer than its header, which takes {MFP_HEADER}"
+            )));
         }
-        // With its tables, where it can be foreseen how long those are: to ask twice costs more than to read.
+        // With its tables, where it can be foreseen how long those are: to ask twice costs more
+        // than to read.
         let mut head = Vec::new();
         cursor.append((tables_of(foreseen) as u64).min(room), &mut head)?;
         let magic = u16_at(&head, 0);
         if magic != MFP_MAGIC {
-            return Ok(Err(format!("it begins with 0x{magic:04x} instead of 0x{MFP_MAGIC:04x}")));
+            return Ok(Err(format!(
+                "it begins with 0x{magic:04x} instead of 0x{MFP_MAGIC:04x}"
+            )));
         }
         let n = usize::from(u16_at(&head, 2));
         let size = u64::from(u32_at(&head, 4));
@@ -308,16 +390,23 @@ impl Packet {
         let (own_id, align, version) = (u16_at(&head, 16), head[18], head[19]);
         let tables = tables_of(n);
         if size < tables as u64 || size > room {
-            return Ok(Err(format!("its size is {size} bytes; its tables take {tables}, and {room} are there")));
+            return Ok(Err(format!(
+                "its size is {size} bytes; its tables take {tables}, and {room} are there"
+            )));
         }
         if own_id != source_id {
-            return Ok(Err(format!("it says that it is of sourceID 0x{own_id:04x}")));
+            return Ok(Err(format!(
+                "it says that it is of sourceID 0x{own_id:04x}"
+            )));
         }
         if align > MAX_ALIGN {
-            return Ok(Err(format!("its fragments are padded to 2^{align} bytes; at most 2^{MAX_ALIGN} are possible")));
+            return Ok(Err(format!(
+                "its fragments are padded to 2^{align} bytes; at most 2^{MAX_ALIGN} are possible"
+            )));
         }
         cursor.append(tables.saturating_sub(head.len()) as u64, &mut head)?;
-        // An MFP with fewer events than foreseen has shorter tables: what was read beyond them is data.
+        // An MFP with fewer events than foreseen has shorter tables: what was read beyond them is
+        // data.
         let mut beyond = head.split_off(tables);
         let begin = cursor.at - beyond.len() as u64;
         let types = collected(head[MFP_HEADER..MFP_HEADER + n].iter().copied())?;
@@ -326,12 +415,23 @@ impl Packet {
         let sizes = collected(sizes.map(|size| u16::from_le_bytes(*size)))?;
         let is_ut = matches!(source_id >> 11, 5 | 6) || types.iter().any(|&kind| kind::is_ut(kind));
         let is_odin = types.contains(&kind::ODIN);
-        let sender = Sender { source_id: u32::from(source_id), version, ..Sender::default() };
+        let sender = Sender {
+            source_id: u32::from(source_id),
+            version,
+            ..Sender::default()
+        };
         if !is_ut && !is_odin {
-            return Ok(Ok(Source { fate: Fate::Skipped, sender, events: (first, n) }));
+            return Ok(Ok(Source {
+                fate: Fate::Skipped,
+                sender,
+                events: (first, n),
+            }));
         }
         if !self.count_tables(n) {
-            return Ok(Err(format!("the tables of the packet's fragments take more than {} MiB", MOST_TABLES >> 20)));
+            return Ok(Err(format!(
+                "the tables of the packet's fragments take more than {} MiB",
+                MOST_TABLES >> 20
+            )));
         }
         let unit = 1u64 << align;
         let pad = |size: u16| (u64::from(size) + unit - 1) & !(unit - 1);
@@ -346,17 +446,28 @@ impl Packet {
         let data = size - tables as u64;
         // The tables may be padded as fragments are, and the last fragment need not be.
         let front = (tables as u64).next_multiple_of(unit) - tables as u64;
-        let fits = |front: &u64| data.checked_sub(*front).is_some_and(|left| left == padded || left == padded - last);
+        let fits = |front: &u64| {
+            data.checked_sub(*front)
+                .is_some_and(|left| left == padded || left == padded - last)
+        };
         let Some(front) = [0, front].into_iter().find(fits) else {
-            return Ok(Err(format!("its fragments take {padded} bytes, but it has {data}")));
+            return Ok(Err(format!(
+                "its fragments take {padded} bytes, but it has {data}"
+            )));
         };
         // The next source begins at a multiple of 4 again: kernels read words.
         let kept = self.kept + data.next_multiple_of(4);
         if kept > u64::from(u32::MAX) {
-            return Ok(Err("the packet's fragments exceed 4 GiB, and offsets have 32 bits".to_owned()));
+            return Ok(Err(
+                "the packet's fragments exceed 4 GiB, and offsets have 32 bits".to_owned(),
+            ));
         }
         let in_packet = front + begin;
-        let begin = if cursor.pass.is_some() { in_packet } else { front + self.kept };
+        let begin = if cursor.pass.is_some() {
+            in_packet
+        } else {
+            front + self.kept
+        };
         self.kept = kept;
         beyond.truncate(data as usize);
         let rest = data - beyond.len() as u64;
@@ -368,7 +479,18 @@ impl Packet {
             self.raw.resize(kept as usize, 0);
         }
         let fate = if is_ut { Fate::Ut } else { Fate::Odin };
-        Ok(Ok(Source { fate, sender: Sender { types, sizes, begin, in_packet, starts, ..sender }, events: (first, n) }))
+        Ok(Ok(Source {
+            fate,
+            sender: Sender {
+                types,
+                sizes,
+                begin,
+                in_packet,
+                starts,
+                ..sender
+            },
+            events: (first, n),
+        }))
     }
 
     /// Counts the tables of `n` more fragments, or returns false if they are too many.
@@ -383,7 +505,11 @@ impl Packet {
 
     /// Gives up all banks of the packet.
     pub(super) fn give_up(&mut self, damage: Damage) {
-        let lost = self.ut.len() + self.damage.as_ref().map_or(0, |damage| damage.lost_banks as usize);
+        let lost = self.ut.len()
+            + self
+                .damage
+                .as_ref()
+                .map_or(0, |damage| damage.lost_banks as usize);
         let damage = damage.losing(lost);
         self.ut.clear();
         self.odin.clear();

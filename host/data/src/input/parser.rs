@@ -12,7 +12,10 @@ use super::mdf::Facts;
 use super::mdf_format::{CHECKED_FROM, u32_at};
 use super::seen::Seen;
 use super::select::Select;
-use super::{BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, InputError, Place, RawEvent};
+use super::{
+    BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, InputError, Place,
+    RawEvent,
+};
 
 type Look<'a> = dyn FnMut(&RawEvent<'_>, Origin) + 'a;
 
@@ -36,10 +39,15 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// A parser that compares checksums if `check`, and leaves events out that `select` does not take.
+    /// A parser that compares checksums if `check`, and leaves events out that `select` does not
+    /// take.
     pub fn new(check: bool, select: Select) -> Self {
         Self {
-            cursor: Cursor { check, select, ..Cursor::default() },
+            cursor: Cursor {
+                check,
+                select,
+                ..Cursor::default()
+            },
             together: false,
             builder: BatchBuilder::new(),
             batch: EventBatch::default(),
@@ -51,20 +59,22 @@ impl Parser {
         }
     }
 
-    /// With `together`, copies the banks of a batch next to each other: for devices, which are sent every byte of it.
+    /// With `together`, copies the banks of a batch next to each other: for devices, which are sent
+    /// every byte of it.
     #[must_use]
     pub const fn together(mut self, together: bool) -> Self {
         self.together = together;
         self
     }
 
-    /// Bytes of payload copied into batches so far: only of dumps, compressed events, and MDF with [`Self::together`].
+    /// Bytes of payload copied into batches so far: only of dumps, compressed events, and MDF with
+    /// [`Self::together`].
     pub const fn copied(&self) -> u64 {
         self.copied
     }
 
-    /// Takes a chunk apart, tells `seen` of its events, and hands its batches to `take`. Every selected event is shown to
-    /// `look` before it is part of a batch, with all its banks.
+    /// Takes a chunk apart, tells `seen` of its events, and hands its batches to `take`. Every
+    /// selected event is shown to `look` before it is part of a batch, with all its banks.
     pub fn parse<E: From<InputError>>(
         &mut self,
         chunk: Chunk,
@@ -102,16 +112,26 @@ impl Parser {
         let batch = self.batch.view();
         let batch = match self.cursor.chunk.as_ref().map(|chunk| &chunk.content) {
             Some(Content::Mdf { data, .. }) if self.in_place => BatchView { raw: data, ..batch },
-            Some(Content::Packet { packet, .. }) => self.cursor.slice.fragments(packet).view(&self.batch),
+            Some(Content::Packet { packet, .. }) => {
+                self.cursor.slice.fragments(packet).view(&self.batch)
+            }
             _ => batch,
         };
         (batch, &self.origins, self.max_hits)
     }
 
     /// Makes a batch of the next events of the chunk; false where there are none.
-    pub(super) fn collect(&mut self, seen: &mut Seen, look: &mut Option<&mut Look<'_>>) -> Result<bool, InputError> {
+    pub(super) fn collect(
+        &mut self,
+        seen: &mut Seen,
+        look: &mut Option<&mut Look<'_>>,
+    ) -> Result<bool, InputError> {
         self.origins.clear();
-        let is_packet = self.cursor.chunk.as_ref().is_some_and(|chunk| matches!(chunk.content, Content::Packet { .. }));
+        let is_packet = self
+            .cursor
+            .chunk
+            .as_ref()
+            .is_some_and(|chunk| matches!(chunk.content, Content::Packet { .. }));
         if is_packet {
             return Ok(self.collect_of_packet(seen, look));
         }
@@ -120,7 +140,9 @@ impl Parser {
                 if !self.cursor.advance() {
                     break;
                 }
-                let Some((event, _)) = self.cursor.event() else { break };
+                let Some((event, _)) = self.cursor.event() else {
+                    break;
+                };
                 let select = &self.cursor.select;
                 if !select.takes_all_numbers() {
                     seen.examine(event.number, event.odin);
@@ -148,14 +170,21 @@ impl Parser {
         Ok(self.batch.n_events > 0)
     }
 
-    /// Adds the event at the cursor to the batch; false if it cannot share one with the events before it.
+    /// Adds the event at the cursor to the batch; false if it cannot share one with the events
+    /// before it.
     fn push(&mut self, look: &mut Option<&mut Look<'_>>) -> Result<bool, InputError> {
-        let Some((event, origin)) = self.cursor.event() else { return Ok(true) };
+        let Some((event, origin)) = self.cursor.event() else {
+            return Ok(true);
+        };
         let begun = self.builder.n_events() > 0;
         let builder = &mut self.builder;
         let meta = event.meta();
         let banks = || event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
-        let room = if self.together { None } else { self.cursor.room_for_tables() };
+        let room = if self.together {
+            None
+        } else {
+            self.cursor.room_for_tables()
+        };
         let n_banks = banks().count();
         let fits = room.is_some_and(|tables| builder.end_of_table(n_banks) <= tables);
         if begun && builder.is_in_place() != fits {
@@ -197,14 +226,18 @@ impl Parser {
                 continue;
             }
             self.cursor.go_to(e);
-            let Some((event, origin)) = self.cursor.event() else { continue };
+            let Some((event, origin)) = self.cursor.event() else {
+                continue;
+            };
             self.origins.push(origin);
             seen.add(&event);
             if let Some(look) = look {
                 look(&event, origin);
             }
         }
-        let Some((file, fragments)) = self.cursor.packet() else { return false };
+        let Some((file, fragments)) = self.cursor.packet() else {
+            return false;
+        };
         if counted {
             fragments.count(file, &events, seen);
         }
@@ -222,7 +255,8 @@ struct Cursor {
     chunk: Option<Chunk>,
     /// The event after the current one: of the chunk, or of its packet.
     next: usize,
-    /// Events of a packet that are wanted and not reached, those that do not share a batch apart; the last comes first.
+    /// Events of a packet that are wanted and not reached, those that do not share a batch apart;
+    /// the last comes first.
     ranges: Vec<Range<usize>>,
     sums: Vec<u32>,
     slice: Slice,
@@ -241,17 +275,32 @@ impl Cursor {
                 // Events without a checksum cost no time.
                 let pieces = spans.iter().map(|span| {
                     let event = &data[span.bytes.clone()];
-                    if u32_at(event, 12) == 0 { &[] } else { &event[CHECKED_FROM..] }
+                    if u32_at(event, 12) == 0 {
+                        &[]
+                    } else {
+                        &event[CHECKED_FROM..]
+                    }
                 });
                 checksums(pieces, &mut self.sums);
             }
             Content::Mdf { .. } | Content::Dumps(_) => {}
-            Content::Packet { packet, events, first, offset, file: left_in } => {
+            Content::Packet {
+                packet,
+                events,
+                first,
+                offset,
+                file: left_in,
+            } => {
                 let file = &chunk.files[first.file as usize];
-                let place = |event| Place { file: file.clone(), event, byte: *offset };
+                let place = |event| Place {
+                    file: file.clone(),
+                    event,
+                    byte: *offset,
+                };
                 if let (Some(left_in), [begin, ..]) = (left_in, &events[..]) {
                     let end = events.last().map_or(begin.end, |last| last.end);
-                    let loaded = packet.load(left_in, *offset, &(begin.start..end), &mut self.slice);
+                    let loaded =
+                        packet.load(left_in, *offset, &(begin.start..end), &mut self.slice);
                     loaded.map_err(|error| of_packet(&place(first.event), error))?;
                 }
                 let fragments = self.slice.fragments(packet);
@@ -263,7 +312,9 @@ impl Cursor {
                         }
                     }
                 }
-                let wanted = events.iter().flat_map(|range| numbered(&self.select, fragments, range, seen));
+                let wanted = events
+                    .iter()
+                    .flat_map(|range| numbered(&self.select, fragments, range, seen));
                 self.ranges.extend(wanted);
                 self.ranges.reverse();
             }
@@ -284,7 +335,9 @@ impl Cursor {
             }
             Some(Content::Dumps(dumps)) => at < dumps.len(),
             Some(Content::Packet { .. }) => {
-                let Some(mut range) = self.ranges.pop() else { return false };
+                let Some(mut range) = self.ranges.pop() else {
+                    return false;
+                };
                 if let Some(e) = range.next() {
                     self.go_to(e);
                 }
@@ -298,17 +351,32 @@ impl Cursor {
     }
 
     fn go_to(&mut self, e: usize) {
-        if let Some(Chunk { content: Content::Packet { packet, .. }, .. }) = &self.chunk {
+        if let Some(Chunk {
+            content: Content::Packet { packet, .. },
+            ..
+        }) = &self.chunk
+        {
             let fragments = self.slice.fragments(packet);
             fragments.entries(e, &mut self.entries);
             let (run, number, odin) = fragments.numbers(e);
-            self.facts = Facts { run, number, odin, ..Facts::default() };
+            self.facts = Facts {
+                run,
+                number,
+                odin,
+                ..Facts::default()
+            };
             self.next = e + 1;
         }
     }
 
     fn packet(&self) -> Option<(&Path, Fragments<'_>)> {
-        let Chunk { files, content: Content::Packet { packet, first, .. } } = self.chunk.as_ref()? else { return None };
+        let Chunk {
+            files,
+            content: Content::Packet { packet, first, .. },
+        } = self.chunk.as_ref()?
+        else {
+            return None;
+        };
         Some((&files[first.file as usize], self.slice.fragments(packet)))
     }
 
@@ -317,14 +385,27 @@ impl Cursor {
     }
 
     fn origin_in_packet(&self, e: usize) -> Option<Origin> {
-        let Content::Packet { first, .. } = self.chunk.as_ref()?.content else { return None };
-        Some(Origin { event: first.event + e as u64, place: first.place + e as u64, ..first })
+        let Content::Packet { first, .. } = self.chunk.as_ref()?.content else {
+            return None;
+        };
+        Some(Origin {
+            event: first.event + e as u64,
+            place: first.place + e as u64,
+            ..first
+        })
     }
 
     /// The current event; `None` before the first, and after the last.
     fn event(&self) -> Option<(RawEvent<'_>, Origin)> {
         let (Chunk { files, content }, at) = (self.chunk.as_ref()?, self.next.checked_sub(1)?);
-        let Facts { run, number, odin, trigger_mask, ref damage, unpacked } = self.facts;
+        let Facts {
+            run,
+            number,
+            odin,
+            trigger_mask,
+            ref damage,
+            unpacked,
+        } = self.facts;
         match content {
             Content::Mdf { data, spans, .. } => {
                 let span = &spans[at];
@@ -347,7 +428,12 @@ impl Cursor {
                 Some((event, span.origin))
             }
             Content::Dumps(dumps) => dumps.get(at).map(|(origin, dump)| (dump.event(), *origin)),
-            Content::Packet { packet, first, offset, .. } => {
+            Content::Packet {
+                packet,
+                first,
+                offset,
+                ..
+            } => {
                 let raw = self.slice.fragments(packet).raw();
                 let origin = self.origin_in_packet(at)?;
                 let event = RawEvent {
@@ -370,23 +456,40 @@ impl Cursor {
         }
     }
 
-    /// For an event that can stay where it was read: the bytes in front of all events that are for tables.
+    /// For an event that can stay where it was read: the bytes in front of all events that are for
+    /// tables.
     fn room_for_tables(&self) -> Option<usize> {
-        let Content::Mdf { tables, spans, .. } = &self.chunk.as_ref()?.content else { return None };
+        let Content::Mdf { tables, spans, .. } = &self.chunk.as_ref()?.content else {
+            return None;
+        };
         let end = spans.get(self.next.checked_sub(1)?)?.bytes.end;
         (!self.facts.unpacked && u32::try_from(end).is_ok()).then_some(*tables)
     }
 
     /// Adds the current event, which has `n_banks` banks of the UT, to `builder` where it is.
     fn push_in_place(&mut self, meta: EventMeta, n_banks: usize, builder: &mut BatchBuilder) {
-        if let Some(Chunk { content: Content::Mdf { data, spans, .. }, .. }) = &mut self.chunk {
-            builder.push_in_place(meta, data, spans[self.next - 1].bytes.start, (&self.entries, n_banks));
+        if let Some(Chunk {
+            content: Content::Mdf { data, spans, .. },
+            ..
+        }) = &mut self.chunk
+        {
+            builder.push_in_place(
+                meta,
+                data,
+                spans[self.next - 1].bytes.start,
+                (&self.entries, n_banks),
+            );
         }
     }
 }
 
 /// The events of a range that are wanted.
-fn numbered(select: &Select, packet: Fragments<'_>, events: &Range<usize>, seen: &mut Seen) -> Vec<Range<usize>> {
+fn numbered(
+    select: &Select,
+    packet: Fragments<'_>,
+    events: &Range<usize>,
+    seen: &mut Seen,
+) -> Vec<Range<usize>> {
     if select.takes_all_numbers() {
         return vec![events.clone()];
     }

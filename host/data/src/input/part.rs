@@ -1,7 +1,8 @@
 //! Inputs beside whole files: bytes in memory, streams, and sections of files that are read apart.
 //!
-//! [`sections`] cuts a file between events, so that several processes can share it. It looks at the headers only where
-//! it can; a [`Section`] says how its events are numbered, so that hits do not depend on how a file was cut.
+//! [`sections`] cuts a file between events, so that several processes can share it. It looks at the
+//! headers only where it can; a [`Section`] says how its events are numbered, so that hits do not
+//! depend on how a file was cut.
 
 use std::fmt;
 use std::fs::File;
@@ -51,22 +52,38 @@ pub struct Section {
 impl InputPart {
     /// A whole file; `-` is standard input.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { name: path.into(), content: Content::File }
+        Self {
+            name: path.into(),
+            content: Content::File,
+        }
     }
 
     /// A section of a file that is not compressed.
     pub fn section(path: impl Into<PathBuf>, section: Section) -> Self {
-        Self { name: path.into(), content: Content::Section(section) }
+        Self {
+            name: path.into(),
+            content: Content::Section(section),
+        }
     }
 
     /// The bytes of a file, which messages call `name`.
-    pub fn memory(name: impl Into<PathBuf>, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
-        Self { name: name.into(), content: Content::Memory(Arc::new(bytes)) }
+    pub fn memory(
+        name: impl Into<PathBuf>,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            content: Content::Memory(Arc::new(bytes)),
+        }
     }
 
-    /// Bytes that come from anywhere, such as a socket, and can be read once; messages call them `name`.
+    /// Bytes that come from anywhere, such as a socket, and can be read once; messages call them
+    /// `name`.
     pub fn stream(name: impl Into<PathBuf>, input: impl Read + Send + 'static) -> Self {
-        Self { name: name.into(), content: Content::Stream(Arc::new(Mutex::new(Some(Box::new(input))))) }
+        Self {
+            name: name.into(),
+            content: Content::Stream(Arc::new(Mutex::new(Some(Box::new(input))))),
+        }
     }
 
     /// Name of the input in messages.
@@ -87,23 +104,42 @@ impl InputPart {
         matches!(self.content, Content::File) && is_compressed_file(&self.name)
     }
 
-    /// Opens the input. Also returns the byte of the file at which it begins, and the number of events before it.
+    /// Opens the input. Also returns the byte of the file at which it begins, and the number of
+    /// events before it.
     pub(super) fn open(&self, read: &Arc<AtomicU64>) -> Result<(Opened, u64, u64), InputError> {
         let name = &self.name;
         match &self.content {
             Content::File => Ok((open(name, read)?, 0, 0)),
             Content::Memory(bytes) => {
                 let length = (**bytes).as_ref().len() as u64;
-                Ok((open_bytes(Cursor::new(Held(Arc::clone(bytes))), Some(length), name, read, None)?, 0, 0))
+                Ok((
+                    open_bytes(
+                        Cursor::new(Held(Arc::clone(bytes))),
+                        Some(length),
+                        name,
+                        read,
+                        None,
+                    )?,
+                    0,
+                    0,
+                ))
             }
             Content::Stream(stream) => {
                 let input = stream.lock().ok().and_then(|mut input| input.take());
                 let input = input.ok_or_else(|| io::Error::other("a stream can be read only once"));
-                let input = input.map_err(|source| InputError::Open { file: name.clone(), source })?;
+                let input = input.map_err(|source| InputError::Open {
+                    file: name.clone(),
+                    source,
+                })?;
                 Ok((open_bytes(input, None, name, read, None)?, 0, 0))
             }
-            Content::Section(Section { bytes, first_event, .. }) => {
-                let cannot = |source| InputError::Open { file: name.clone(), source };
+            Content::Section(Section {
+                bytes, first_event, ..
+            }) => {
+                let cannot = |source| InputError::Open {
+                    file: name.clone(),
+                    source,
+                };
                 let mut file = File::open(name).map_err(cannot)?;
                 if bytes.start > 0 {
                     file.seek(SeekFrom::Start(bytes.start)).map_err(cannot)?;
@@ -123,7 +159,12 @@ impl fmt::Debug for InputPart {
             Content::File => write!(f, "{}", self.name.display()),
             Content::Section(section) => write!(f, "{}: {section:?}", self.name.display()),
             Content::Stream(_) => write!(f, "{}: a stream", self.name.display()),
-            Content::Memory(bytes) => write!(f, "{}: {} bytes", self.name.display(), (**bytes).as_ref().len()),
+            Content::Memory(bytes) => write!(
+                f,
+                "{}: {} bytes",
+                self.name.display(),
+                (**bytes).as_ref().len()
+            ),
         }
     }
 }
@@ -145,17 +186,31 @@ impl AsRef<[u8]> for Held {
 /// Bytes that are read at a time of a file of which only headers are wanted.
 const HEADERS: usize = 128;
 
-/// Cuts a file into sections of `events` events (at least 1) or, where it holds packets, of as many packets that they
-/// have at least that many. What is compressed, a dump or no regular file is one section, its events not counted.
+/// Cuts a file into sections of `events` events (at least 1) or, where it holds packets, of as many
+/// packets that they have at least that many. What is compressed, a dump or no regular file is one
+/// section, its events not counted.
 ///
-/// Where the file cannot be followed, the last section goes on to its end: who reads it finds the place.
+/// Where the file cannot be followed, the last section goes on to its end: who reads it finds the
+/// place.
 pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
-    let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
-    let Opened { length, format, file, .. } = open(path, &Arc::default())?;
+    let cannot = |source| InputError::Open {
+        file: path.to_path_buf(),
+        source,
+    };
+    let Opened {
+        length,
+        format,
+        file,
+        ..
+    } = open(path, &Arc::default())?;
     let Some((length, file)) = length.zip(file).filter(|_| format != Format::AllenDump) else {
         let meta = path.metadata().map_err(cannot)?;
         let end = if meta.is_file() { meta.len() } else { u64::MAX };
-        return Ok(vec![Section { bytes: 0..end, first_event: 0, n_events: None }]);
+        return Ok(vec![Section {
+            bytes: 0..end,
+            first_event: 0,
+            n_events: None,
+        }]);
     };
     let file = BufReader::with_capacity(HEADERS, file.bytes(0, length));
     let mut frames = Frames::new(Source::Events(file), path, Some(length), format);
@@ -172,11 +227,19 @@ pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
             Err(_) => n_events = None,
         }
         if before - first >= events.max(1) {
-            found.push(Section { bytes: start..frames.last, first_event: first, n_events: Some(before - first) });
+            found.push(Section {
+                bytes: start..frames.last,
+                first_event: first,
+                n_events: Some(before - first),
+            });
             (start, first) = (frames.last, before);
         }
         n_events = n_events.map(|_| frames.events - first);
     }
-    found.push(Section { bytes: start..length, first_event: first, n_events });
+    found.push(Section {
+        bytes: start..length,
+        first_event: first,
+        n_events,
+    });
     Ok(found)
 }

@@ -1,4 +1,5 @@
-//! Buffers that are read into again and again: memory that is new to the process costs it as much as reading into it does.
+//! Buffers that are read into again and again: memory that is new to the process costs it as much
+//! as reading into it does.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
@@ -13,8 +14,16 @@ pub struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 impl Pool {
     /// A buffer with old contents, which returns to the pool when it is dropped.
     pub fn take(&self) -> Buffer {
-        let bytes = self.0.lock().ok().and_then(|mut buffers| buffers.pop()).unwrap_or_default();
-        Buffer { bytes, pool: Some(self.clone()) }
+        let bytes = self
+            .0
+            .lock()
+            .ok()
+            .and_then(|mut buffers| buffers.pop())
+            .unwrap_or_default();
+        Buffer {
+            bytes,
+            pool: Some(self.clone()),
+        }
     }
 
     #[cfg(test)]

@@ -22,7 +22,8 @@ const BEGIN: usize = 16;
 /// Compressions that are taken off, one inside the other.
 const MAX_LAYERS: usize = 2;
 
-/// Logarithm of the largest zstd window that takes little memory: frames made with `--long` or `--ultra` need more.
+/// Logarithm of the largest zstd window that takes little memory: frames made with `--long` or
+/// `--ultra` need more.
 const SMALL_WINDOW: u32 = 23;
 
 pub(super) const BUFFER: usize = 1 << 18;
@@ -35,9 +36,15 @@ const UNPACKED: usize = 1 << 17;
 const NOT_TAKEN: [(&[u8], &str); 7] = [
     (b"\xfd7zXZ\0", "an xz stream; unpack it first (xz -d)"),
     (b"BZh", "a bzip2 stream; unpack it first (bzip2 -d)"),
-    (b"\x04\x22\x4d\x18", "an lz4 stream; unpack it first (lz4 -d)"),
+    (
+        b"\x04\x22\x4d\x18",
+        "an lz4 stream; unpack it first (lz4 -d)",
+    ),
     (b"PK\x03\x04", "a zip archive; unpack it first"),
-    (b"root", "a ROOT file; raw data come in MDF files, MEP packets or Allen-layout dumps"),
+    (
+        b"root",
+        "a ROOT file; raw data come in MDF files, MEP packets or Allen-layout dumps",
+    ),
     (b"PAR1", "a Parquet file, which holds no raw data"),
     (b"\x89HDF", "an HDF5 file, which holds no raw data"),
 ];
@@ -99,9 +106,13 @@ pub(super) struct Opened {
     pub file: Option<FileAt>,
 }
 
-/// Opens a file, `-` for standard input. The bytes that are read of it, as they lie on the disk, are added to `read`.
+/// Opens a file, `-` for standard input. The bytes that are read of it, as they lie on the disk,
+/// are added to `read`.
 pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputError> {
-    let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
+    let cannot = |source| InputError::Open {
+        file: path.to_path_buf(),
+        source,
+    };
     if path.as_os_str() == "-" {
         return open_bytes(io::stdin(), None, path, read, None);
     }
@@ -125,31 +136,45 @@ fn begin_of(path: &Path) -> io::Result<Option<(Vec<u8>, u64)>> {
     Ok(Some((begin, file.metadata()?.len())))
 }
 
-/// Checks that a regular file can be opened, and is not of a format that is not taken. What can be read only once is left alone.
+/// Checks that a regular file can be opened, and is not of a format that is not taken. What can be
+/// read only once is left alone.
 pub fn check_file(path: &Path) -> Result<(), InputError> {
-    let begin = begin_of(path).map_err(|source| InputError::Open { file: path.to_path_buf(), source })?;
-    let Some((begin, length)) = begin else { return Ok(()) };
+    let begin = begin_of(path).map_err(|source| InputError::Open {
+        file: path.to_path_buf(),
+        source,
+    })?;
+    let Some((begin, length)) = begin else {
+        return Ok(());
+    };
     table_of(&begin, length).map_or_else(|| refuse(&begin, path), |what| Err(not_taken(path, what)))
 }
 
 /// Returns true if a regular file is a table of a detector, boards or geometry.
 pub fn is_table(path: &Path) -> bool {
-    begin_of(path).is_ok_and(|begin| begin.is_some_and(|(begin, length)| table_of(&begin, length).is_some()))
+    begin_of(path)
+        .is_ok_and(|begin| begin.is_some_and(|(begin, length)| table_of(&begin, length).is_some()))
 }
 
 fn not_taken(path: &Path, what: &str) -> InputError {
-    InputError::NotTaken { file: path.to_path_buf(), what: what.to_owned() }
+    InputError::NotTaken {
+        file: path.to_path_buf(),
+        what: what.to_owned(),
+    }
 }
 
 /// Refuses a file that begins as those of a format that is not taken.
 fn refuse(begin: &[u8], path: &Path) -> Result<(), InputError> {
-    match NOT_TAKEN.iter().find(|(magic, _)| begin.starts_with(magic) && !sizes_agree(begin)) {
+    match NOT_TAKEN
+        .iter()
+        .find(|(magic, _)| begin.starts_with(magic) && !sizes_agree(begin))
+    {
         Some((_, what)) => Err(not_taken(path, what)),
         None => Ok(()),
     }
 }
 
-/// Opens `bytes`, which are those of `file` from where it stands to its byte `length`, if that is known.
+/// Opens `bytes`, which are those of `file` from where it stands to its byte `length`, if that is
+/// known.
 pub(super) fn open_file(
     file: &Arc<File>,
     bytes: impl Read + Send + 'static,
@@ -158,12 +183,14 @@ pub(super) fn open_file(
     read: &Arc<AtomicU64>,
 ) -> Result<Opened, InputError> {
     let opened = open_bytes(bytes, length, path, read, None)?;
-    let file = opened.length.map(|_| FileAt::new(Arc::clone(file), Arc::clone(read)));
+    let file = opened
+        .length
+        .map(|_| FileAt::new(Arc::clone(file), Arc::clone(read)));
     Ok(Opened { file, ..opened })
 }
 
-/// Opens bytes that messages say are of `path`, and that end at its byte `length`, if that is known. With a `window`, frames of
-/// zstd that need a window whose logarithm is larger are errors.
+/// Opens bytes that messages say are of `path`, and that end at its byte `length`, if that is
+/// known. With a `window`, frames of zstd that need a window whose logarithm is larger are errors.
 pub(super) fn open_bytes(
     bytes: impl Read + Send + 'static,
     mut length: Option<u64>,
@@ -171,21 +198,37 @@ pub(super) fn open_bytes(
     read: &Arc<AtomicU64>,
     window: Option<u32>,
 ) -> Result<Opened, InputError> {
-    let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
-    let mut input = Input(Box::new(Counted { input: bytes, read: Arc::clone(read) }));
+    let cannot = |source| InputError::Open {
+        file: path.to_path_buf(),
+        source,
+    };
+    let mut input = Input(Box::new(Counted {
+        input: bytes,
+        read: Arc::clone(read),
+    }));
     let mut layers = 0;
     loop {
         let mut begin = Vec::with_capacity(BEGIN);
-        input.by_ref().take(BEGIN as u64).read_to_end(&mut begin).map_err(cannot)?;
+        input
+            .by_ref()
+            .take(BEGIN as u64)
+            .read_to_end(&mut begin)
+            .map_err(cannot)?;
         let compression = Compression::of(&begin);
         let table = length.and_then(|length| table_of(&begin, length));
-        let not_taken = table.map_or_else(|| refuse(&begin, path), |what| Err(not_taken(path, what)));
+        let not_taken =
+            table.map_or_else(|| refuse(&begin, path), |what| Err(not_taken(path, what)));
         let format = format_of(&begin, length, path);
         let whole = Cursor::new(begin).chain(input);
         let Some(compression) = compression else {
             not_taken?;
             let input = BufReader::with_capacity(BUFFER, Input(Box::new(whole)));
-            return Ok(Opened { input, length, format, file: None });
+            return Ok(Opened {
+                input,
+                length,
+                format,
+                file: None,
+            });
         };
         layers += 1;
         input = unpacked(whole, compression, layers, (path, window))?;
@@ -194,16 +237,22 @@ pub(super) fn open_bytes(
 }
 
 pub(super) fn is_compressed_file(path: &Path) -> bool {
-    begin_of(path).is_ok_and(|begin| begin.is_some_and(|(begin, _)| Compression::of(&begin).is_some()))
+    begin_of(path)
+        .is_ok_and(|begin| begin.is_some_and(|(begin, _)| Compression::of(&begin).is_some()))
 }
 
-/// Opens a compressed file with little memory: a frame that needs more is an error when its turn comes.
+/// Opens a compressed file with little memory: a frame that needs more is an error when its turn
+/// comes.
 pub(super) fn open_sparingly(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputError> {
-    let file = File::open(path).map_err(|source| InputError::Open { file: path.to_path_buf(), source })?;
+    let file = File::open(path).map_err(|source| InputError::Open {
+        file: path.to_path_buf(),
+        source,
+    })?;
     open_bytes(file, None, path, read, Some(SMALL_WINDOW))
 }
 
-/// Returns true if reading after [`open_sparingly`] failed for lack of memory. (The library tells by the message only.)
+/// Returns true if reading after [`open_sparingly`] failed for lack of memory. (The library tells
+/// by the message only.)
 pub(super) fn takes_more_memory(error: &io::Error) -> bool {
     error.to_string().contains("requires too much memory")
 }
@@ -216,21 +265,31 @@ fn unpacked(
     (path, window): (&Path, Option<u32>),
 ) -> Result<Input, InputError> {
     if layers > MAX_LAYERS {
-        return Err(not_taken(path, "compressed again and again; unpack it first"));
+        return Err(not_taken(
+            path,
+            "compressed again and again; unpack it first",
+        ));
     }
     let input = BufReader::with_capacity(BUFFER, input);
     let input: Box<dyn Read + Send> = match compression {
         Compression::Zstd => {
-            let decoder = zstd::stream::read::Decoder::with_buffer(input).and_then(|mut decoder| {
-                window.map_or(Ok(()), |window| decoder.window_log_max(window))?;
-                Ok(decoder)
-            });
-            Box::new(decoder.map_err(|source| InputError::Open { file: path.to_path_buf(), source })?)
+            let decoder =
+                zstd::stream::read::Decoder::with_buffer(input).and_then(|mut decoder| {
+                    window.map_or(Ok(()), |window| decoder.window_log_max(window))?;
+                    Ok(decoder)
+                });
+            Box::new(decoder.map_err(|source| InputError::Open {
+                file: path.to_path_buf(),
+                source,
+            })?)
         }
         Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
     };
     let input = BufReader::with_capacity(UNPACKED, input);
-    Ok(Input(Box::new(Unpacked { input, name: compression.name() })))
+    Ok(Input(Box::new(Unpacked {
+        input,
+        name: compression.name(),
+    })))
 }
 
 #[cfg(not(feature = "containers"))]
@@ -240,7 +299,13 @@ fn unpacked(
     _: usize,
     (path, _): (&Path, Option<u32>),
 ) -> Result<Input, InputError> {
-    Err(not_taken(path, &format!("a {} stream; this build lacks the feature `containers`", compression.name())))
+    Err(not_taken(
+        path,
+        &format!(
+            "a {} stream; this build lacks the feature `containers`",
+            compression.name()
+        ),
+    ))
 }
 
 /// A name without the endings of the compressions that are taken off.
@@ -248,7 +313,9 @@ pub fn without_compression(name: &str) -> &str {
     let mut name = name;
     for _ in 0..MAX_LAYERS {
         let lower = name.to_ascii_lowercase();
-        let ending = [".zst", ".gz"].into_iter().find(|ending| lower.ends_with(ending) && lower.len() > ending.len());
+        let ending = [".zst", ".gz"]
+            .into_iter()
+            .find(|ending| lower.ends_with(ending) && lower.len() > ending.len());
         name = &name[..name.len() - ending.map_or(0, str::len)];
     }
     name
@@ -256,7 +323,10 @@ pub fn without_compression(name: &str) -> &str {
 
 /// Returns true if a file begins with the three equal words of an MDF event.
 fn sizes_agree(begin: &[u8]) -> bool {
-    begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12] && u32_at(begin, 0) != 0
+    begin.len() >= 12
+        && begin[..4] == begin[4..8]
+        && begin[..4] == begin[8..12]
+        && u32_at(begin, 0) != 0
 }
 
 /// Tells the format from a file's first bytes, then its extension, then the first bytes again.
@@ -276,7 +346,8 @@ fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
     }
 }
 
-/// Returns true if the first 8 bytes can be those of a dump of `length` bytes: a table that fits and begins with 0.
+/// Returns true if the first 8 bytes can be those of a dump of `length` bytes: a table that fits
+/// and begins with 0.
 fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
     begin.len() >= 8
         && u32_at(begin, 4) == 0
@@ -309,7 +380,10 @@ struct Unpacked<R> {
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         // Not `read`, which passes large requests on to the decoder.
-        let read = self.input.fill_buf().and_then(|mut there| there.read(bytes));
+        let read = self
+            .input
+            .fill_buf()
+            .and_then(|mut there| there.read(bytes));
         let n = read.map_err(|error| {
             let name = self.name;
             let what = match error.kind() {

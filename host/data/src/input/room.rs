@@ -1,8 +1,9 @@
 //! Room for raw bytes, on huge pages where the system has some to give.
 //!
-//! A decoder goes through a batch of megabytes bank by bank. With pages of 4 kB each event lies on five, and in a
-//! virtual machine to find where a page is takes as long as to read from the memory: of the CPU decoder's time that was
-//! one part in twelve. The system makes huge pages only of memory that has not been written yet.
+//! A decoder goes through a batch of megabytes bank by bank. With pages of 4 kB each event lies on
+//! five, and in a virtual machine to find where a page is takes as long as to read from the memory:
+//! of the CPU decoder's time that was one part in twelve. The system makes huge pages only of
+//! memory that has not been written yet.
 
 use std::mem::MaybeUninit;
 
@@ -25,11 +26,24 @@ const HUGE: usize = 1 << 21;
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge_pages(room: &mut [MaybeUninit<u8>]) {
     let (before, len) = (room.as_ptr().align_offset(HUGE), room.len());
-    let Some(whole) = len.checked_sub(before).map(|len| len / HUGE * HUGE).filter(|&whole| whole > 0) else { return };
+    let Some(whole) = len
+        .checked_sub(before)
+        .map(|len| len / HUGE * HUGE)
+        .filter(|&whole| whole > 0)
+    else {
+        return;
+    };
     // SAFETY:
-    // - the pages are within the room, and no other allocation lies on them: they begin on a page, and end on one;
+    // - the pages are within the room, and no other allocation lies on them: they begin on a page,
+    //   and end on one;
     // - this advice changes nothing that is in them.
-    unsafe { libc::madvise(room[before..].as_mut_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
+    unsafe {
+        libc::madvise(
+            room[before..].as_mut_ptr().cast(),
+            whole,
+            libc::MADV_HUGEPAGE,
+        )
+    };
 }
 
 #[cfg(any(not(target_os = "linux"), miri))]

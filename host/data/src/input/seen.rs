@@ -22,8 +22,8 @@ pub struct Seen {
     pub generated: u64,
     /// Events with banks to decode that do not bear the mark of `ut-decode generate`.
     pub measured: u64,
-    /// Of these, the events that are visibly of another maker: by the mark of a trigger, or by banks without the mark of
-    /// `ut-decode generate` where there is no place for a trigger's.
+    /// Of these, the events that are visibly of another maker: by the mark of a trigger, or by
+    /// banks without the mark of `ut-decode generate` where there is no place for a trigger's.
     pub foreign: u64,
     /// Damage of the first few damaged events.
     pub damages: Vec<(Place, Damage)>,
@@ -37,7 +37,8 @@ pub struct Seen {
     pub with_time: u64,
     /// Examined events with a type of bunch crossing.
     pub with_crossing: u64,
-    /// Damaged events that were left out because a run or number was asked for and theirs is unknown.
+    /// Damaged events that were left out because a run or number was asked for and theirs is
+    /// unknown.
     pub unidentified: u64,
 }
 
@@ -46,23 +47,30 @@ impl Seen {
     ///
     /// # Errors
     /// - If a file has banks, and none of the boards' version: the first such file.
-    /// - Unless the tables are [trusted](DetectorTables::is_trusted): if the events or the tables are synthetic, and the
-    ///   others are not. Events whose origin cannot be seen belong to any detector but the synthetic one.
+    /// - Unless the tables are [trusted](DetectorTables::is_trusted): if the events or the tables
+    ///   are synthetic, and the others are not. Events whose origin cannot be seen belong to any
+    ///   detector but the synthetic one.
     pub fn check(&self, tables: &DetectorTables) -> Result<(), Stranger> {
         self.check_makers(tables)?;
         self.files.iter().try_for_each(|file| file.check(tables))
     }
 
-    /// Checks what can be said before all events were seen: who made them, and which format the banks of dumps have.
+    /// Checks what can be said before all events were seen: who made them, and which format the
+    /// banks of dumps have.
     ///
     /// # Errors
     /// Same errors as [`Self::check`], but for files that say the versions of their banks.
     pub fn check_makers(&self, tables: &DetectorTables) -> Result<(), Stranger> {
-        let mut dumps = self.files.iter().filter(|file| file.versions.contains_key(&None));
+        let mut dumps = self
+            .files
+            .iter()
+            .filter(|file| file.versions.contains_key(&None));
         dumps.try_for_each(|file| file.check(tables))?;
         let what = match tables.makers() {
             Makers::Synthetic if self.measured > 0 => measured(self.measured),
-            Makers::SyntheticOrUnknown | Makers::Unknown if self.foreign > 0 => measured(self.foreign),
+            Makers::SyntheticOrUnknown | Makers::Unknown if self.foreign > 0 => {
+                measured(self.foreign)
+            }
             Makers::Detector | Makers::Unknown if self.generated > 0 => format!(
                 "ut-decode generate made {} of the events: they belong to its synthetic detector, and these are the \
                  tables of another",
@@ -77,13 +85,19 @@ impl Seen {
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let damages = self.damages.iter().map(|(place, damage)| {
             // Other messages say it already.
-            let cost = if damage.bank.is_some() { "; the rest of the event is given up" } else { "" };
+            let cost = if damage.bank.is_some() {
+                "; the rest of the event is given up"
+            } else {
+                ""
+            };
             format!("{place}: {damage}{cost}")
         });
         let unidentified = match self.unidentified {
             0 => None,
             1 => Some("1 damaged event was left out: its run or number is unknown".to_owned()),
-            n => Some(format!("{n} damaged events were left out: their run or number is unknown")),
+            n => Some(format!(
+                "{n} damaged events were left out: their run or number is unknown"
+            )),
         };
         damages.chain(unidentified)
     }
@@ -113,9 +127,15 @@ impl Seen {
         self.damages.extend(later.damages.into_iter().take(room));
     }
 
-    /// Adds undamaged events of `file`, with the makers of the events that have banks to decode; `banks` counts the banks
-    /// by version.
-    pub(super) fn add_all(&mut self, file: &Path, events: u64, makers: &[Maker], banks: &[(Option<u8>, u64)]) {
+    /// Adds undamaged events of `file`, with the makers of the events that have banks to decode;
+    /// `banks` counts the banks by version.
+    pub(super) fn add_all(
+        &mut self,
+        file: &Path,
+        events: u64,
+        makers: &[Maker],
+        banks: &[(Option<u8>, u64)],
+    ) {
         self.events += events;
         for &maker in makers {
             self.add_maker(maker);
@@ -130,11 +150,16 @@ impl Seen {
     }
 
     fn add_maker(&mut self, maker: Maker) {
-        *(if maker == Maker::Generate { &mut self.generated } else { &mut self.measured }) += 1;
+        *(if maker == Maker::Generate {
+            &mut self.generated
+        } else {
+            &mut self.measured
+        }) += 1;
         self.foreign += u64::from(maker == Maker::Other);
     }
 
-    /// The versions of the banks of a file so far, taken out of the list if it is the last one there.
+    /// The versions of the banks of a file so far, taken out of the list if it is the last one
+    /// there.
     fn versions_of(&mut self, file: &Path) -> FileVersions {
         let known = self.files.pop_if(|last| last.file == file);
         known.unwrap_or_else(|| FileVersions::new(file))
@@ -151,7 +176,11 @@ impl Seen {
         for bank in event.entries {
             self.add_error_bank(bank.kind, bank.source_id);
         }
-        let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
+        let mut banks = event
+            .entries
+            .iter()
+            .filter(|bank| kind::is_decoded(bank.kind))
+            .peekable();
         if banks.peek().is_some() {
             self.add_maker(event.maker());
             let mut file = self.versions_of(event.file);
@@ -166,7 +195,10 @@ impl Seen {
             }
             file.add(last, n);
             if last.is_none() {
-                event.banks().filter(|bank| kind::is_decoded(bank.kind)).for_each(|bank| file.look(bank.payload));
+                event
+                    .banks()
+                    .filter(|bank| kind::is_decoded(bank.kind))
+                    .for_each(|bank| file.look(bank.payload));
             }
             self.files.push(file);
         }

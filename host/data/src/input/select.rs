@@ -39,14 +39,16 @@ impl Select {
         self
     }
 
-    /// Only events of this time, in microseconds since 1970, by ODIN; events that do not tell theirs are left out.
+    /// Only events of this time, in microseconds since 1970, by ODIN; events that do not tell
+    /// theirs are left out.
     #[must_use]
     pub fn time(mut self, time: Option<Range<u64>>) -> Self {
         self.time = time;
         self
     }
 
-    /// Only events of these types of crossings, by ODIN; events that do not tell theirs are left out.
+    /// Only events of these types of crossings, by ODIN; events that do not tell theirs are left
+    /// out.
     #[must_use]
     pub fn crossings(mut self, crossings: Option<Vec<Crossing>>) -> Self {
         self.crossings = crossings;
@@ -71,7 +73,11 @@ impl Select {
     fn cut(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let cut = |other: &Range<u64>| range.start.max(other.start)..range.end.min(other.end);
         let wanted = self.places.as_deref().unwrap_or(std::slice::from_ref(&ALL));
-        wanted.iter().map(cut).filter(|range| !range.is_empty()).collect()
+        wanted
+            .iter()
+            .map(cut)
+            .filter(|range| !range.is_empty())
+            .collect()
     }
 
     /// Leaves out the first `skip` of the wanted events, and takes at most `limit`.
@@ -98,30 +104,41 @@ impl Select {
 
     /// Returns true if the event at this place is wanted, as far as its place says.
     pub fn takes(&self, place: u64) -> bool {
-        let Some(places) = &self.places else { return true };
+        let Some(places) = &self.places else {
+            return true;
+        };
         let next = places.partition_point(|range| range.end <= place);
         places.get(next).is_some_and(|range| range.start <= place)
     }
 
     /// Returns true if no event from this place on is wanted.
     pub fn is_past(&self, place: u64) -> bool {
-        self.places.as_ref().is_some_and(|places| places.last().is_none_or(|last| last.end <= place))
+        self.places
+            .as_ref()
+            .is_some_and(|places| places.last().is_none_or(|last| last.end <= place))
     }
 
     fn takes_numbers(&self, run: Option<u32>, number: Option<u64>) -> bool {
-        let has_pair = |pairs: &Arc<BTreeSet<_>>| run.zip(number).is_some_and(|pair| pairs.contains(&pair));
+        let has_pair =
+            |pairs: &Arc<BTreeSet<_>>| run.zip(number).is_some_and(|pair| pairs.contains(&pair));
         self.takes_each(run, number) && self.pairs.as_ref().is_none_or(has_pair)
     }
 
     fn takes_each(&self, run: Option<u32>, number: Option<u64>) -> bool {
-        self.run.is_none_or(|wanted| run == Some(wanted)) && self.number.is_none_or(|wanted| number == Some(wanted))
+        self.run.is_none_or(|wanted| run == Some(wanted))
+            && self.number.is_none_or(|wanted| number == Some(wanted))
     }
 
     fn takes_odin(&self, odin: Option<Odin>) -> bool {
         let facts = odin.and_then(|odin| odin.facts);
         let time = facts.and_then(|facts| facts.time);
-        self.time.as_ref().is_none_or(|wanted| time.is_some_and(|time| wanted.contains(&time)))
-            && self.crossings.as_ref().is_none_or(|wanted| facts.is_some_and(|facts| wanted.contains(&facts.crossing)))
+        self.time
+            .as_ref()
+            .is_none_or(|wanted| time.is_some_and(|time| wanted.contains(&time)))
+            && self
+                .crossings
+                .as_ref()
+                .is_none_or(|wanted| facts.is_some_and(|facts| wanted.contains(&facts.crossing)))
     }
 
     /// Returns true if an event with this run, number and ODIN bank is wanted, as far as they say.
@@ -129,12 +146,18 @@ impl Select {
         self.takes_numbers(run, number) && self.takes_odin(odin)
     }
 
-    /// Returns true if an event is left out only because its run, its number or its ODIN bank is unknown.
+    /// Returns true if an event is left out only because its run, its number or its ODIN bank is
+    /// unknown.
     pub fn lacks_numbers(&self, run: Option<u32>, number: Option<u64>, odin: Option<Odin>) -> bool {
-        let may_be = |&(r, n): &(u32, u64)| run.is_none_or(|run| run == r) && number.is_none_or(|number| number == n);
+        let may_be = |&(r, n): &(u32, u64)| {
+            run.is_none_or(|run| run == r) && number.is_none_or(|number| number == n)
+        };
         !self.takes_event(run, number, odin)
             && self.takes_each(run.or(self.run), number.or(self.number))
-            && self.pairs.as_ref().is_none_or(|pairs| pairs.iter().any(may_be))
+            && self
+                .pairs
+                .as_ref()
+                .is_none_or(|pairs| pairs.iter().any(may_be))
             && (odin.is_none() || self.takes_odin(odin))
     }
 
@@ -147,25 +170,48 @@ impl Select {
             && self.crossings.is_none()
     }
 
-    /// Returns the option by which no event was selected, and the reason, if none could have been: `seen` is all that was
-    /// found in the inputs, `by_list` says if places were listed, and `skip` how many were left out from the first.
-    pub fn impossible(&self, seen: &Seen, by_list: bool, skip: u64) -> Option<(&'static str, String)> {
+    /// Returns the option by which no event was selected, and the reason, if none could have been:
+    /// `seen` is all that was found in the inputs, `by_list` says if places were listed, and `skip`
+    /// how many were left out from the first.
+    pub fn impossible(
+        &self,
+        seen: &Seen,
+        by_list: bool,
+        skip: u64,
+    ) -> Option<(&'static str, String)> {
         if seen.events > 0 || seen.unidentified > 0 {
             return None;
         }
         let lacks = [
             ("time", self.time.is_some(), seen.with_time, "time"),
-            ("crossing", self.crossings.is_some(), seen.with_crossing, "type of bunch crossing"),
-            ("event_number", self.number.is_some(), seen.with_number, "number"),
+            (
+                "crossing",
+                self.crossings.is_some(),
+                seen.with_crossing,
+                "type of bunch crossing",
+            ),
+            (
+                "event_number",
+                self.number.is_some(),
+                seen.with_number,
+                "number",
+            ),
         ];
-        if let Some((option, .., what)) =
-            lacks.into_iter().find(|&(_, is_asked, n, _)| is_asked && n == 0 && seen.examined > 0)
+        if let Some((option, .., what)) = lacks
+            .into_iter()
+            .find(|&(_, is_asked, n, _)| is_asked && n == 0 && seen.examined > 0)
         {
-            return Some((option, format!("no event has a {what}: there is no ODIN bank that tells it")));
+            return Some((
+                option,
+                format!("no event has a {what}: there is no ODIN bank that tells it"),
+            ));
         }
         match (by_list, skip) {
             _ if !self.takes_all_numbers() => None,
-            (true, _) => Some(("events", "all of these places are beyond the end of the input".to_owned())),
+            (true, _) => Some((
+                "events",
+                "all of these places are beyond the end of the input".to_owned(),
+            )),
             (false, 1..) => Some(("skip", format!("the input has no more events than {skip}"))),
             (false, 0) => None,
         }
@@ -205,7 +251,11 @@ impl FromStr for Places {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| {
-            text.trim().parse::<u64>().ok().filter(|&n| n < u64::MAX).ok_or_else(|| format!("{text:?} is not an event"))
+            text.trim()
+                .parse::<u64>()
+                .ok()
+                .filter(|&n| n < u64::MAX)
+                .ok_or_else(|| format!("{text:?} is not an event"))
         };
         let mut ranges = Vec::new();
         for part in text.split(',') {
@@ -264,10 +314,17 @@ mod tests {
         // A bank of version 7: the time is words 2 and 3, the crossing in word 6.
         let odin = |time: u32, crossing: u32| {
             let words = [1, 0, time, 0, 0, 0, crossing << 12, 0, 0, 0];
-            Odin::of(Some(7), &words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect::<Vec<_>>())
+            Odin::of(
+                Some(7),
+                &words
+                    .iter()
+                    .flat_map(|word: &u32| word.to_le_bytes())
+                    .collect::<Vec<_>>(),
+            )
         };
         let timed = Select::default().time(Some(10..20));
-        let crossed = Select::default().crossings(Some(vec![Crossing::Beam1, Crossing::BeamCrossing]));
+        let crossed =
+            Select::default().crossings(Some(vec![Crossing::Beam1, Crossing::BeamCrossing]));
         for (select, odin, expected) in [
             (&timed, odin(10, 0), true),
             (&timed, odin(20, 0), false),
@@ -278,7 +335,11 @@ mod tests {
             (&crossed, odin(0, 2), false),
             (&crossed, None, false),
         ] {
-            assert_eq!(select.takes_event(None, None, odin), expected, "{select:?} {odin:?}");
+            assert_eq!(
+                select.takes_event(None, None, odin),
+                expected,
+                "{select:?} {odin:?}"
+            );
             assert_eq!(select.lacks_numbers(None, None, odin), odin.is_none());
             assert!(!select.takes_all_numbers());
         }
@@ -289,7 +350,12 @@ mod tests {
         let pairs = Select::default().pairs(Some(vec![(7, 9), (7, 9)]));
         let select = Select::default().run(Some(7)).number(Some(9));
         assert!(select.takes_numbers(Some(7), Some(9)) && pairs.takes_numbers(Some(7), Some(9)));
-        for (run, number) in [(None, Some(9)), (Some(7), None), (Some(8), Some(9)), (Some(7), Some(8))] {
+        for (run, number) in [
+            (None, Some(9)),
+            (Some(7), None),
+            (Some(8), Some(9)),
+            (Some(7), Some(8)),
+        ] {
             assert!(!select.takes_numbers(run, number) && !pairs.takes_numbers(run, number));
         }
         for (run, number, expected) in [
@@ -301,8 +367,16 @@ mod tests {
             (Some(8), Some(9), false),
             (Some(7), Some(9), false),
         ] {
-            assert_eq!(select.lacks_numbers(run, number, None), expected, "{run:?} {number:?}");
-            assert_eq!(pairs.lacks_numbers(run, number, None), expected, "{run:?} {number:?}");
+            assert_eq!(
+                select.lacks_numbers(run, number, None),
+                expected,
+                "{run:?} {number:?}"
+            );
+            assert_eq!(
+                pairs.lacks_numbers(run, number, None),
+                expected,
+                "{run:?} {number:?}"
+            );
         }
         assert!(!Select::default().lacks_numbers(None, None, None));
     }

@@ -1,8 +1,9 @@
 //! Events that are compressed inside MDF: blocks as ROOT makes them, back to back.
 //!
-//! A block has 9 bytes of header: two letters for the algorithm, one of its version, 3 bytes each (little endian) of
-//! compressed and of uncompressed size. lz4 blocks begin with 8 bytes of checksum, which count as compressed: the
-//! big-endian xxHash64, with seed 0, of the compressed bytes after it.
+//! A block has 9 bytes of header: two letters for the algorithm, one of its version, 3 bytes each
+//! (little endian) of compressed and of uncompressed size. lz4 blocks begin with 8 bytes of
+//! checksum, which count as compressed: the big-endian xxHash64, with seed 0, of the compressed
+//! bytes after it.
 
 const HEADER: usize = 9;
 
@@ -16,7 +17,8 @@ pub fn is_xz(packed: &[u8]) -> bool {
 
 /// Compressed and uncompressed bytes of a block, as its header says them.
 fn sizes(header: &[u8; HEADER]) -> (usize, usize) {
-    let u24 = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], 0]) as usize;
+    let u24 =
+        |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], 0]) as usize;
     (u24(3), u24(6))
 }
 
@@ -31,21 +33,32 @@ pub fn claimed(mut packed: &[u8]) -> usize {
     bytes
 }
 
-/// Appends the contents of the blocks of `packed`, which begin at byte `at` of the event; `body` grows to at most
-/// `limit` bytes. After an error, which names the block and its byte of the event, it holds the blocks before.
+/// Appends the contents of the blocks of `packed`, which begin at byte `at` of the event; `body`
+/// grows to at most `limit` bytes. After an error, which names the block and its byte of the event,
+/// it holds the blocks before.
 pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Result<(), String> {
     let mut from = 0;
     let mut block = 0;
     while from < packed.len() {
-        let error = |what: String| format!("block {block} of the compressed event, at byte {}: {what}", at + from);
+        let error = |what: String| {
+            format!(
+                "block {block} of the compressed event, at byte {}: {what}",
+                at + from
+            )
+        };
         let left = &packed[from..];
         let Some(header) = left.first_chunk::<HEADER>() else {
-            return Err(error(format!("{} bytes are left, but a block's header takes {HEADER}", left.len())));
+            return Err(error(format!(
+                "{} bytes are left, but a block's header takes {HEADER}",
+                left.len()
+            )));
         };
         let (compressed, size) = sizes(header);
         let Some(data) = left.get(HEADER..HEADER + compressed) else {
             let there = left.len() - HEADER;
-            return Err(error(format!("it takes {compressed} bytes, but {there} are left of the event")));
+            return Err(error(format!(
+                "it takes {compressed} bytes, but {there} are left of the event"
+            )));
         };
         let begin = body.len();
         if size > limit - begin.min(limit) {
@@ -68,7 +81,8 @@ pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Unpacks a block into a buffer of the size that its header says, and returns the number of bytes that came out.
+/// Unpacks a block into a buffer of the size that its header says, and returns the number of bytes
+/// that came out.
 #[cfg(feature = "containers")]
 fn unpack_block(algorithm: [u8; 2], data: &[u8], out: &mut [u8]) -> Result<usize, String> {
     match &algorithm {
@@ -81,12 +95,21 @@ fn unpack_block(algorithm: [u8; 2], data: &[u8], out: &mut [u8]) -> Result<usize
                 _ => Err("zlib: the stream does not end in the block".to_owned()),
             }
         }
-        b"ZS" => zstd::bulk::decompress_to_buffer(data, out).map_err(|error| format!("zstd: {error}")),
+        b"ZS" => {
+            zstd::bulk::decompress_to_buffer(data, out).map_err(|error| format!("zstd: {error}"))
+        }
         b"L4" => {
-            let (stored, data) = data.split_first_chunk().ok_or("lz4: no room for the checksum")?;
-            let (stored, computed) = (u64::from_be_bytes(*stored), twox_hash::XxHash64::oneshot(0, data));
+            let (stored, data) = data
+                .split_first_chunk()
+                .ok_or("lz4: no room for the checksum")?;
+            let (stored, computed) = (
+                u64::from_be_bytes(*stored),
+                twox_hash::XxHash64::oneshot(0, data),
+            );
             if stored != computed {
-                return Err(format!("lz4: checksum 0x{stored:016x} in the block, 0x{computed:016x} computed"));
+                return Err(format!(
+                    "lz4: checksum 0x{stored:016x} in the block, 0x{computed:016x} computed"
+                ));
             }
             lz4_flex::block::decompress_into(data, out).map_err(|error| format!("lz4: {error}"))
         }

@@ -1,4 +1,5 @@
-//! Checks that events belong to a detector's tables: by the versions of their banks, and by who made them.
+//! Checks that events belong to a detector's tables: by the versions of their banks, and by who
+//! made them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use ut_format::bank::COUNT_BYTES;
 use crate::detector::{BankVersion, DetectorTables};
 use crate::error_kind::ErrorKind;
 
-/// Banks without a version byte that must have the shape of one format, and none that of the other, before a file counts as
-/// one of that format: one or two damaged banks may look like anything.
+/// Banks without a version byte that must have the shape of one format, and none that of the other,
+/// before a file counts as one of that format: one or two damaged banks may look like anything.
 pub const MANY: u64 = 4;
 
 /// The versions of a file's banks.
@@ -17,7 +18,8 @@ pub const MANY: u64 = 4;
 pub struct FileVersions {
     /// The file.
     pub file: PathBuf,
-    /// Banks of the types that are decoded (66, 68), by version byte; `None` where the file has none.
+    /// Banks of the types that are decoded (66, 68), by version byte; `None` where the file has
+    /// none.
     pub versions: BTreeMap<Option<u8>, u64>,
     /// Banks without a version byte and with hits that have the shape of format v4, and of v5.
     pub shapes: [u64; 2],
@@ -31,7 +33,11 @@ const fn shape(version: BankVersion) -> usize {
 impl FileVersions {
     /// A file of which nothing was seen yet.
     pub fn new(file: &Path) -> Self {
-        Self { file: file.to_path_buf(), versions: BTreeMap::new(), shapes: [0; 2] }
+        Self {
+            file: file.to_path_buf(),
+            versions: BTreeMap::new(),
+            shapes: [0; 2],
+        }
     }
 
     pub(super) fn add(&mut self, version: Option<u8>, n: u64) {
@@ -49,14 +55,22 @@ impl FileVersions {
 
     /// Adds what was seen later in the same file.
     pub(super) fn merge(&mut self, later: &Self) {
-        later.versions.iter().for_each(|(&version, &n)| self.add(version, n));
-        self.shapes.iter_mut().zip(later.shapes).for_each(|(sum, n)| *sum += n);
+        later
+            .versions
+            .iter()
+            .for_each(|(&version, &n)| self.add(version, n));
+        self.shapes
+            .iter_mut()
+            .zip(later.shapes)
+            .for_each(|(sum, n)| *sum += n);
     }
 
     /// The banks by version byte, those without one by the format that they clearly have.
     pub fn judged(&self) -> BTreeMap<Option<u8>, u64> {
         let mut versions = self.versions.clone();
-        let clear = |version: &BankVersion| self.shapes[shape(*version)] >= MANY && self.shapes.contains(&0);
+        let clear = |version: &BankVersion| {
+            self.shapes[shape(*version)] >= MANY && self.shapes.contains(&0)
+        };
         if let Some(version) = [BankVersion::V4, BankVersion::V5].into_iter().find(clear)
             && let Some(n) = versions.remove(&None)
         {
@@ -65,15 +79,24 @@ impl FileVersions {
         versions
     }
 
-    /// Checks that one of the banks, if there are any, has the version of the board table, or may have it.
+    /// Checks that one of the banks, if there are any, has the version of the board table, or may
+    /// have it.
     pub fn check(&self, tables: &DetectorTables) -> Result<(), Stranger> {
         let table = tables.boards().version;
-        let versions = if tables.is_trusted() { self.versions.clone() } else { self.judged() };
+        let versions = if tables.is_trusted() {
+            self.versions.clone()
+        } else {
+            self.judged()
+        };
         let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
         if versions.is_empty() || versions.keys().any(fits) {
             return Ok(());
         }
-        let words: Vec<String> = versions.keys().flatten().map(|&version| version_in_words(version)).collect();
+        let words: Vec<String> = versions
+            .keys()
+            .flatten()
+            .map(|&version| version_in_words(version))
+            .collect();
         let what = format!(
             "{}: none of its UT banks has the board table's version: the banks have version {}, the board table is for \
              version {}",
@@ -81,11 +104,15 @@ impl FileVersions {
             words.join(" and "),
             version_in_words(table.byte())
         );
-        Err(Stranger { file: Some(self.file.clone()), what })
+        Err(Stranger {
+            file: Some(self.file.clone()),
+            what,
+        })
     }
 }
 
-/// The format that a payload with hits has by its size, which no payload has in both: its counts say how long it is.
+/// The format that a payload with hits has by its size, which no payload has in both: its counts
+/// say how long it is.
 pub fn shape_of(payload: &[u8]) -> Option<BankVersion> {
     let at = |byte: usize| payload.get(byte).copied().unwrap_or_default();
     let most = usize::from(COUNT_BYTES.map(at).into_iter().max().unwrap_or_default());
@@ -93,7 +120,8 @@ pub fn shape_of(payload: &[u8]) -> Option<BankVersion> {
     if most > 0 && (rows..=rows + 8).contains(&payload.len()) {
         return Some(BankVersion::V5);
     }
-    // Cluster words; then a byte and one to four ADC bytes for each, of which dumps lose up to three.
+    // Cluster words; then a byte and one to four ADC bytes for each, of which dumps lose up to
+    // three.
     let n = usize::from(u16::from_le_bytes([at(0), at(1)]));
     let least = 4 + 2 * n;
     (n > 0 && (least..=least + 5 * n + 5).contains(&payload.len())).then_some(BankVersion::V4)
@@ -110,9 +138,14 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// Returns the kind: [`ErrorKind::Version`], or [`ErrorKind::Tables`] for real events with invented tables.
+    /// Returns the kind: [`ErrorKind::Version`], or [`ErrorKind::Tables`] for real events with
+    /// invented tables.
     pub const fn kind(&self) -> ErrorKind {
-        if self.file.is_some() { ErrorKind::Version } else { ErrorKind::Tables }
+        if self.file.is_some() {
+            ErrorKind::Version
+        } else {
+            ErrorKind::Tables
+        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! A job: files in, results of each decoded batch out, in the order of the inputs. Each thread in turn reads a piece of
-//! the inputs, then parses and decodes it and makes results of its batches by [`Work`]. The caller's thread gets the
-//! results.
+//! A job: files in, results of each decoded batch out, in the order of the inputs. Each thread in
+//! turn reads a piece of the inputs, then parses and decodes it and makes results of its batches by
+//! [`Work`]. The caller's thread gets the results.
 
 mod waiting;
 
@@ -12,7 +12,8 @@ use self::waiting::Waiting;
 use crate::CapacityError;
 use crate::error::WorkError;
 use crate::input::{
-    Chunk, Chunks, InputError, InputPart, Origin, Parser, Part, RawEvent, Seen, Select, to_allen, to_mep,
+    Chunk, Chunks, InputError, InputPart, Origin, Parser, Part, RawEvent, Seen, Select, to_allen,
+    to_mep,
 };
 use crate::pipeline::{Flow, ordered};
 use crate::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHits};
@@ -20,11 +21,13 @@ use crate::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHits}
 /// Mean bytes of a piece of the inputs, with its hits in every form.
 pub const CHUNK_MEMORY: u64 = 48 << 20;
 
-/// Maximum number of batches in MEP layout into which a batch is split. One that would need more, because many events
-/// lack banks, is decoded as it is: a backend would launch all its kernels for each part.
+/// Maximum number of batches in MEP layout into which a batch is split. One that would need more,
+/// because many events lack banks, is decoded as it is: a backend would launch all its kernels for
+/// each part.
 const MOST_MEP_BATCHES: usize = 4;
 
-/// Events of a batch by default: a megabyte or so, which is read, checked and decoded in a core's caches.
+/// Events of a batch by default: a megabyte or so, which is read, checked and decoded in a core's
+/// caches.
 pub const BATCH_SIZE: usize = 64;
 
 /// Events of a device's batch, and of a row group of Parquet.
@@ -59,12 +62,22 @@ pub trait Work: Send {
     fn look(&mut self, _event: &RawEvent<'_>, _origin: Origin) {}
 
     /// Makes room for a batch.
-    fn reserve(&mut self, hits: &mut UtHits, n_events: usize, max_hits: usize) -> Result<(), CapacityError> {
+    fn reserve(
+        &mut self,
+        hits: &mut UtHits,
+        n_events: usize,
+        max_hits: usize,
+    ) -> Result<(), CapacityError> {
         hits.try_reserve(n_events, max_hits)
     }
 
     /// Decodes a batch.
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError>;
 
     /// Makes the result of a batch.
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError>;
@@ -133,7 +146,14 @@ struct Worker<'a, W> {
 
 impl<W: Work> Worker<'_, W> {
     fn work(&mut self, chunk: Chunk) -> Result<Done<W::Made>, WorkError> {
-        let Self { work, parser, hits, report, layout, tables } = self;
+        let Self {
+            work,
+            parser,
+            hits,
+            report,
+            layout,
+            tables,
+        } = self;
         let (mut seen, mut made) = (Seen::default(), Vec::new());
         let before = parser.copied();
         let work = RefCell::new(work);
@@ -141,13 +161,25 @@ impl<W: Work> Worker<'_, W> {
             let (mut first, mut work) = (0, work.borrow_mut());
             let mut decode = |batch: BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
                 // Whole files are checked, by `seen`.
-                let (batch, n) = (BatchView { checked: true, ..batch }, batch.n_events);
+                let (batch, n) = (
+                    BatchView {
+                        checked: true,
+                        ..batch
+                    },
+                    batch.n_events,
+                );
                 work.reserve(hits, n, tables.hits_at_most(n, max_hits))?;
                 let start = Instant::now();
                 work.decode(batch, hits, report)?;
                 let decoding = start.elapsed();
                 let origins = &origins[first..first + n];
-                made.push(work.make(Decoded { batch, origins, hits, report, decoding })?);
+                made.push(work.make(Decoded {
+                    batch,
+                    origins,
+                    hits,
+                    report,
+                    decoding,
+                })?);
                 first += n;
                 Ok(())
             };
@@ -157,7 +189,8 @@ impl<W: Work> Worker<'_, W> {
                     if meps.len() > MOST_MEP_BATCHES {
                         return decode(batch, max_hits);
                     }
-                    meps.iter().try_for_each(|mep| decode(mep.view(), mep.view().max_hits()))
+                    meps.iter()
+                        .try_for_each(|mep| decode(mep.view(), mep.view().max_hits()))
                 }
                 (Some(Layout::Allen), Layout::Mep) => {
                     let allen = to_allen(batch)?;
@@ -167,23 +200,44 @@ impl<W: Work> Worker<'_, W> {
             }
         };
         let mut look = |event: &RawEvent<'_>, origin: Origin| work.borrow_mut().look(event, origin);
-        parser.parse(chunk, &mut seen, if W::LOOKS { Some(&mut look) } else { None }, take)?;
-        Ok(Done { seen, made, copied: parser.copied() - before })
+        parser.parse(
+            chunk,
+            &mut seen,
+            if W::LOOKS { Some(&mut look) } else { None },
+            take,
+        )?;
+        Ok(Done {
+            seen,
+            made,
+            copied: parser.copied() - before,
+        })
     }
 }
 
 impl Job<'_> {
-    /// Does the job on a thread for each of `workers`. `next` is called before each piece of the inputs, and returns
-    /// the most events of a batch, or `None` to end the job. `take` gets each piece with its file's place among the
-    /// inputs, and returns false to end the job. After an error of an input nothing more is opened, unless the job
-    /// keeps going: it may be a pipe without a writer.
+    /// Does the job on a thread for each of `workers`. `next` is called before each piece of the
+    /// inputs, and returns the most events of a batch, or `None` to end the job. `take` gets each
+    /// piece with its file's place among the inputs, and returns false to end the job. After an
+    /// error of an input nothing more is opened, unless the job keeps going: it may be a pipe
+    /// without a writer.
     pub fn run<W: Work>(
         self,
         workers: Vec<W>,
         mut next: impl FnMut() -> Option<usize> + Send,
         mut take: impl FnMut(Reached, usize, Result<Done<W::Made>, WorkError>) -> bool,
     ) -> (Flow, Reached) {
-        let Self { parts, select, check, by_file, layout, together, keep_going, first_place, clusters, tables } = self;
+        let Self {
+            parts,
+            select,
+            check,
+            by_file,
+            layout,
+            together,
+            keep_going,
+            first_place,
+            clusters,
+            tables,
+        } = self;
         let n = workers.len();
         let waiting = &Waiting::new(n);
         let bytes_of = |done: &Done<W::Made>| done.made.iter().map(W::bytes).sum();
@@ -198,13 +252,18 @@ impl Job<'_> {
                 tables,
             };
             move |(file, chunk): (usize, Result<Chunk, InputError>)| {
-                let done = chunk.map_err(WorkError::Input).and_then(|chunk| worker.work(chunk));
+                let done = chunk
+                    .map_err(WorkError::Input)
+                    .and_then(|chunk| worker.work(chunk));
                 (file, done.inspect(|done| waiting.add(bytes_of(done))))
             }
         };
         let workers = workers.into_iter().map(worker).collect();
         let chunks = Chunks::new(parts, BATCH_SIZE, check, select.clone());
-        let mut chunks = chunks.begin_at(first_place).by_file(by_file).unpack_at_once(n);
+        let mut chunks = chunks
+            .begin_at(first_place)
+            .by_file(by_file)
+            .unpack_at_once(n);
         let (read, opened, ended) = (chunks.read(), &AtomicUsize::new(0), &AtomicBool::new(false));
         let produce = || {
             waiting.wait();
@@ -224,7 +283,9 @@ impl Job<'_> {
             ended: ended.load(Ordering::SeqCst),
         };
         let flow = ordered(2 * n + 1, produce, workers, |(file, done)| {
-            waiting.write(done.as_ref().map_or(0, bytes_of), || take(reached(), file, done))
+            waiting.write(done.as_ref().map_or(0, bytes_of), || {
+                take(reached(), file, done)
+            })
         });
         (flow, reached())
     }

@@ -1,6 +1,6 @@
-//! Limits the memory of results that wait to be written: where the output is slower than the decoding, or one piece
-//! takes longer than those after it, fetching stops. (The pipeline bounds the number of pieces, but one can become very
-//! many hits.)
+//! Limits the memory of results that wait to be written: where the output is slower than the
+//! decoding, or one piece takes longer than those after it, fetching stops. (The pipeline bounds
+//! the number of pieces, but one can become very many hits.)
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
@@ -22,14 +22,19 @@ pub struct Waiting {
 
 impl Waiting {
     pub const fn new(n_workers: usize) -> Self {
-        Self { bytes: AtomicU64::new(0), most: BYTES_OF_THREAD * n_workers as u64, ended: AtomicBool::new(false) }
+        Self {
+            bytes: AtomicU64::new(0),
+            most: BYTES_OF_THREAD * n_workers as u64,
+            ended: AtomicBool::new(false),
+        }
     }
 
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, SeqCst);
     }
 
-    /// Waits while too many bytes do. A thread that waits here holds no piece, so that the others can finish theirs.
+    /// Waits while too many bytes do. A thread that waits here holds no piece, so that the others
+    /// can finish theirs.
     pub fn wait(&self) {
         while self.bytes.load(SeqCst) > self.most && !self.ended.load(SeqCst) {
             sleep(LOOK);
@@ -69,7 +74,10 @@ mod tests {
     fn written_items_no_longer_wait() {
         let waiting = full();
         assert!(waiting.write(waiting.most, || true));
-        assert_eq!((waiting.bytes.load(SeqCst), waiting.ended.load(SeqCst)), (1, false));
+        assert_eq!(
+            (waiting.bytes.load(SeqCst), waiting.ended.load(SeqCst)),
+            (1, false)
+        );
         waiting.wait();
     }
 
@@ -80,7 +88,10 @@ mod tests {
         assert!(waiting.ended.load(SeqCst));
         waiting.wait();
         let waiting = full();
-        catch_unwind(AssertUnwindSafe(|| waiting.write(1, || panic!("on purpose")))).unwrap_err();
+        catch_unwind(AssertUnwindSafe(|| {
+            waiting.write(1, || panic!("on purpose"))
+        }))
+        .unwrap_err();
         assert!(waiting.ended.load(SeqCst));
         waiting.wait();
     }

@@ -71,7 +71,11 @@ impl DetectorColumn {
     /// Returns true if a value may be missing: of clusters for v4 banks, of boards where the tables
     /// do not know the hit.
     pub const fn may_be_null(self) -> bool {
-        self.needs_clusters() || matches!(self, Self::Board | Self::Lane | Self::Flipped | Self::SectorId)
+        self.needs_clusters()
+            || matches!(
+                self,
+                Self::Board | Self::Lane | Self::Flipped | Self::SectorId
+            )
     }
 
     /// Returns the type of the values.
@@ -102,24 +106,42 @@ impl DetectorColumn {
             Self::Module => of_id(|channel| channel.module().into()),
             Self::Sector => of_id(|channel| channel.sector().into()),
             Self::Strip => of_id(ChannelId::strip),
-            Self::Board => of_hits(hits, |channel| lane(channel).map_or(NULL, |lane| lane.board.into())),
-            Self::Lane => of_hits(hits, |channel| lane(channel).map_or(NULL, |lane| lane.lane.into())),
+            Self::Board => of_hits(hits, |channel| {
+                lane(channel).map_or(NULL, |lane| lane.board.into())
+            }),
+            Self::Lane => of_hits(hits, |channel| {
+                lane(channel).map_or(NULL, |lane| lane.lane.into())
+            }),
             Self::Charge => of_cluster(Cluster::charge),
             Self::NStrips => of_cluster(|cluster| cluster.n_strips().into()),
             Self::FirstStrip => of_cluster(Cluster::first_strip),
-            Self::Flipped => of_hits(hits, |channel| place(channel).map_or(NULL, |place| place.flipped.into())),
+            Self::Flipped => of_hits(hits, |channel| {
+                place(channel).map_or(NULL, |place| place.flipped.into())
+            }),
             Self::SectorId => of_hits(hits, |channel| tables.sector_of(channel).unwrap_or(NULL)),
         }
     }
 }
 
 fn of_hits(hits: &UtHits, value: impl Fn(ChannelId) -> u16) -> Vec<u16> {
-    hits.id().iter().map(|&id| value(LhcbId(id).channel())).collect()
+    hits.id()
+        .iter()
+        .map(|&id| value(LhcbId(id).channel()))
+        .collect()
 }
 
 /// Columns that every output has.
-const PLAIN: [&str; 9] =
-    ["event", "group", "lhcb_id", "x_at_y_eq0", "z_at_y_eq0", "y_begin", "y_end", "dx_dy", "weight"];
+const PLAIN: [&str; 9] = [
+    "event",
+    "group",
+    "lhcb_id",
+    "x_at_y_eq0",
+    "z_at_y_eq0",
+    "y_begin",
+    "y_end",
+    "dx_dy",
+    "weight",
+];
 
 /// Optional columns of an output.
 ///
@@ -147,7 +169,10 @@ pub struct Columns {
 impl Columns {
     /// Returns the first column that needs hits decoded [with clusters](UtHits::with_clusters).
     pub fn needs_clusters(&self) -> Option<DetectorColumn> {
-        self.detector.iter().copied().find(|column| column.needs_clusters())
+        self.detector
+            .iter()
+            .copied()
+            .find(|column| column.needs_clusters())
     }
 }
 
@@ -176,7 +201,10 @@ impl FromStr for Columns {
                 }
             }
         }
-        columns.detector = DetectorColumn::ALL.into_iter().filter(|column| wanted.contains(column)).collect();
+        columns.detector = DetectorColumn::ALL
+            .into_iter()
+            .filter(|column| wanted.contains(column))
+            .collect();
         Ok(columns)
     }
 }
@@ -187,16 +215,42 @@ mod tests {
 
     #[test]
     fn columns_are_selected_by_name_or_as_a_set_in_a_fixed_order() {
-        let detector = Columns { detector: DetectorColumn::DETECTOR.to_vec(), ..Columns::default() };
+        let detector = Columns {
+            detector: DetectorColumn::DETECTOR.to_vec(),
+            ..Columns::default()
+        };
         assert_eq!("detector".parse(), Ok(detector.clone()));
         assert_eq!("charge, detector,layer,event".parse(), Ok(detector));
-        let expected = vec![DetectorColumn::Layer, DetectorColumn::Charge, DetectorColumn::SectorId];
-        let some = Columns { run: true, event_number: true, detector: expected, ..Columns::default() };
-        assert_eq!("sector_id,charge,run,layer,event_number,charge".parse(), Ok(some.clone()));
+        let expected = vec![
+            DetectorColumn::Layer,
+            DetectorColumn::Charge,
+            DetectorColumn::SectorId,
+        ];
+        let some = Columns {
+            run: true,
+            event_number: true,
+            detector: expected,
+            ..Columns::default()
+        };
+        assert_eq!(
+            "sector_id,charge,run,layer,event_number,charge".parse(),
+            Ok(some.clone())
+        );
         assert_eq!(some.needs_clusters(), Some(DetectorColumn::Charge));
-        assert_eq!("board,lane".parse::<Columns>().unwrap().needs_clusters(), None);
-        for (list, name) in [("", "\"\""), ("layer,", "\"\""), ("detectors", "\"detectors\""), ("Layer", "\"Layer\"")] {
-            assert!(list.parse::<Columns>().unwrap_err().contains(name), "{list}");
+        assert_eq!(
+            "board,lane".parse::<Columns>().unwrap().needs_clusters(),
+            None
+        );
+        for (list, name) in [
+            ("", "\"\""),
+            ("layer,", "\"\""),
+            ("detectors", "\"detectors\""),
+            ("Layer", "\"Layer\""),
+        ] {
+            assert!(
+                list.parse::<Columns>().unwrap_err().contains(name),
+                "{list}"
+            );
         }
     }
 }

@@ -40,13 +40,18 @@ impl<W: Write> CsvWriter<W> {
     /// Makes a writer, and writes the row of column names to `output`.
     pub fn new(mut output: W) -> io::Result<Self> {
         output.write_all(CsvRows::header(&Columns::default()).as_bytes())?;
-        Ok(Self { output, rows: CsvRows::default(), text: Vec::new() })
+        Ok(Self {
+            output,
+            rows: CsvRows::default(),
+            text: Vec::new(),
+        })
     }
 
     /// Writes the hits of a batch whose first event has the number `first_event`.
     pub fn write(&mut self, first_event: u64, hits: &UtHits) -> io::Result<()> {
         self.text.clear();
-        self.rows.append(hits, |e| (first_event + e as u64, ""), &[], &mut self.text);
+        self.rows
+            .append(hits, |e| (first_event + e as u64, ""), &[], &mut self.text);
         self.output.write_all(&self.text)
     }
 
@@ -66,16 +71,26 @@ pub struct CsvRows {
 
 impl Default for CsvRows {
     fn default() -> Self {
-        Self { last: std::array::from_fn(|_| (0, b",0".to_vec())) }
+        Self {
+            last: std::array::from_fn(|_| (0, b",0".to_vec())),
+        }
     }
 }
 
 impl CsvRows {
     /// Returns the row of column names.
     pub fn header(columns: &Columns) -> String {
-        let Columns { file, run, event_number, detector } = columns;
+        let Columns {
+            file,
+            run,
+            event_number,
+            detector,
+        } = columns;
         let of_event = [(file, "file"), (run, "run"), (event_number, "event_number")];
-        let of_event = of_event.into_iter().filter(|(asked_for, _)| **asked_for).map(|(_, name)| name);
+        let of_event = of_event
+            .into_iter()
+            .filter(|(asked_for, _)| **asked_for)
+            .map(|(_, name)| name);
         let names = of_event.chain(detector.iter().map(|column| column.name()));
         names.fold(COLUMNS.to_owned(), |header, name| header + "," + name) + "\n"
     }
@@ -89,7 +104,12 @@ impl CsvRows {
         columns: &[Vec<u16>],
         text: &mut Vec<u8>,
     ) {
-        let [x, z, begin, end] = [hits.x_at_y_eq0(), hits.z_at_y_eq0(), hits.y_begin(), hits.y_end()];
+        let [x, z, begin, end] = [
+            hits.x_at_y_eq0(),
+            hits.z_at_y_eq0(),
+            hits.y_begin(),
+            hits.y_end(),
+        ];
         let (slope, weight, id) = (hits.dx_dy(), hits.weight(), hits.id());
         let mut head = Vec::new();
         for e in 0..hits.n_events() {
@@ -140,7 +160,11 @@ impl CsvRows {
 /// assert_eq!(quoted("a,b.mdf"), "\"a,b.mdf\"");
 /// ```
 pub fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 fn push_integer(text: &mut Vec<u8>, mut value: u64) {

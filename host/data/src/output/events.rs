@@ -50,33 +50,103 @@ enum Value {
     Count(Count),
 }
 
-const CROSSINGS: &[&str] =
-    &[Crossing::NoBeam.name(), Crossing::Beam1.name(), Crossing::Beam2.name(), Crossing::BeamCrossing.name()];
+const CROSSINGS: &[&str] = &[
+    Crossing::NoBeam.name(),
+    Crossing::Beam1.name(),
+    Crossing::Beam2.name(),
+    Crossing::BeamCrossing.name(),
+];
 const TAE: &[&str] = &[Tae::Central.name(), Tae::Neighbour.name()];
 
 /// The columns before the counters of the report.
 const COLUMNS: [(&str, EventColumnType, bool, Value); 13] = [
-    ("event", Integer(64), false, Value::OfRow(|row| Some(row.origin.event))),
-    ("run", Integer(32), true, Value::OfRow(|row| row.meta.run.map(u64::from))),
-    ("event_number", Integer(64), true, Value::OfRow(|row| row.meta.event)),
+    (
+        "event",
+        Integer(64),
+        false,
+        Value::OfRow(|row| Some(row.origin.event)),
+    ),
+    (
+        "run",
+        Integer(32),
+        true,
+        Value::OfRow(|row| row.meta.run.map(u64::from)),
+    ),
+    (
+        "event_number",
+        Integer(64),
+        true,
+        Value::OfRow(|row| row.meta.event),
+    ),
     ("time", Time, true, Value::OfOdin(|odin| odin.time)),
-    ("bcid", Integer(16), true, Value::OfOdin(|odin| Some(odin.bcid.into()))),
-    ("crossing", Text(CROSSINGS), true, Value::OfOdin(|odin| Some(odin.crossing as u64))),
-    ("trigger_type", Integer(8), true, Value::OfOdin(|odin| Some(odin.trigger_type.into()))),
-    ("event_type", Integer(16), true, Value::OfOdin(|odin| Some(odin.event_type.into()))),
-    ("orbit", Integer(32), true, Value::OfOdin(|odin| Some(odin.orbit.into()))),
-    ("tck", Integer(32), true, Value::OfOdin(|odin| Some(odin.tck.into()))),
-    ("tae", Text(TAE), true, Value::OfOdin(|odin| odin.tae.map(|tae| tae as u64))),
-    ("odin_version", Integer(8), true, Value::OfRow(|row| row.meta.odin.map(|odin| odin.version.into()))),
-    ("hits", Integer(32), false, Value::OfRow(|row| Some(row.hits.into()))),
+    (
+        "bcid",
+        Integer(16),
+        true,
+        Value::OfOdin(|odin| Some(odin.bcid.into())),
+    ),
+    (
+        "crossing",
+        Text(CROSSINGS),
+        true,
+        Value::OfOdin(|odin| Some(odin.crossing as u64)),
+    ),
+    (
+        "trigger_type",
+        Integer(8),
+        true,
+        Value::OfOdin(|odin| Some(odin.trigger_type.into())),
+    ),
+    (
+        "event_type",
+        Integer(16),
+        true,
+        Value::OfOdin(|odin| Some(odin.event_type.into())),
+    ),
+    (
+        "orbit",
+        Integer(32),
+        true,
+        Value::OfOdin(|odin| Some(odin.orbit.into())),
+    ),
+    (
+        "tck",
+        Integer(32),
+        true,
+        Value::OfOdin(|odin| Some(odin.tck.into())),
+    ),
+    (
+        "tae",
+        Text(TAE),
+        true,
+        Value::OfOdin(|odin| odin.tae.map(|tae| tae as u64)),
+    ),
+    (
+        "odin_version",
+        Integer(8),
+        true,
+        Value::OfRow(|row| row.meta.odin.map(|odin| odin.version.into())),
+    ),
+    (
+        "hits",
+        Integer(32),
+        false,
+        Value::OfRow(|row| Some(row.hits.into())),
+    ),
 ];
 
 impl EventColumn {
     /// Returns all columns, in the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
-        let counts = Count::ALL.map(|count| (count.name(), Integer(32), false, Value::Count(count)));
+        let counts =
+            Count::ALL.map(|count| (count.name(), Integer(32), false, Value::Count(count)));
         let all = COLUMNS.into_iter().chain(counts);
-        all.map(|(name, kind, may_be_null, value)| Self { name, kind, may_be_null, value })
+        all.map(|(name, kind, may_be_null, value)| Self {
+            name,
+            kind,
+            may_be_null,
+            value,
+        })
     }
 
     /// Returns the value in a row. In a text column, it is an index into the texts of the type.
@@ -98,11 +168,15 @@ impl EventRow {
         report: &'a BatchReport,
     ) -> impl Iterator<Item = Self> + 'a {
         let groups = hits.n_groups();
-        origins.iter().zip(&report.events).enumerate().map(move |(e, (&origin, &report))| Self {
-            origin,
-            meta: meta.get(e).copied().unwrap_or_default(),
-            hits: hits.offsets()[(e + 1) * groups] - hits.offsets()[e * groups],
-            report,
-        })
+        origins
+            .iter()
+            .zip(&report.events)
+            .enumerate()
+            .map(move |(e, (&origin, &report))| Self {
+                origin,
+                meta: meta.get(e).copied().unwrap_or_default(),
+                hits: hits.offsets()[(e + 1) * groups] - hits.offsets()[e * groups],
+                report,
+            })
     }
 }

@@ -1,15 +1,18 @@
-//! Cabling of the synthetic UT: the sector that each lane of each board reads. It is regular, unlike the UT's own.
+//! Cabling of the synthetic UT: the sector that each lane of each board reads. It is regular,
+//! unlike the UT's own.
 //!
-//! v5: the 16 quarters (layer, side, lower or upper half) have 13 boards each in the first two layers and 14 each in the
-//! other two. A quarter's lanes are dealt out by their distance from the beam, five or six to a board: a bank is as long
-//! as its fullest lane, so lanes of like occupancy belong together. The sectors that see most have two lanes.
+//! v5: the 16 quarters (layer, side, lower or upper half) have 13 boards each in the first two
+//! layers and 14 each in the other two. A quarter's lanes are dealt out by their distance from the
+//! beam, five or six to a board: a bank is as long as its fullest lane, so lanes of like occupancy
+//! belong together. The sectors that see most have two lanes.
 //!
-//! v4: 30 board ids for each half-layer, of which the first 22 (first two layers) or 23 are used; the sectors are dealt
-//! out in the order of their ids, five or six to a board.
+//! v4: 30 board ids for each half-layer, of which the first 22 (first two layers) or 23 are used;
+//! the sectors are dealt out in the order of their ids, five or six to a board.
 
 use super::geometry::geometry;
 use crate::detector::{
-    BankVersion, Boards, LANES_PER_BOARD, Lane, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector, lanes_by_sector,
+    BankVersion, Boards, LANES_PER_BOARD, Lane, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector,
+    lanes_by_sector,
 };
 
 /// Board ids of a v4 half-layer, used or not.
@@ -23,8 +26,9 @@ pub(super) fn boards(version: BankVersion) -> Boards {
     }
 }
 
-/// The sourceID of a board: v4, as in simulation, the board itself; v5 that of Run 3: five bits for the side (5 A, 6 C),
-/// bit 10 the data flow, and in the low byte the number of the TELL40, which has two boards, from 1.
+/// The sourceID of a board: v4, as in simulation, the board itself; v5 that of Run 3: five bits for
+/// the side (5 A, 6 C), bit 10 the data flow, and in the low byte the number of the TELL40, which
+/// has two boards, from 1.
 pub(super) fn source_id(boards: &Boards, board: usize) -> u16 {
     if boards.version == BankVersion::V4 {
         return board as u16;
@@ -34,12 +38,20 @@ pub(super) fn source_id(boards: &Boards, board: usize) -> u16 {
     subdetector << 11 | (board as u16 & 1) << 10 | (board as u16 / 2 + 1)
 }
 
-/// Returns true if a sector sees so much that a lane reads only half of it: in each quarter the six half-width sectors of
-/// stave 0 nearest to the beam, the two of stave 1, and one of stave 2.
+/// Returns true if a sector sees so much that a lane reads only half of it: in each quarter the six
+/// half-width sectors of stave 0 nearest to the beam, the two of stave 1, and one of stave 2.
 pub(super) fn has_two_lanes(lane: &Lane) -> bool {
     // Rows counted from y = 0 outwards: 0 next to the beam.
-    let row = if lane.module >= 4 { lane.module - 4 } else { 3 - lane.module } * 2
-        + if lane.module >= 4 { 1 - lane.face } else { lane.face };
+    let row = if lane.module >= 4 {
+        lane.module - 4
+    } else {
+        3 - lane.module
+    } * 2
+        + if lane.module >= 4 {
+            1 - lane.face
+        } else {
+            lane.face
+        };
     match lane.stave {
         0 => row <= 2,
         1 | 2 => row <= 1,
@@ -61,7 +73,13 @@ fn v5() -> Boards {
                     }
                     quarter.push((id, lane));
                     if has_two_lanes(&lane) {
-                        quarter.push((id, Lane { chan_id: lane.chan_id | SUB_SECTOR_BIT, ..lane }));
+                        quarter.push((
+                            id,
+                            Lane {
+                                chan_id: lane.chan_id | SUB_SECTOR_BIT,
+                                ..lane
+                            },
+                        ));
                     }
                 }
                 // Stable: the two lanes of a sector stay together.
@@ -72,7 +90,11 @@ fn v5() -> Boards {
         }
     }
     let strips_per_hybrid = vec![STRIPS_PER_SECTOR; lanes.len() / LANES_PER_BOARD];
-    Boards { version: BankVersion::V5, strips_per_hybrid, lanes }
+    Boards {
+        version: BankVersion::V5,
+        strips_per_hybrid,
+        lanes,
+    }
 }
 
 fn v4() -> Boards {
@@ -81,15 +103,24 @@ fn v4() -> Boards {
     let mut strips_per_hybrid = Vec::new();
     for layer in 0..4 {
         for side in 0..2 {
-            let half_layer: Vec<_> =
-                sectors.iter().copied().filter(|lane| (lane.layer, lane.side) == (layer, side)).collect();
+            let half_layer: Vec<_> = sectors
+                .iter()
+                .copied()
+                .filter(|lane| (lane.layer, lane.side) == (layer, side))
+                .collect();
             let used = if layer < 2 { 22 } else { 23 };
             deal(&mut lanes, &half_layer, used);
-            strips_per_hybrid.extend((0..V4_IDS_OF_HALF_LAYER).map(|i| if i < used { STRIPS_PER_SECTOR } else { 0 }));
+            strips_per_hybrid.extend(
+                (0..V4_IDS_OF_HALF_LAYER).map(|i| if i < used { STRIPS_PER_SECTOR } else { 0 }),
+            );
             lanes.resize(strips_per_hybrid.len() * LANES_PER_BOARD, Lane::default());
         }
     }
-    Boards { version: BankVersion::V4, strips_per_hybrid, lanes }
+    Boards {
+        version: BankVersion::V4,
+        strips_per_hybrid,
+        lanes,
+    }
 }
 
 /// Appends `n_boards` boards that share `lanes` as evenly as can be, in order.

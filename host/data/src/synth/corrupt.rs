@@ -1,7 +1,8 @@
 //! Faults in synthetic files, and what a decoder has to report of them (`docs/policy.md`).
 //!
-//! An event gets faults in its banks or one of its container, not both, and a bank gets one fault: so what each of them
-//! does to the report is known exactly, and every bank that the [`Ledger`] does not name is whole.
+//! An event gets faults in its banks or one of its container, not both, and a bank gets one fault:
+//! so what each of them does to the report is known exactly, and every bank that the [`Ledger`]
+//! does not name is whole.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -90,7 +91,10 @@ impl Fault {
     }
 
     const fn is_of_frame(self) -> bool {
-        matches!(self, Self::Checksum | Self::BankMagic | Self::BankSize | Self::BankBeyond | Self::Block)
+        matches!(
+            self,
+            Self::Checksum | Self::BankMagic | Self::BankSize | Self::BankBeyond | Self::Block
+        )
     }
 }
 
@@ -110,7 +114,8 @@ pub struct Payload {
 /// A fault that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Event of the file, or the first of a packet that is cut. A packet with wrong sources has an entry an event.
+    /// Event of the file, or the first of a packet that is cut. A packet with wrong sources has an
+    /// entry an event.
     pub event: u64,
     /// The fault.
     pub fault: Fault,
@@ -139,11 +144,19 @@ pub struct Corruptor {
 }
 
 impl Corruptor {
-    /// Makes faults in banks of `boards`, each with its chance: of a bank, an event, a source of a packet, or the file.
+    /// Makes faults in banks of `boards`, each with its chance: of a bank, an event, a source of a
+    /// packet, or the file.
     pub fn new(rates: Vec<(Fault, f64)>, boards: Boards, seed: u64) -> Self {
         let mut ledger = Ledger::default();
-        ledger.report.extend(troubles().map(|count| (count.name(), 0)));
-        Self { rates, boards, seed: seed ^ SALT, ledger }
+        ledger
+            .report
+            .extend(troubles().map(|count| (count.name(), 0)));
+        Self {
+            rates,
+            boards,
+            seed: seed ^ SALT,
+            ledger,
+        }
     }
 
     /// Returns the ledger of the faults that were made.
@@ -153,25 +166,40 @@ impl Corruptor {
 
     /// Returns the fault by which the file is to end in its last event or packet.
     pub fn end(&self) -> Option<Fault> {
-        self.draw(&mut Dice::new(self.seed, u64::MAX), |fault| matches!(fault, Fault::Cut | Fault::Stream))
+        self.draw(&mut Dice::new(self.seed, u64::MAX), |fault| {
+            matches!(fault, Fault::Cut | Fault::Stream)
+        })
     }
 
     /// The fault of the event's frame, if it gets one.
     pub fn frame(&self, event: u64) -> Option<Fault> {
-        self.draw(&mut Dice::new(self.seed.rotate_left(1), event), Fault::is_of_frame)
+        self.draw(
+            &mut Dice::new(self.seed.rotate_left(1), event),
+            Fault::is_of_frame,
+        )
     }
 
     /// The sources of a packet that get a fault: those of `n` by their place.
     pub fn sources(&self, first_event: u64, n: usize) -> Vec<usize> {
         let mut dice = Dice::new(self.seed.rotate_left(2), first_event);
-        (0..n).filter(|_| self.draw(&mut dice, |fault| fault == Fault::Fragments).is_some()).collect()
+        (0..n)
+            .filter(|_| {
+                self.draw(&mut dice, |fault| fault == Fault::Fragments)
+                    .is_some()
+            })
+            .collect()
     }
 
     /// The first fault of a kind whose chance comes up.
     fn draw(&self, dice: &mut Dice, of_kind: impl Fn(Fault) -> bool) -> Option<Fault> {
-        let drawn =
-            self.rates.iter().filter(|(fault, _)| of_kind(*fault)).map(|&(fault, rate)| (fault, dice.unit() < rate));
-        drawn.fold(None, |first, (fault, comes)| first.or(comes.then_some(fault)))
+        let drawn = self
+            .rates
+            .iter()
+            .filter(|(fault, _)| of_kind(*fault))
+            .map(|&(fault, rate)| (fault, dice.unit() < rate));
+        drawn.fold(None, |first, (fault, comes)| {
+            first.or(comes.then_some(fault))
+        })
     }
 
     /// Counts events that can be read.
@@ -202,20 +230,33 @@ impl Corruptor {
                 seen.push(bank.source_id);
             }
             if let Some(fault) = fault {
-                self.ledger.entries.push(Entry { event, fault, banks: vec![own] });
+                self.ledger.entries.push(Entry {
+                    event,
+                    fault,
+                    banks: vec![own],
+                });
             }
         }
-        if self.draw(&mut dice, |fault| fault == Fault::SurplusBanks).is_some()
+        if self
+            .draw(&mut dice, |fault| fault == Fault::SurplusBanks)
+            .is_some()
             && let Some(last) = banks.last().cloned()
         {
             let room = self.boards.n_boards().saturating_sub(banks.len());
-            let unknown = Payload { source_id: self.no_board(last.source_id), ..last.clone() };
+            let unknown = Payload {
+                source_id: self.no_board(last.source_id),
+                ..last.clone()
+            };
             banks.extend(std::iter::repeat_n(unknown, room));
             self.count(Count::UnknownBoard, room as u64);
             let surplus = 1 + dice.below(3) as usize;
             banks.extend(std::iter::repeat_n(last, surplus));
             self.count(Count::SurplusBanks, surplus as u64);
-            self.ledger.entries.push(Entry { event, fault: Fault::SurplusBanks, banks: Vec::new() });
+            self.ledger.entries.push(Entry {
+                event,
+                fault: Fault::SurplusBanks,
+                banks: Vec::new(),
+            });
         }
     }
 
@@ -231,7 +272,11 @@ impl Corruptor {
     fn damage(&mut self, fault: Fault, bank: &mut Payload, seen: &[u16], dice: &mut Dice) -> bool {
         let v5 = self.boards.version == BankVersion::V5;
         let bytes = &mut bank.bytes;
-        let has_hits = if v5 { bytes.len() >= 32 } else { bytes.len() >= 6 };
+        let has_hits = if v5 {
+            bytes.len() >= 32
+        } else {
+            bytes.len() >= 6
+        };
         let mut pick = |range: Range<usize>| range.start + dice.below(range.len() as u32) as usize;
         let (count, n) = match fault {
             Fault::WrongVersion => {
@@ -266,7 +311,9 @@ impl Corruptor {
                 (Count::Truncated, 1)
             }
             Fault::UnconnectedHits if v5 => {
-                let Some(lane) = (0..LANES_PER_BOARD).find(|&lane| !self.is_connected(bank.source_id, lane)) else {
+                let Some(lane) =
+                    (0..LANES_PER_BOARD).find(|&lane| !self.is_connected(bank.source_id, lane))
+                else {
                     return false;
                 };
                 let hits: Vec<Strip> = (0..=pick(0..5) as u16).map(|i| (100 + 2 * i, 9)).collect();
@@ -283,8 +330,12 @@ impl Corruptor {
                 (Count::UnconnectedHits, 1)
             }
             Fault::UnsortedLanes if v5 && has_hits => {
-                let sorts = |lane: &usize| bytes[COUNT_BYTES[*lane]] > 1 && self.is_connected(bank.source_id, *lane);
-                let Some(lane) = (0..LANES_PER_BOARD).find(sorts) else { return false };
+                let sorts = |lane: &usize| {
+                    bytes[COUNT_BYTES[*lane]] > 1 && self.is_connected(bank.source_id, *lane)
+                };
+                let Some(lane) = (0..LANES_PER_BOARD).find(sorts) else {
+                    return false;
+                };
                 let at = V5_HEADER + 4 * (LANES_PER_BOARD - 1 - lane);
                 bytes[at..at + 4].rotate_left(2);
                 (Count::UnsortedLanes, 1)
@@ -296,42 +347,64 @@ impl Corruptor {
     }
 
     fn is_connected(&self, source_id: u16, lane: usize) -> bool {
-        let board = ut_format::bank::board_of(u32::from(source_id)).map_or(usize::MAX, |board| board as usize);
+        let board = ut_format::bank::board_of(u32::from(source_id))
+            .map_or(usize::MAX, |board| board as usize);
         let place = board.checked_mul(LANES_PER_BOARD).map(|slot| slot + lane);
-        place.and_then(|place| self.boards.lanes.get(place)).is_some_and(crate::detector::Lane::is_connected)
+        place
+            .and_then(|place| self.boards.lanes.get(place))
+            .is_some_and(crate::detector::Lane::is_connected)
     }
 
     fn unconnected(&self, bank: &Payload) -> u64 {
         let lost = |lane: usize| !self.is_connected(bank.source_id, lane);
         if self.boards.version == BankVersion::V5 {
             let lanes = (0..LANES_PER_BOARD).filter(|&lane| lost(lane));
-            return lanes.map(|lane| u64::from(bank.bytes[COUNT_BYTES[lane]])).sum();
+            return lanes
+                .map(|lane| u64::from(bank.bytes[COUNT_BYTES[lane]]))
+                .sum();
         }
         let clusters = usize::from(u16::from_le_bytes([bank.bytes[0], bank.bytes[1]]));
         let words = bank.bytes[4..4 + 2 * clusters].chunks(2);
-        let lanes = words.map(|word| (usize::from(u16::from_le_bytes([word[0], word[1]])) >> 2 & 0xfff) / 512);
-        lanes.filter(|&lane| lane >= LANES_PER_BOARD || lost(lane)).count() as u64
+        let lanes = words
+            .map(|word| (usize::from(u16::from_le_bytes([word[0], word[1]])) >> 2 & 0xfff) / 512);
+        lanes
+            .filter(|&lane| lane >= LANES_PER_BOARD || lost(lane))
+            .count() as u64
     }
 
-    /// Makes a fault in the bytes of an MDF event whose UT banks have these sourceIDs, and come last.
+    /// Makes a fault in the bytes of an MDF event whose UT banks have these sourceIDs, and come
+    /// last.
     pub fn damage_frame(&mut self, event: u64, fault: Fault, bytes: &mut [u8], sources: &[u16]) {
         let mut dice = Dice::new(self.seed.rotate_left(3), event);
         let stored = u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
         if fault == Fault::Checksum {
             let wrong = if stored == 1 { 2 } else { stored ^ 1 };
             bytes[12..16].copy_from_slice(&wrong.to_le_bytes());
-            self.note(Entry { event, fault, banks: sources.to_vec() }, 1);
+            self.note(
+                Entry {
+                    event,
+                    fault,
+                    banks: sources.to_vec(),
+                },
+                1,
+            );
             return;
         }
         let starts = banks_of(bytes);
         let first = starts.len() - sources.len();
-        let fits = |&bank: &usize| fault != Fault::BankBeyond || bytes.len() - starts[bank] < usize::from(u16::MAX);
+        let fits = |&bank: &usize| {
+            fault != Fault::BankBeyond || bytes.len() - starts[bank] < usize::from(u16::MAX)
+        };
         let possible: Vec<usize> = (first..starts.len()).filter(fits).collect();
-        let Some(&bank) = possible.get(dice.below(possible.len() as u32) as usize) else { return };
+        let Some(&bank) = possible.get(dice.below(possible.len() as u32) as usize) else {
+            return;
+        };
         let at = starts[bank];
         match fault {
             Fault::BankMagic => bytes[at] ^= 0xff,
-            Fault::BankSize => bytes[at + 2..at + 4].copy_from_slice(&(dice.below(8) as u16).to_le_bytes()),
+            Fault::BankSize => {
+                bytes[at + 2..at + 4].copy_from_slice(&(dice.below(8) as u16).to_le_bytes());
+            }
             _ => {
                 let left = (bytes.len() - at) as u32;
                 let size = left + 1 + dice.below(u32::from(u16::MAX) - left);
@@ -340,14 +413,23 @@ impl Corruptor {
         }
         let sum = checksum(&bytes[16..]);
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
-        self.note(Entry { event, fault, banks: sources[bank - first..].to_vec() }, 1);
+        self.note(
+            Entry {
+                event,
+                fault,
+                banks: sources[bank - first..].to_vec(),
+            },
+            1,
+        );
     }
 
-    /// Makes a fault in a block of the MDF event `packed`, which was `whole` before its body was compressed.
+    /// Makes a fault in a block of the MDF event `packed`, which was `whole` before its body was
+    /// compressed.
     pub fn damage_block(&mut self, event: u64, packed: &mut [u8], whole: &[u8], sources: &[u16]) {
         let mut dice = Dice::new(self.seed.rotate_left(3), event);
-        let size_at =
-            |bytes: &[u8], at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], 0]) as usize;
+        let size_at = |bytes: &[u8], at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], 0]) as usize
+        };
         // Where each block begins, and where its content does in the event that is not compressed.
         let (mut at, mut unpacked) = (body_of(packed), body_of(whole));
         let mut blocks = Vec::new();
@@ -356,9 +438,12 @@ impl Corruptor {
             unpacked += size_at(packed, at + 6);
             at += 9 + size_at(packed, at + 3);
         }
-        let Some(&(at, unpacked)) = blocks.get(dice.below(blocks.len() as u32) as usize) else { return };
+        let Some(&(at, unpacked)) = blocks.get(dice.below(blocks.len() as u32) as usize) else {
+            return;
+        };
         match dice.below(4) {
-            // No algorithm; more bytes than are there; another size than it has; content that is none.
+            // No algorithm; more bytes than are there; another size than it has; content that is
+            // none.
             0 => packed[at] = b'Q',
             1 => packed[at + 5] = 0xff,
             2 => packed[at + 6] ^= 1,
@@ -368,13 +453,27 @@ impl Corruptor {
         packed[12..16].copy_from_slice(&sum.to_le_bytes());
         let starts = banks_of(whole);
         let of_sources = &starts[starts.len() - sources.len()..];
-        let is_whole =
-            |start: usize| start + usize::from(u16::from_le_bytes([whole[start + 2], whole[start + 3]])) <= unpacked;
-        let lost = of_sources.iter().zip(sources).filter(|(start, _)| !is_whole(**start)).map(|(_, source)| *source);
-        self.note(Entry { event, fault: Fault::Block, banks: lost.collect() }, 1);
+        let is_whole = |start: usize| {
+            start + usize::from(u16::from_le_bytes([whole[start + 2], whole[start + 3]]))
+                <= unpacked
+        };
+        let lost = of_sources
+            .iter()
+            .zip(sources)
+            .filter(|(start, _)| !is_whole(**start))
+            .map(|(_, source)| *source);
+        self.note(
+            Entry {
+                event,
+                fault: Fault::Block,
+                banks: lost.collect(),
+            },
+            1,
+        );
     }
 
-    /// Makes a fault in some MFPs of a packet of `n_events` events; `sources` are those of all its MFPs.
+    /// Makes a fault in some MFPs of a packet of `n_events` events; `sources` are those of all its
+    /// MFPs.
     pub fn damage_packet(
         &mut self,
         first_event: u64,
@@ -387,7 +486,12 @@ impl Corruptor {
         let offsets = 8 + 2 * sources.len().next_multiple_of(2);
         for &mfp in mfps {
             let word = offsets + 4 * mfp;
-            let at = 4 * u32::from_le_bytes([bytes[word], bytes[word + 1], bytes[word + 2], bytes[word + 3]]) as usize;
+            let at = 4 * u32::from_le_bytes([
+                bytes[word],
+                bytes[word + 1],
+                bytes[word + 2],
+                bytes[word + 3],
+            ]) as usize;
             match dice.below(4) {
                 0 => bytes[at] ^= 0xff,
                 1 => bytes[at + 4..at + 8].copy_from_slice(&19u32.to_le_bytes()),
@@ -398,13 +502,22 @@ impl Corruptor {
         // All events of the packet are broken, each once.
         let banks: Vec<u16> = mfps.iter().map(|&mfp| sources[mfp]).collect();
         for e in 0..n_events {
-            self.note(Entry { event: first_event + e, fault: Fault::Fragments, banks: banks.clone() }, 1);
+            self.note(
+                Entry {
+                    event: first_event + e,
+                    fault: Fault::Fragments,
+                    banks: banks.clone(),
+                },
+                1,
+            );
         }
     }
 }
 
 fn troubles() -> impl Iterator<Item = Count> {
-    Count::ALL.into_iter().filter(|count| count.kind() == crate::hits::Kind::Trouble)
+    Count::ALL
+        .into_iter()
+        .filter(|count| count.kind() == crate::hits::Kind::Trouble)
 }
 
 /// The hits of a v5 bank that is whole, by lane.
@@ -415,7 +528,9 @@ fn lanes_of(bytes: &[u8]) -> [Vec<Strip>; LANES_PER_BOARD] {
             let word = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
             (word >> 5, (word & 31) as u8)
         };
-        (0..usize::from(bytes[COUNT_BYTES[lane]])).map(hit).collect()
+        (0..usize::from(bytes[COUNT_BYTES[lane]]))
+            .map(hit)
+            .collect()
     })
 }
 

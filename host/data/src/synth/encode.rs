@@ -33,20 +33,29 @@ pub struct V4Cluster {
     pub adc: Vec<u8>,
 }
 
-/// The payload of a v5 bank with these hits in its lanes 0…5, in the order given; without hits the header alone.
+/// The payload of a v5 bank with these hits in its lanes 0…5, in the order given; without hits the
+/// header alone.
 ///
 /// # Panics
-/// When a lane has more than [`MAX_HITS_OF_LANE`] hits, a strip is beyond 511 or an ADC count beyond 31.
+/// When a lane has more than [`MAX_HITS_OF_LANE`] hits, a strip is beyond 511 or an ADC count
+/// beyond 31.
 pub fn encode_v5(lanes: [&[Strip]; LANES_PER_BOARD]) -> Vec<u8> {
     let most = lanes.iter().map(|hits| hits.len()).max().unwrap_or(0);
-    assert!(most <= MAX_HITS_OF_LANE, "a lane has at most {MAX_HITS_OF_LANE} hits");
+    assert!(
+        most <= MAX_HITS_OF_LANE,
+        "a lane has at most {MAX_HITS_OF_LANE} hits"
+    );
     let rows = most.div_ceil(2);
-    // A row's last four u16 belong to no lane; the last row goes without them, so header and rows take 32 bytes a row.
+    // A row's last four u16 belong to no lane; the last row goes without them, so header and rows
+    // take 32 bytes a row.
     let mut payload = vec![0; V5_HEADER.max(2 * ROW * rows)];
     for (lane, hits) in lanes.iter().enumerate() {
         payload[COUNT_BYTES[lane]] = hits.len() as u8;
         for (i, &(strip, adc)) in hits.iter().enumerate() {
-            assert!(strip < 512 && adc < 32, "strip {strip} or ADC {adc} out of range");
+            assert!(
+                strip < 512 && adc < 32,
+                "strip {strip} or ADC {adc} out of range"
+            );
             let word = strip << 5 | u16::from(adc);
             let at = V5_HEADER + 2 * (ROW * (i / 2) + 2 * (LANES_PER_BOARD - 1 - lane) + i % 2);
             payload[at..at + 2].copy_from_slice(&word.to_le_bytes());
@@ -55,16 +64,20 @@ pub fn encode_v5(lanes: [&[Strip]; LANES_PER_BOARD]) -> Vec<u8> {
     payload
 }
 
-/// The payload of a v4 bank with these clusters, in the order given; `pcn` is the pipeline column number.
+/// The payload of a v4 bank with these clusters, in the order given; `pcn` is the pipeline column
+/// number.
 ///
 /// # Panics
-/// When there are more than 65535 clusters, a channel is beyond 4095 (12 bits; a board has 3072), a fraction beyond 3,
-/// or a cluster has no ADC count, more than four of them, or one beyond 127.
+/// When there are more than 65535 clusters, a channel is beyond 4095 (12 bits; a board has 3072), a
+/// fraction beyond 3, or a cluster has no ADC count, more than four of them, or one beyond 127.
 pub fn encode_v4(clusters: &[V4Cluster], pcn: u8) -> Vec<u8> {
     let n = u16::try_from(clusters.len()).expect("the header counts up to 65535 clusters");
     let mut payload = (u32::from(n) | u32::from(pcn) << 16).to_le_bytes().to_vec();
     for cluster in clusters {
-        assert!(cluster.channel < 4096 && cluster.fraction < 4, "channel or fraction out of range");
+        assert!(
+            cluster.channel < 4096 && cluster.fraction < 4,
+            "channel or fraction out of range"
+        );
         let word = u16::from(cluster.fraction)
             | cluster.channel << 2
             | u16::from(cluster.wide) << 14
@@ -72,9 +85,15 @@ pub fn encode_v4(clusters: &[V4Cluster], pcn: u8) -> Vec<u8> {
         payload.extend(word.to_le_bytes());
     }
     payload.resize(payload.len().next_multiple_of(4), 0);
-    for V4Cluster { neighbour_sum, adc, .. } in clusters {
+    for V4Cluster {
+        neighbour_sum, adc, ..
+    } in clusters
+    {
         let (last, first) = adc.split_last().expect("a cluster has at least one strip");
-        assert!(adc.len() <= 4 && adc.iter().all(|&a| a < 128), "at most four ADC counts of 7 bits");
+        assert!(
+            adc.len() <= 4 && adc.iter().all(|&a| a < 128),
+            "at most four ADC counts of 7 bits"
+        );
         payload.push(neighbour_sum.to_le_bytes()[0]);
         payload.extend(first);
         payload.push(last | 0x80);
@@ -98,6 +117,9 @@ mod tests {
         };
         assert_eq!(encode_v4(&[], 128), [0, 0, 128, 0]);
         let word = (0x8000 + 3071 * 4 + 2_u16).to_le_bytes();
-        assert_eq!(encode_v4(&[cluster], 128), [1, 0, 128, 0, word[0], word[1], 0, 0, 0xFF, 19, 0x92]);
+        assert_eq!(
+            encode_v4(&[cluster], 128),
+            [1, 0, 128, 0, word[0], word[1], 0, 0, 0xFF, 19, 0x92]
+        );
     }
 }

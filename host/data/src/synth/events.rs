@@ -1,4 +1,5 @@
-//! Seeded events: strips on the sectors of the synthetic UT, and the banks that its boards would send.
+//! Seeded events: strips on the sectors of the synthetic UT, and the banks that its boards would
+//! send.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +8,8 @@ use super::encode::{MAX_HITS_OF_LANE, Strip, V4Cluster, encode_v4, encode_v5};
 use super::spectra::{Dice, activity, density};
 use super::{Ailment, Part, Plant, Profile, cabling, geometry};
 use crate::detector::{
-    BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector, sector_id,
+    BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector,
+    sector_id,
 };
 use crate::input::{MARKED_BYTE, generated_mark};
 
@@ -25,7 +27,8 @@ const MAX_V4_CLUSTER: usize = 4;
 /// Charge from which a v4 cluster is marked as above the high threshold.
 const HIGH_THRESHOLD: u32 = 16;
 
-/// A synthetic event: its UT banks, one a board that is in use, all of type 66 and of the generator's version.
+/// A synthetic event: its UT banks, one a board that is in use, all of type 66 and of the
+/// generator's version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SynthEvent {
     /// Run number; the same for all.
@@ -38,10 +41,11 @@ pub struct SynthEvent {
     pub banks: Vec<(u16, Vec<u8>)>,
 }
 
-/// Makes the events of a profile and a seed: as an iterator that never ends, or one by one by their index.
+/// Makes the events of a profile and a seed: as an iterator that never ends, or one by one by their
+/// index.
 ///
-/// An event depends on profile, seed and index alone; v4 and v5 events of the same three have the same strips (but for
-/// those that a v5 lane with more than 254 hits cannot send).
+/// An event depends on profile, seed and index alone; v4 and v5 events of the same three have the
+/// same strips (but for those that a v5 lane with more than 254 hits cannot send).
 ///
 /// ```
 /// use ut_data::detector::BankVersion;
@@ -88,15 +92,32 @@ impl Generator {
     /// The events of a profile and a seed in a bank format.
     pub fn new(profile: Profile, version: BankVersion, seed: u64) -> Self {
         let boards = cabling::boards(version);
-        let sectors = boards.lanes.iter().map(|lane| sector_id(lane).filter(|_| lane.is_connected())).collect();
+        let sectors = boards
+            .lanes
+            .iter()
+            .map(|lane| sector_id(lane).filter(|_| lane.is_connected()))
+            .collect();
         let mut sum = 0.0;
         let weight = |sector: &Sector| {
-            let area = f64::from(sector.pitch) * f64::from(STRIPS_PER_SECTOR) * f64::from(sector.dy);
+            let area =
+                f64::from(sector.pitch) * f64::from(STRIPS_PER_SECTOR) * f64::from(sector.dy);
             sum += area * density(cabling::radius2(sector));
             sum
         };
-        let weights = geometry::geometry(BankVersion::V5, 0).sectors.iter().map(weight).collect();
-        Self { profile, seed, boards, sectors, weights, next: 0, plants: Vec::new() }
+        let weights = geometry::geometry(BankVersion::V5, 0)
+            .sectors
+            .iter()
+            .map(weight)
+            .collect();
+        Self {
+            profile,
+            seed,
+            boards,
+            sectors,
+            weights,
+            next: 0,
+            plants: Vec::new(),
+        }
     }
 
     /// Lets parts of the detector fail.
@@ -115,12 +136,16 @@ impl Generator {
     pub fn event(&self, index: u64) -> SynthEvent {
         let mut dice = Dice::new(self.seed, index);
         let activity = activity(self.seed, index, self.profile.is_ions());
-        let activity = self.failing(index).fold(activity, |activity, (_, plant)| activity * plant.activity(index));
+        let activity = self.failing(index).fold(activity, |activity, (_, plant)| {
+            activity * plant.activity(index)
+        });
         let mut sectors = self.strips(activity, &mut dice);
         for (i, plant) in self.failing(index) {
             let mut dice = Dice::new(self.seed ^ PLANTED.wrapping_mul(i + 1), index);
             for (sector, strips) in self.strips_of(plant) {
-                plant.ailment.act(&mut sectors[usize::from(sector)], &strips, &mut dice);
+                plant
+                    .ailment
+                    .act(&mut sectors[usize::from(sector)], &strips, &mut dice);
             }
         }
         let mut banks = match self.boards.version {
@@ -130,7 +155,12 @@ impl Generator {
         for (source_id, payload) in &mut banks {
             payload[MARKED_BYTE] |= generated_mark((*source_id).into());
         }
-        SynthEvent { run: RUN, event: index, odin: self.odin(index), banks }
+        SynthEvent {
+            run: RUN,
+            event: index,
+            odin: self.odin(index),
+            banks,
+        }
     }
 
     /// Lets the banks of an event fail as the plants of boards say.
@@ -138,14 +168,25 @@ impl Generator {
         for (_, plant) in self.failing(index) {
             banks.retain_mut(|bank| {
                 let is_of = match plant.part {
-                    Part::Board(board) => bank.source_id == cabling::source_id(&self.boards, board.into()),
+                    Part::Board(board) => {
+                        bank.source_id == cabling::source_id(&self.boards, board.into())
+                    }
                     part => part == Part::All,
                 };
                 let before = || {
                     let event = self.event(plant.events.start().saturating_sub(1));
-                    event.banks.into_iter().find(|(of, _)| *of == bank.source_id).unwrap_or_default().1
+                    event
+                        .banks
+                        .into_iter()
+                        .find(|(of, _)| *of == bank.source_id)
+                        .unwrap_or_default()
+                        .1
                 };
-                let bytes = if is_of && plant.ailment == Ailment::Repeat { before() } else { Vec::new() };
+                let bytes = if is_of && plant.ailment == Ailment::Repeat {
+                    before()
+                } else {
+                    Vec::new()
+                };
                 !is_of || plant.ailment.spoil(bank, self.boards.version, bytes)
             });
         }
@@ -153,7 +194,9 @@ impl Generator {
 
     /// Returns the plants that fail in an event, with their places.
     fn failing(&self, index: u64) -> impl Iterator<Item = (u64, &Plant)> {
-        (0..).zip(&self.plants).filter(move |(_, plant)| plant.fails_in(index))
+        (0..)
+            .zip(&self.plants)
+            .filter(move |(_, plant)| plant.fails_in(index))
     }
 
     /// Returns the sectors of a plant, each with its strips.
@@ -162,7 +205,10 @@ impl Generator {
         let of_slot = |slot: usize| {
             let sector = (*self.sectors.get(slot)?)?;
             let lane = &self.boards.lanes[slot];
-            let half = match (cabling::has_two_lanes(lane), lane.chan_id & SUB_SECTOR_BIT != 0) {
+            let half = match (
+                cabling::has_two_lanes(lane),
+                lane.chan_id & SUB_SECTOR_BIT != 0,
+            ) {
                 _ if self.boards.version == BankVersion::V4 => 0..=511,
                 (false, _) => 0..=511,
                 (true, false) => 0..=255,
@@ -170,18 +216,24 @@ impl Generator {
             };
             Some((sector, first.max(*half.start())..=last.min(*half.end())))
         };
-        let slots = |board: u16| usize::from(board) * LANES_PER_BOARD..(usize::from(board) + 1) * LANES_PER_BOARD;
+        let slots = |board: u16| {
+            usize::from(board) * LANES_PER_BOARD..(usize::from(board) + 1) * LANES_PER_BOARD
+        };
         match plant.part {
             Part::Sector(sector) => vec![(sector, first..=last)],
-            Part::Lane(board, lane) => of_slot(slots(board).start + usize::from(lane)).into_iter().collect(),
+            Part::Lane(board, lane) => of_slot(slots(board).start + usize::from(lane))
+                .into_iter()
+                .collect(),
             Part::Board(board) => slots(board).filter_map(of_slot).collect(),
-            Part::All => (0..N_SECTORS as u16).map(|sector| (sector, first..=last)).collect(),
+            Part::All => (0..N_SECTORS as u16)
+                .map(|sector| (sector, first..=last))
+                .collect(),
             Part::Odin => Vec::new(),
         }
     }
 
-    /// Returns the version and payload of an event's ODIN bank: a run of some 1,000 events a second at noon of 1 June
-    /// 2026, all of colliding bunches.
+    /// Returns the version and payload of an event's ODIN bank: a run of some 1,000 events a second
+    /// at noon of 1 June 2026, all of colliding bunches.
     fn odin(&self, index: u64) -> Option<(u8, Vec<u8>)> {
         let mut dice = Dice::new(self.seed ^ ODIN, index);
         let orbit = index * ORBITS_PER_EVENT + u64::from(dice.below(ORBITS_PER_EVENT as u32));
@@ -204,8 +256,25 @@ impl Generator {
         }
         let word = u32::from(crossing) | kind << 12;
         let [time, number] = [time, number].map(|number| [number as u32, (number >> 32) as u32]);
-        let all = [run, PHYSICS, time[0], time[1], TCK, 0, word, orbit as u32, number[0], number[1]];
-        Some((version, all[..words].iter().flat_map(|word| word.to_le_bytes()).collect()))
+        let all = [
+            run,
+            PHYSICS,
+            time[0],
+            time[1],
+            TCK,
+            0,
+            word,
+            orbit as u32,
+            number[0],
+            number[1],
+        ];
+        Some((
+            version,
+            all[..words]
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .collect(),
+        ))
     }
 
     /// Sector → strips that were hit, ascending, each once.
@@ -219,7 +288,9 @@ impl Generator {
             let stays = dice.below(SHOWER) == 0;
             let draw = |dice: &mut Dice| {
                 let at = dice.unit() * sum;
-                self.weights.partition_point(|&w| w <= at).min(N_SECTORS - 1)
+                self.weights
+                    .partition_point(|&w| w <= at)
+                    .min(N_SECTORS - 1)
             };
             let sector = *sector.insert(sector.filter(|_| stays).unwrap_or_else(|| draw(dice)));
             let size = dice.cluster_size();
@@ -245,7 +316,8 @@ impl Generator {
                     let strips = &sectors[usize::from(sector)];
                     *hits = strips;
                     if cabling::has_two_lanes(&self.boards.lanes[slot]) {
-                        let (low, high) = strips.split_at(strips.partition_point(|&(strip, _)| strip < 256));
+                        let (low, high) =
+                            strips.split_at(strips.partition_point(|&(strip, _)| strip < 256));
                         let second = self.boards.lanes[slot].chan_id & SUB_SECTOR_BIT != 0;
                         *hits = if second { high } else { low };
                     }
@@ -259,18 +331,25 @@ impl Generator {
     }
 
     fn v4_banks(&self, sectors: &[Vec<Strip>], dice: &mut Dice) -> Vec<(u16, Vec<u8>)> {
-        let used = (0..self.boards.n_boards()).filter(|&board| self.boards.strips_per_hybrid[board] != 0);
+        let used =
+            (0..self.boards.n_boards()).filter(|&board| self.boards.strips_per_hybrid[board] != 0);
         let bank = |board: usize| {
             let mut clusters = Vec::new();
             for hybrid in 0..LANES_PER_BOARD {
                 if let Some(sector) = self.sectors[board * LANES_PER_BOARD + hybrid] {
                     let strips = &sectors[usize::from(sector)];
                     for run in strips.chunk_by(|a, b| a.0 + 1 == b.0) {
-                        clusters.extend(run.chunks(MAX_V4_CLUSTER).map(|strips| v4_cluster(hybrid, strips, dice)));
+                        clusters.extend(
+                            run.chunks(MAX_V4_CLUSTER)
+                                .map(|strips| v4_cluster(hybrid, strips, dice)),
+                        );
                     }
                 }
             }
-            (cabling::source_id(&self.boards, board), encode_v4(&clusters, PCN))
+            (
+                cabling::source_id(&self.boards, board),
+                encode_v4(&clusters, PCN),
+            )
         };
         used.map(bank).collect()
     }
@@ -286,10 +365,14 @@ impl Iterator for Generator {
     }
 }
 
-/// The cluster that a v4 front end makes of neighbouring strips: mean weighted by ADC, rounded to quarter strips.
+/// The cluster that a v4 front end makes of neighbouring strips: mean weighted by ADC, rounded to
+/// quarter strips.
 fn v4_cluster(hybrid: usize, strips: &[Strip], dice: &mut Dice) -> V4Cluster {
     let charge: u32 = strips.iter().map(|&(_, adc)| u32::from(adc)).sum();
-    let moment: u32 = (0..).zip(strips).map(|(i, &(_, adc))| i * u32::from(adc)).sum();
+    let moment: u32 = (0..)
+        .zip(strips)
+        .map(|(i, &(_, adc))| i * u32::from(adc))
+        .sum();
     let quarters = (8 * moment + charge) / (2 * charge);
     V4Cluster {
         channel: (hybrid * STRIPS_PER_SECTOR as usize) as u16 + strips[0].0 + (quarters / 4) as u16,

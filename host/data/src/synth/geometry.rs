@@ -1,17 +1,21 @@
 //! Positions of the sectors of the synthetic UT, computed from how the UT is built.
 //!
 //! - Four layers at fixed z; the two in the middle are turned by ±5° (stereo layers).
-//! - A layer has two sides, a side 8 or 9 staves; neighbouring staves overlap in x and alternate in z by 15 mm.
-//! - A stave carries sensors on both faces, 6.3 mm apart in z, in rows with a pitch of 95.6 mm in y, so that sensors of
-//!   neighbouring rows overlap in y. The sensors of the upper half hang the other way round than those of the lower.
-//! - Near the beam a row has two sectors of half the width (and half the pitch) side by side, and on stave 0 rows are
-//!   half as high, too.
-//! - A sector is flipped (strips numbered against x) by the face and half it sits on and the side of the detector.
+//! - A layer has two sides, a side 8 or 9 staves; neighbouring staves overlap in x and alternate in
+//!   z by 15 mm.
+//! - A stave carries sensors on both faces, 6.3 mm apart in z, in rows with a pitch of 95.6 mm in
+//!   y, so that sensors of neighbouring rows overlap in y. The sensors of the upper half hang the
+//!   other way round than those of the lower.
+//! - Near the beam a row has two sectors of half the width (and half the pitch) side by side, and
+//!   on stave 0 rows are half as high, too.
+//! - A sector is flipped (strips numbered against x) by the face and half it sits on and the side
+//!   of the detector.
 //!
 //! All of it in f64, with constants for the functions of 5°: the same bits on every machine.
 
 use crate::detector::{
-    BankVersion, DX_DY, Geometry, Lane, STRIPS_PER_SECTOR, Sector, is_cut_in_two, is_mounted_flipped, lanes_by_sector,
+    BankVersion, DX_DY, Geometry, Lane, STRIPS_PER_SECTOR, Sector, is_cut_in_two,
+    is_mounted_flipped, lanes_by_sector,
 };
 
 /// cos 5° and sin 5°.
@@ -49,7 +53,8 @@ const PITCH: f64 = 0.1873;
 /// Distance between the middles of two sectors that share a row, mm.
 const HALF_WIDTH: f64 = 47.95;
 
-/// The geometry in file version 0 or 1 for a bank format. As in the simulation that wrote v4 banks, no sector is flipped there.
+/// The geometry in file version 0 or 1 for a bank format. As in the simulation that wrote v4 banks,
+/// no sector is flipped there.
 pub(super) fn geometry(banks: BankVersion, version: u16) -> Geometry {
     let mut sectors: Vec<Sector> = lanes_by_sector().iter().map(place).collect();
     if banks == BankVersion::V4 {
@@ -61,10 +66,22 @@ pub(super) fn geometry(banks: BankVersion, version: u16) -> Geometry {
 }
 
 fn place(lane: &Lane) -> Sector {
-    let &Lane { sector, module, face, stave, layer, side, .. } = lane;
+    let &Lane {
+        sector,
+        module,
+        face,
+        stave,
+        layer,
+        side,
+        ..
+    } = lane;
     let layer = layer as usize;
     let turn = TURN[layer];
-    let (cos, sin) = if turn == 0.0 { (1.0, 0.0) } else { (COS, turn * SIN) };
+    let (cos, sin) = if turn == 0.0 {
+        (1.0, 0.0)
+    } else {
+        (COS, turn * SIN)
+    };
     let upper = module >= 4;
     let outward = if side == 1 { 1.0 } else { -1.0 };
     let flipped = is_mounted_flipped(lane);
@@ -77,8 +94,13 @@ fn place(lane: &Lane) -> Sector {
         (true, false) => -HALF_WIDTH / 2.0,
         (true, true) => HALF_WIDTH / 2.0,
     };
-    // Rows counted from y = 0 outwards. Stave 0 has four half-height rows next to the beam pipe, two on each half.
-    let row = if upper { 2 * module + (1 - face) - 8 } else { 7 - (2 * module + (1 - face)) };
+    // Rows counted from y = 0 outwards. Stave 0 has four half-height rows next to the beam pipe,
+    // two on each half.
+    let row = if upper {
+        2 * module + (1 - face) - 8
+    } else {
+        7 - (2 * module + (1 - face))
+    };
     let up = if upper { 1.0 } else { -1.0 };
     let short = stave == 0 && row < 2;
     let (v, length) = if short {
@@ -87,7 +109,8 @@ fn place(lane: &Lane) -> Sector {
         (up * ROW_PITCH * (f64::from(row) - 0.5), STRIP)
     };
 
-    // Middle of the stave. Stave 0 is turned about the beam, the others, moved out of its way, about their middles.
+    // Middle of the stave. Stave 0 is turned about the beam, the others, moved out of its way,
+    // about their middles.
     let x_vertical = match INNER_STAVES_X.get(stave as usize) {
         Some(&x) => x,
         None => INNER_STAVES_X[2] + STAVE_PITCH * f64::from(stave - 2),
@@ -95,7 +118,10 @@ fn place(lane: &Lane) -> Sector {
     let (x_stave, y_stave) = match (turn == 0.0, stave) {
         (true, _) => (outward * x_vertical, 0.0),
         (false, 0) => (outward * x_vertical * cos, outward * x_vertical * sin),
-        (false, _) => (outward * (x_vertical + INNER_STAVES_X[0] * (1.0 / cos - 1.0)), 0.0),
+        (false, _) => (
+            outward * (x_vertical + INNER_STAVES_X[0] * (1.0 / cos - 1.0)),
+            0.0,
+        ),
     };
 
     // From the middle of the sector to the lower end of strip 0.
@@ -106,8 +132,16 @@ fn place(lane: &Lane) -> Sector {
     let p0_x = x_stave + u / cos - half * dp0di_x;
     let p0_y = y_stave + v * cos + u * sin - half * dp0di_y - dy / 2.0;
 
-    let stave_z = if (stave % 2 == 0) == (side == 1) { STAVE_DZ } else { -STAVE_DZ };
-    let face_z = if (face == 0) == (side == 1) { FACE_DZ } else { -FACE_DZ };
+    let stave_z = if (stave % 2 == 0) == (side == 1) {
+        STAVE_DZ
+    } else {
+        -STAVE_DZ
+    };
+    let face_z = if (face == 0) == (side == 1) {
+        FACE_DZ
+    } else {
+        -FACE_DZ
+    };
     let z = LAYER_Z[layer] + stave_z + face_z;
     Sector {
         first_strip: 1,

@@ -1,4 +1,5 @@
-//! Parts of the synthetic detector that fail, for those who learn to see it and for tests of what finds it.
+//! Parts of the synthetic detector that fail, for those who learn to see it and for tests of what
+//! finds it.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -110,7 +111,10 @@ impl Ailment {
         let width = u32::from(part.end() - part.start()) + 1;
         let any_strip = |dice: &mut Dice| part.start() + dice.below(width) as u16;
         let mut charge = |change: &dyn Fn(u8) -> u8| {
-            strips.iter_mut().filter(|(strip, _)| part.contains(strip)).for_each(|(_, adc)| *adc = change(*adc));
+            strips
+                .iter_mut()
+                .filter(|(strip, _)| part.contains(strip))
+                .for_each(|(_, adc)| *adc = change(*adc));
         };
         match self {
             Self::Dead => strips.retain(|(strip, _)| !part.contains(strip)),
@@ -132,7 +136,9 @@ impl Ailment {
             Self::Stuck => charge(&|adc| adc | 4),
             Self::Full => charge(&|_| 31),
             Self::Hot => strips.push((any_strip(dice), dice.adc(1))),
-            Self::Noise => strips.extend((0..4).map(|_| (any_strip(dice), 1 + dice.below(3) as u8))),
+            Self::Noise => {
+                strips.extend((0..4).map(|_| (any_strip(dice), 1 + dice.below(3) as u8)));
+            }
             _ => {}
         }
         // Stable: a strip that had a hit keeps it.
@@ -140,15 +146,19 @@ impl Ailment {
         strips.dedup_by_key(|&mut (strip, _)| strip);
     }
 
-    /// Changes a bank of a format; `before` is the one that was sent before the failure. Returns false if it is
-    /// not sent.
+    /// Changes a bank of a format; `before` is the one that was sent before the failure. Returns
+    /// false if it is not sent.
     pub(super) fn spoil(self, bank: &mut Payload, format: BankVersion, before: Vec<u8>) -> bool {
         match self {
             Self::Repeat => bank.bytes = before,
             Self::Error => bank.kind = kind::UT_ERROR,
             Self::Truncated => bank.bytes.truncate(bank.bytes.len() / 2),
             Self::Version => {
-                let other = if format == BankVersion::V5 { BankVersion::V4 } else { BankVersion::V5 };
+                let other = if format == BankVersion::V5 {
+                    BankVersion::V4
+                } else {
+                    BankVersion::V5
+                };
                 bank.version = other.byte();
             }
             _ => {}
@@ -177,7 +187,11 @@ impl Plant {
 }
 
 /// Parses `FIRST-LAST`, or `N` for both; a missing last one is `open`.
-fn range<T: FromStr + Copy + PartialOrd>(text: &str, open: Option<T>, most: T) -> Option<RangeInclusive<T>> {
+fn range<T: FromStr + Copy + PartialOrd>(
+    text: &str,
+    open: Option<T>,
+    most: T,
+) -> Option<RangeInclusive<T>> {
     let number = |text: &str| text.parse().ok().filter(|&n: &T| n <= most);
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (number(first)?, number(last)?),
@@ -190,7 +204,12 @@ impl FromStr for Part {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let number = |text: &str, end: usize| text.parse().ok().filter(|&n: &u16| usize::from(n) < end).ok_or(());
+        let number = |text: &str, end: usize| {
+            text.parse()
+                .ok()
+                .filter(|&n: &u16| usize::from(n) < end)
+                .ok_or(())
+        };
         match text.split_once('=') {
             None if text == "all" => Ok(Self::All),
             None if text == "odin" => Ok(Self::Odin),
@@ -198,7 +217,10 @@ impl FromStr for Part {
             Some(("board", n)) => Ok(Self::Board(number(n, BOARDS)?)),
             Some(("lane", of)) => {
                 let (board, lane) = of.split_once('.').ok_or(())?;
-                Ok(Self::Lane(number(board, BOARDS)?, number(lane, LANES_PER_BOARD)?))
+                Ok(Self::Lane(
+                    number(board, BOARDS)?,
+                    number(lane, LANES_PER_BOARD)?,
+                ))
             }
             _ => Err(()),
         }
@@ -257,20 +279,74 @@ mod tests {
     #[test]
     fn plants_are_read_as_they_are_meant() {
         for (text, part, strips, ailment, every, events) in [
-            ("sector=112:dead@12000", Part::Sector(112), 0..=511, Ailment::Dead, 1, 12_000..=u64::MAX),
-            ("sector=1047/128-255:half@3-4", Part::Sector(1047), 128..=255, Ailment::Half, 1, 3..=4),
-            ("lane=12.5/511:hot", Part::Lane(12, 5), 511..=511, Ailment::Hot, 1, 0..=u64::MAX),
-            ("board=4:error/7@2", Part::Board(4), 0..=511, Ailment::Error, 7, 2..=u64::MAX),
-            ("all:fade@0-99", Part::All, 0..=511, Ailment::Fade, 1, 0..=99),
-            ("odin:none", Part::Odin, 0..=511, Ailment::None, 1, 0..=u64::MAX),
+            (
+                "sector=112:dead@12000",
+                Part::Sector(112),
+                0..=511,
+                Ailment::Dead,
+                1,
+                12_000..=u64::MAX,
+            ),
+            (
+                "sector=1047/128-255:half@3-4",
+                Part::Sector(1047),
+                128..=255,
+                Ailment::Half,
+                1,
+                3..=4,
+            ),
+            (
+                "lane=12.5/511:hot",
+                Part::Lane(12, 5),
+                511..=511,
+                Ailment::Hot,
+                1,
+                0..=u64::MAX,
+            ),
+            (
+                "board=4:error/7@2",
+                Part::Board(4),
+                0..=511,
+                Ailment::Error,
+                7,
+                2..=u64::MAX,
+            ),
+            (
+                "all:fade@0-99",
+                Part::All,
+                0..=511,
+                Ailment::Fade,
+                1,
+                0..=99,
+            ),
+            (
+                "odin:none",
+                Part::Odin,
+                0..=511,
+                Ailment::None,
+                1,
+                0..=u64::MAX,
+            ),
         ] {
-            assert_eq!(text.parse(), Ok(Plant { part, strips, ailment, every, events }));
+            assert_eq!(
+                text.parse(),
+                Ok(Plant {
+                    part,
+                    strips,
+                    ailment,
+                    every,
+                    events
+                })
+            );
         }
         let wrong = "sector=112,sector=1048:dead,sector=1:ded,sector=1/9-8:dead,sector=1/512:dead,lane=1:dead,sector=1:dead@,,\
             sector=1:dead@5-4,sector=1:missing,odin:dead,board=240:dead,lane=1.6:dead,board=1:error/0,all:fade,board=1:busy";
         for wrong in wrong.split(',') {
             let error = wrong.parse::<Plant>().unwrap_err();
-            assert!(error.contains("dead, quiet, hot, half, weak, noise"), "{wrong}: {error}");
+            assert!(
+                error.contains("dead, quiet, hot, half, weak, noise"),
+                "{wrong}: {error}"
+            );
         }
     }
 
@@ -278,16 +354,29 @@ mod tests {
     fn planted_strips_fail_in_their_events_and_no_others_do() {
         let healthy = Generator::new(Profile::PpNominal, BankVersion::V5, 3);
         let boards = cabling::boards(BankVersion::V5);
-        let ailments = ["dead", "noise", "half", "quiet", "hot", "weak", "stuck", "full"];
+        let ailments = [
+            "dead", "noise", "half", "quiet", "hot", "weak", "stuck", "full",
+        ];
         for what in ailments.map(|what| format!("sector=112/0-127:{what}@50-69")) {
             let sick = sick(&what);
             let mut differ = 0;
             for event in 40..80 {
                 let (healthy, sick) = (healthy.event(event), sick.event(event));
-                for (board, _) in healthy.banks.iter().zip(&sick.banks).enumerate().filter(|(_, (a, b))| a != b) {
+                for (board, _) in healthy
+                    .banks
+                    .iter()
+                    .zip(&sick.banks)
+                    .enumerate()
+                    .filter(|(_, (a, b))| a != b)
+                {
                     differ += 1;
-                    let of_part = boards.lanes[6 * board..][..6].iter().any(|lane| sector_id(lane) == Some(112));
-                    assert!((50..70).contains(&event) && of_part, "{what}, event {event}, board {board}");
+                    let of_part = boards.lanes[6 * board..][..6]
+                        .iter()
+                        .any(|lane| sector_id(lane) == Some(112));
+                    assert!(
+                        (50..70).contains(&event) && of_part,
+                        "{what}, event {event}, board {board}"
+                    );
                 }
             }
             assert!(differ > 0, "{what}");
@@ -299,12 +388,27 @@ mod tests {
         let healthy = Generator::new(Profile::PpNominal, BankVersion::V5, 3);
         for what in ["lane=0.2:dead", "board=0:dead"] {
             let (healthy, sick) = (healthy.event(0), sick(what).event(0));
-            assert_eq!(healthy.banks.iter().zip(&sick.banks).filter(|(a, b)| a != b).count(), 1, "{what}");
+            assert_eq!(
+                healthy
+                    .banks
+                    .iter()
+                    .zip(&sick.banks)
+                    .filter(|(a, b)| a != b)
+                    .count(),
+                1,
+                "{what}"
+            );
             let counts = |bank: &[u8]| COUNT_BYTES.map(|at| bank[at]);
             let (before, after) = (counts(&healthy.banks[0].1), counts(&sick.banks[0].1));
-            let expected =
-                if what.starts_with("lane") { before.map(|n| if n == before[2] { 0 } else { n }) } else { [0; 6] };
-            assert!(after == expected && before[2] > 0, "{what}: {before:?} {after:?}");
+            let expected = if what.starts_with("lane") {
+                before.map(|n| if n == before[2] { 0 } else { n })
+            } else {
+                [0; 6]
+            };
+            assert!(
+                after == expected && before[2] > 0,
+                "{what}: {before:?} {after:?}"
+            );
         }
     }
 
@@ -312,8 +416,14 @@ mod tests {
     fn boards_fail_as_the_name_of_the_failure_says() {
         let spoiled = |what: &str, event: u64| {
             let generator = sick(&format!("board=7:{what}"));
-            let bank = |(source_id, bytes)| Payload { source_id, kind: 66, version: 4, bytes };
-            let mut banks: Vec<Payload> = generator.event(event).banks.into_iter().map(bank).collect();
+            let bank = |(source_id, bytes)| Payload {
+                source_id,
+                kind: 66,
+                version: 4,
+                bytes,
+            };
+            let mut banks: Vec<Payload> =
+                generator.event(event).banks.into_iter().map(bank).collect();
             generator.spoil(event, &mut banks);
             banks
         };
@@ -321,8 +431,18 @@ mod tests {
         assert_eq!(spoiled("missing@9", 8), whole);
         assert_eq!(spoiled("missing", 8).len(), whole.len() - 1);
         let bank = |what: &str, event| spoiled(what, event)[7].clone();
-        assert_eq!((bank("error/7@1", 8).kind, bank("error/7@1", 9).kind, bank("version", 8).version), (68, 66, 3));
-        assert_eq!(bank("truncated", 8).bytes, whole[7].bytes[..whole[7].bytes.len() / 2]);
+        assert_eq!(
+            (
+                bank("error/7@1", 8).kind,
+                bank("error/7@1", 9).kind,
+                bank("version", 8).version
+            ),
+            (68, 66, 3)
+        );
+        assert_eq!(
+            bank("truncated", 8).bytes,
+            whole[7].bytes[..whole[7].bytes.len() / 2]
+        );
         assert!(bank("repeat@9", 9) == whole[7] && bank("repeat@9", 30) == whole[7]);
     }
 
@@ -340,11 +460,20 @@ mod tests {
             assert!((1..=3564).contains(&after.bcid) && after.crossing == Crossing::BeamCrossing);
         }
         let fails = |what: &str| odin(&sick(&format!("odin:{what}@5")), 5);
-        assert_eq!((fails("none"), fails("short").unwrap().numbers), (None, None));
+        assert_eq!(
+            (fails("none"), fails("short").unwrap().numbers),
+            (None, None)
+        );
         assert!(fails("layout").unwrap().version > 7);
-        assert_eq!(fails("run").unwrap().numbers.unwrap().0, odin(&generator, 5).unwrap().numbers.unwrap().0 + 1);
+        assert_eq!(
+            fails("run").unwrap().numbers.unwrap().0,
+            odin(&generator, 5).unwrap().numbers.unwrap().0 + 1
+        );
         assert_eq!(fails("number").unwrap().numbers.unwrap().1, 4);
         assert!(fails("crossing").unwrap().facts.unwrap().bcid > 3564);
-        assert_ne!(fails("type").unwrap().facts.unwrap().crossing, Crossing::BeamCrossing);
+        assert_ne!(
+            fails("type").unwrap().facts.unwrap().crossing,
+            Crossing::BeamCrossing
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! The random numbers behind synthetic events: measured spectra as small tables, and how to draw from them.
+//! The random numbers behind synthetic events: measured spectra as small tables, and how to draw
+//! from them.
 //!
-//! The tables are rounded fits to 20 simulated minimum-bias events (mean 1132 clusters). Drawing takes only additions,
-//! multiplications, divisions and square roots, so that a seed gives the same events on every machine.
+//! The tables are rounded fits to 20 simulated minimum-bias events (mean 1132 clusters). Drawing
+//! takes only additions, multiplications, divisions and square roots, so that a seed gives the same
+//! events on every machine.
 
 use chacha20::ChaCha8Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -58,12 +60,18 @@ impl Dice {
     pub fn adc(&mut self, size: u16) -> u8 {
         /// Counts 6 to 31 in 1/1000. The first is the threshold, the last the saturation.
         const FIRST: u8 = 6;
-        const ALONE: [u16; 26] =
-            [74, 12, 7, 4, 75, 6, 9, 9, 15, 24, 39, 51, 66, 75, 76, 75, 65, 56, 40, 32, 28, 19, 17, 14, 12, 100];
-        const PAIR: [u16; 26] =
-            [87, 77, 72, 68, 62, 57, 56, 52, 50, 48, 40, 34, 30, 27, 24, 22, 18, 16, 13, 12, 10, 9, 7, 6, 5, 98];
-        const MORE: [u16; 26] =
-            [80, 72, 69, 63, 61, 54, 46, 41, 38, 36, 29, 24, 26, 25, 17, 16, 15, 13, 12, 9, 8, 6, 6, 5, 5, 219];
+        const ALONE: [u16; 26] = [
+            74, 12, 7, 4, 75, 6, 9, 9, 15, 24, 39, 51, 66, 75, 76, 75, 65, 56, 40, 32, 28, 19, 17,
+            14, 12, 100,
+        ];
+        const PAIR: [u16; 26] = [
+            87, 77, 72, 68, 62, 57, 56, 52, 50, 48, 40, 34, 30, 27, 24, 22, 18, 16, 13, 12, 10, 9,
+            7, 6, 5, 98,
+        ];
+        const MORE: [u16; 26] = [
+            80, 72, 69, 63, 61, 54, 46, 41, 38, 36, 29, 24, 26, 25, 17, 16, 15, 13, 12, 9, 8, 6, 6,
+            5, 5, 219,
+        ];
         FIRST
             + self.place(match size {
                 1 => &ALONE,
@@ -82,16 +90,27 @@ impl Dice {
 
 /// Returns how much busier than the mean event `event` of a seed is; 1 on average.
 ///
-/// Events take their places in the distribution in steps of the golden ratio from where the seed says: that spreads
-/// them so evenly that even a few dozen events in a row have nearly the mean of the profile.
+/// Events take their places in the distribution in steps of the golden ratio from where the seed
+/// says: that spreads them so evenly that even a few dozen events in a row have nearly the mean of
+/// the profile.
 pub(super) fn activity(seed: u64, event: u64, ions: bool) -> f64 {
     /// Deciles of the number of clusters in units of its mean.
-    const DECILES: [f64; 11] = [0.30, 0.42, 0.58, 0.68, 0.77, 0.86, 0.97, 1.10, 1.34, 1.62, 1.98];
+    const DECILES: [f64; 11] = [
+        0.30, 0.42, 0.58, 0.68, 0.77, 0.86, 0.97, 1.10, 1.34, 1.62, 1.98,
+    ];
     /// 2⁶⁴ divided by the golden ratio.
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let steps = (DECILES.len() - 1) as f64;
-    let mean = DECILES.windows(2).map(|d| f64::midpoint(d[0], d[1])).sum::<f64>() / steps;
-    let mean_square = DECILES.windows(2).map(|d| (d[0] * d[0] + d[0] * d[1] + d[1] * d[1]) / 3.0).sum::<f64>() / steps;
+    let mean = DECILES
+        .windows(2)
+        .map(|d| f64::midpoint(d[0], d[1]))
+        .sum::<f64>()
+        / steps;
+    let mean_square = DECILES
+        .windows(2)
+        .map(|d| (d[0] * d[0] + d[0] * d[1] + d[1] * d[1]) / 3.0)
+        .sum::<f64>()
+        / steps;
     let start = Dice::new(seed, u64::MAX).0.next_u64();
     let at = unit(start.wrapping_add(event.wrapping_mul(STEP))) * steps;
     let i = at as usize;
@@ -105,8 +124,8 @@ fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Clusters per area at a distance from the beam, in arbitrary units, from its square in mm²: falls with the distance
-/// to the power 1.625, and less steeply within 5 cm.
+/// Clusters per area at a distance from the beam, in arbitrary units, from its square in mm²: falls
+/// with the distance to the power 1.625, and less steeply within 5 cm.
 pub(super) fn density(radius2: f64) -> f64 {
     let root = (radius2 + 2500.0).sqrt();
     // root^1.625
@@ -121,8 +140,14 @@ mod tests {
     fn a_few_dozen_events_in_a_row_have_the_mean_activity() {
         for seed in 0..20 {
             for first in (0..2000).step_by(100) {
-                let mean = (first..first + 40).map(|event| activity(seed, event, false)).sum::<f64>() / 40.0;
-                assert!((mean - 1.0).abs() < 0.06, "seed {seed}, from event {first}: {mean}");
+                let mean = (first..first + 40)
+                    .map(|event| activity(seed, event, false))
+                    .sum::<f64>()
+                    / 40.0;
+                assert!(
+                    (mean - 1.0).abs() < 0.06,
+                    "seed {seed}, from event {first}: {mean}"
+                );
             }
         }
     }

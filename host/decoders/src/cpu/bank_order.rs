@@ -1,4 +1,5 @@
-//! Boards of an event's banks. They come in the same order event after event: looked up once, and then only compared.
+//! Boards of an event's banks. They come in the same order event after event: looked up once, and
+//! then only compared.
 
 use ut_format::bank::board_of;
 
@@ -21,15 +22,17 @@ pub struct BankOrder {
 
 impl BankOrder {
     pub fn new() -> Self {
-        Self { banks: Vec::with_capacity(MAX_BOARDS) }
+        Self {
+            banks: Vec::with_capacity(MAX_BOARDS),
+        }
     }
 
     pub fn banks(&self) -> &[BankBoard] {
         &self.banks
     }
 
-    /// Looks up the board of each bank; no board may come twice. Afterwards [`banks`](Self::banks) lists
-    /// the banks of `source_ids`, or nothing if this failed.
+    /// Looks up the board of each bank; no board may come twice. Afterwards [`banks`](Self::banks)
+    /// lists the banks of `source_ids`, or nothing if this failed.
     #[cold]
     pub fn look_up(
         &mut self,
@@ -44,7 +47,11 @@ impl BankOrder {
         found
     }
 
-    fn find(&mut self, boards: &[BoardRanks], source_ids: impl Iterator<Item = u32>) -> Result<(), NeedsFallback> {
+    fn find(
+        &mut self,
+        boards: &[BoardRanks],
+        source_ids: impl Iterator<Item = u32>,
+    ) -> Result<(), NeedsFallback> {
         const { assert!(MAX_BOARDS <= 1 << u8::BITS) };
         let mut seen = [false; MAX_BOARDS];
         for source_id in source_ids {
@@ -53,7 +60,11 @@ impl BankOrder {
             if !in_use || std::mem::replace(&mut seen[board], true) {
                 return Err(NeedsFallback);
             }
-            self.banks.push(BankBoard { source_id, board: board as u8, ranks });
+            self.banks.push(BankBoard {
+                source_id,
+                board: board as u8,
+                ranks,
+            });
         }
         Ok(())
     }

@@ -20,7 +20,8 @@ pub struct EventBanks<'a> {
     n_banks: usize,
     /// Allen: the event's table of fragments, `n_banks + 1` words. MEP: empty.
     table: &'a [u8],
-    /// Allen: the place in `raw` that the table counts from. MEP: the place of the event's row in `offsets`.
+    /// Allen: the place in `raw` that the table counts from. MEP: the place of the event's row in
+    /// `offsets`.
     base: usize,
 }
 
@@ -34,7 +35,13 @@ impl<'a> EventBanks<'a> {
                 let table_size = n_banks.checked_add(1)?.checked_mul(4)?;
                 let table = block.get(4..)?.get(..table_size)?;
                 let base = batch.raw.len() - block.len() + 4 + table_size;
-                Some(Self { batch, event, n_banks, table, base })
+                Some(Self {
+                    batch,
+                    event,
+                    n_banks,
+                    table,
+                    base,
+                })
             }
             Layout::Mep => {
                 let n_banks = *batch.offsets.first()? as usize;
@@ -43,7 +50,13 @@ impl<'a> EventBanks<'a> {
                     return None;
                 }
                 let base = n_banks.checked_mul(event)?.checked_add(head)?;
-                Some(Self { batch, event, n_banks, table: &[], base })
+                Some(Self {
+                    batch,
+                    event,
+                    n_banks,
+                    table: &[],
+                    base,
+                })
             }
         }
     }
@@ -61,9 +74,16 @@ impl<'a> EventBanks<'a> {
                 let size = entry::<u16>(batch.sizes, self.event, bank)?;
                 let begin = word(self.table, 4 * bank)? as usize;
                 let end = word(self.table, 4 * bank + 4)? as usize;
-                let fragment = batch.raw.get(self.base.checked_add(begin)?..self.base.checked_add(end)?)?;
+                let fragment = batch
+                    .raw
+                    .get(self.base.checked_add(begin)?..self.base.checked_add(end)?)?;
                 let (source_id, rest) = fragment.split_first_chunk()?;
-                (u32::from_le_bytes(*source_id), rest.get(..size as usize)?, self.event, bank)
+                (
+                    u32::from_le_bytes(*source_id),
+                    rest.get(..size as usize)?,
+                    self.event,
+                    bank,
+                )
             }
             Layout::Mep => {
                 let size = entry::<u16>(batch.sizes, bank, self.event)?;
@@ -77,17 +97,32 @@ impl<'a> EventBanks<'a> {
             Some(versions) => Some(entry::<u8>(versions, row, column)? as u8),
             None => batch.version,
         };
-        Some(Bank { source_id, kind, version, payload })
+        Some(Bank {
+            source_id,
+            kind,
+            version,
+            payload,
+        })
     }
 }
 
 /// Reads the little-endian word at byte `at`, which need not be aligned.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|word| u32::from_le_bytes(*word))
 }
 
-/// Reads entry `column` of row `row` of a table of `T` whose first words say, in units of `T`, where each row begins.
-fn entry<T: bytemuck::AnyBitPattern + Into<u32>>(words: &[u32], row: usize, column: usize) -> Option<u32> {
+/// Reads entry `column` of row `row` of a table of `T` whose first words say, in units of `T`,
+/// where each row begins.
+fn entry<T: bytemuck::AnyBitPattern + Into<u32>>(
+    words: &[u32],
+    row: usize,
+    column: usize,
+) -> Option<u32> {
     let begin = *words.get(row)? as usize;
-    bytemuck::cast_slice::<u32, T>(words).get(begin.checked_add(column)?).map(|&value| value.into())
+    bytemuck::cast_slice::<u32, T>(words)
+        .get(begin.checked_add(column)?)
+        .map(|&value| value.into())
 }

@@ -1,8 +1,9 @@
-//! Strips of each cluster, on request: a pass over the stream and one over its clusters, after stage 3.
+//! Strips of each cluster, on request: a pass over the stream and one over its clusters, after
+//! stage 3.
 //!
-//! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`; both fit into one word.
-//! The number and the last strip in the stream give the first strip, which in a lane that is read backwards is the last
-//! itself.
+//! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`;
+//! both fit into one word. The number and the last strip in the stream give the first strip, which
+//! in a lane that is read backwards is the last itself.
 
 use super::lanes::BACKWARDS;
 use super::scratch::{Bits, FIRST_CLUSTER, FRONT, Scratch};
@@ -10,19 +11,34 @@ use super::setup::Setup;
 use super::simd::{Simd, compress_at, load_at, store_at};
 use ut_data::Cluster;
 
-/// Position of ΣADC above the number of strips in packed sums. A cluster has fewer than 512 strips, and its ΣADC is
-/// below 2^13: differences modulo 2³² are exact.
+/// Position of ΣADC above the number of strips in packed sums. A cluster has fewer than 512 strips,
+/// and its ΣADC is below 2^13: differences modulo 2³² are exact.
 pub const CHARGE_SHIFT: u32 = 9;
 
 const STRIP: u32 = 0x1FF;
 
-/// Describes the event's `n` clusters, which end in the stream at the bits of `ends`, also those that will be dropped.
+/// Describes the event's `n` clusters, which end in the stream at the bits of `ends`, also those
+/// that will be dropped.
 #[inline(always)]
-pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_strips: usize, n: usize) {
-    let Scratch { stream, clusters, ends, .. } = scratch;
+pub fn describe_clusters<S: Simd>(
+    s: S,
+    setup: &Setup,
+    scratch: &mut Scratch,
+    n_strips: usize,
+    n: usize,
+) {
+    let Scratch {
+        stream,
+        clusters,
+        ends,
+        ..
+    } = scratch;
     let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_strips` and `to` at most `i`.
-    assert!(FRONT + n_strips + S::ELEMENTS <= stream.len() && at + n_strips + S::ELEMENTS <= clusters.strips.len());
+    assert!(
+        FRONT + n_strips + S::ELEMENTS <= stream.len()
+            && at + n_strips + S::ELEMENTS <= clusters.strips.len()
+    );
     let mut sum = s.splat(0);
     let mut to = at;
     for (&Bits { bits: ends, .. }, i) in ends.iter().zip((0..n_strips).step_by(S::ELEMENTS)) {
@@ -31,7 +47,8 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
         let one = s.add(s.shl::<CHARGE_SHIFT>(s.and(v, s.splat(31))), s.splat(1));
         let sums = s.add(s.prefix_sum(one), sum);
         sum = s.spread_last(sums);
-        // SAFETY: there are at most as many clusters as strips, with room for those and a vector, as asserted above.
+        // SAFETY: there are at most as many clusters as strips, with room for those and a vector,
+        // as asserted above.
         unsafe { compress_at(s, &mut clusters.strips, to, sums, ends) };
         to += ends.count_ones() as usize;
     }
@@ -41,11 +58,20 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
     let mut before = s.splat(0);
     let mut all_whole = u32::MAX;
     for i in (at..at + n).step_by(S::ELEMENTS) {
-        // SAFETY: both have room for all strips and a vector, as asserted above; clusters are no more than strips.
-        let (sums, last) = unsafe { (load_at(s, &clusters.strips, i), load_at(s, &clusters.last, i)) };
+        // SAFETY: both have room for all strips and a vector, as asserted above; clusters are no
+        // more than strips.
+        let (sums, last) = unsafe {
+            (
+                load_at(s, &clusters.strips, i),
+                load_at(s, &clusters.last, i),
+            )
+        };
         let both = s.sub(sums, s.shift_in(before, sums));
         before = sums;
-        let (charge, size) = (s.shr::<CHARGE_SHIFT>(both), s.and(both, s.splat((1 << CHARGE_SHIFT) - 1)));
+        let (charge, size) = (
+            s.shr::<CHARGE_SHIFT>(both),
+            s.and(both, s.splat((1 << CHARGE_SHIFT) - 1)),
+        );
         let (strip, backwards) = strip_of(s, last);
         let to_first = s.and(s.xor(backwards, s.splat(u32::MAX)), s.sub(s.splat(1), size));
         all_whole &= s.le(size, max_size) | !(u32::MAX >> (32 - S::ELEMENTS.min(at + n - i)));
@@ -63,7 +89,12 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
 #[cold]
 #[inline(never)]
 fn cut_charges<S: Simd>(setup: &Setup, scratch: &mut Scratch, n_strips: usize) {
-    let Scratch { stream, clusters, ends, .. } = scratch;
+    let Scratch {
+        stream,
+        clusters,
+        ends,
+        ..
+    } = scratch;
     let max_size = setup.options.max_cluster_size().get() as usize;
     let (mut begin, mut cluster) = (FRONT, FIRST_CLUSTER);
     for i in 0..n_strips {
@@ -73,10 +104,14 @@ fn cut_charges<S: Simd>(setup: &Setup, scratch: &mut Scratch, n_strips: usize) {
         let strips = &stream[begin..=FRONT + i];
         if strips.len() > max_size {
             let backwards = strips[0] & BACKWARDS != 0;
-            let kept = if backwards { &strips[strips.len() - max_size..] } else { &strips[..max_size] };
+            let kept = if backwards {
+                &strips[strips.len() - max_size..]
+            } else {
+                &strips[..max_size]
+            };
             let charge = kept.iter().map(|word| word & 31).sum();
-            let first =
-                (kept[if backwards { max_size - 1 } else { 0 }] >> 5 & STRIP) ^ if backwards { STRIP } else { 0 };
+            let first = (kept[if backwards { max_size - 1 } else { 0 }] >> 5 & STRIP)
+                ^ if backwards { STRIP } else { 0 };
             clusters.strips[cluster] = Cluster::new(charge, max_size as u32, first).word();
         }
         begin = FRONT + i + 1;
@@ -102,11 +137,20 @@ pub fn describe_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) {
 #[inline(always)]
 fn strip_of<S: Simd>(s: S, word: S::U) -> (S::U, S::U) {
     let backwards = s.spread_sign(s.shl::<{ 31 - BACKWARDS.trailing_zeros() }>(word));
-    (s.and(s.xor(s.shr::<5>(word), backwards), s.splat(STRIP)), backwards)
+    (
+        s.and(s.xor(s.shr::<5>(word), backwards), s.splat(STRIP)),
+        backwards,
+    )
 }
 
 /// Packs the values of [`Cluster::new`], which are in range.
 #[inline(always)]
 fn pack<S: Simd>(s: S, charge: S::U, n_strips: S::U, first_strip: S::U) -> S::U {
-    s.add(s.add(s.shl::<{ Cluster::FIRST_STRIP }>(first_strip), s.shl::<{ Cluster::N_STRIPS }>(n_strips)), charge)
+    s.add(
+        s.add(
+            s.shl::<{ Cluster::FIRST_STRIP }>(first_strip),
+            s.shl::<{ Cluster::N_STRIPS }>(n_strips),
+        ),
+        charge,
+    )
 }

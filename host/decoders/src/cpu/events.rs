@@ -1,7 +1,7 @@
 //! Decoding of a batch, event by event, each on the fast path or the fallback.
 //!
-//! Hits lie event by event without gaps. The front half of an event counts its hits, so that they are known to fit
-//! before the back half writes them after the hits of earlier events.
+//! Hits lie event by event without gaps. The front half of an event counts its hits, so that they
+//! are known to fit before the back half writes them after the hits of earlier events.
 
 use super::fallback::Fallback;
 use super::fast::Fast;
@@ -31,11 +31,14 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
-        Self { fallback: Fallback::new(tables, options), scratch: Scratch::new(Policy::new(tables)) }
+        Self {
+            fallback: Fallback::new(tables, options),
+            scratch: Scratch::new(Policy::new(tables)),
+        }
     }
 
-    /// Decodes `batch` into `out`, which has room for its events, and returns the number of hits. No array has an entry
-    /// beyond `isize::MAX`, so that events are not looked for there.
+    /// Decodes `batch` into `out`, which has room for its events, and returns the number of hits.
+    /// No array has an entry beyond `isize::MAX`, so that events are not looked for there.
     ///
     /// # Errors
     /// If the hits of an event do not fit; the hits of earlier events have been written.
@@ -46,16 +49,30 @@ impl Worker {
         selected: Option<Selected<'_>>,
         out: Output<'_>,
     ) -> Result<usize, DecodeError> {
-        let Output { mut hits, offsets, reports } = out;
-        let batch = BatchView { first_event: batch.first_event.min(isize::MAX as usize), ..batch };
+        let Output {
+            mut hits,
+            offsets,
+            reports,
+        } = out;
+        let batch = BatchView {
+            first_event: batch.first_event.min(isize::MAX as usize),
+            ..batch
+        };
         let end = batch.first_event + batch.n_events;
         // Offsets are u32.
-        let capacity = hits.as_ref().map_or(usize::MAX, EventHits::room).min(u32::MAX as usize);
-        self.scratch.begin_batch(hits.as_ref().is_some_and(|hits| hits.clusters.is_some()));
+        let capacity = hits
+            .as_ref()
+            .map_or(usize::MAX, EventHits::room)
+            .min(u32::MAX as usize);
+        self.scratch
+            .begin_batch(hits.as_ref().is_some_and(|hits| hits.clusters.is_some()));
         let mut at = 0;
         // The first group begins at 0; each event sets the ends of its groups.
         offsets[0] = 0;
-        let events = offsets[1..].chunks_exact_mut(fast.n_groups()).zip(reports).enumerate();
+        let events = offsets[1..]
+            .chunks_exact_mut(fast.n_groups())
+            .zip(reports)
+            .enumerate();
         for (event, (ends, report)) in events {
             if selected.is_some_and(|selected| !selected.has(event)) {
                 ends.fill(at as u32);
@@ -63,21 +80,31 @@ impl Worker {
                 continue;
             }
             let place = batch.first_event + event;
-            let too_many = |n: u64| DecodeError::TooManyHits { event, hits: at + n as usize, capacity };
+            let too_many = |n: u64| DecodeError::TooManyHits {
+                event,
+                hits: at + n as usize,
+                capacity,
+            };
             let front = fast.front(&mut self.scratch, batch, (place, end), ends, report);
             let is_fast = front.is_ok();
             let n_hits = match front {
                 Ok(n_hits) => n_hits,
-                Err(NeedsFallback) => self.fallback.count(batch, place, ends, report).map_err(too_many)?,
+                Err(NeedsFallback) => self
+                    .fallback
+                    .count(batch, place, ends, report)
+                    .map_err(too_many)?,
             };
             if n_hits > capacity - at {
                 return Err(too_many(n_hits as u64));
             }
             if let Some(hits) = &mut hits {
                 let mut hits = hits.part(at..at + n_hits);
-                // SAFETY: `front` of the same path has just made the clusters, as many as `hits` has places.
-                let done = is_fast && unsafe { fast.back(&mut self.scratch, ends, &mut hits) }.is_ok();
-                // Equal keys: only the fallback path knows which comes first. It makes as many hits.
+                // SAFETY: `front` of the same path has just made the clusters, as many as `hits`
+                // has places.
+                let done =
+                    is_fast && unsafe { fast.back(&mut self.scratch, ends, &mut hits) }.is_ok();
+                // Equal keys: only the fallback path knows which comes first. It makes as many
+                // hits.
                 if !done {
                     self.fallback.write(batch, place, ends, &mut hits);
                 }

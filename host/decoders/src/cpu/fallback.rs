@@ -1,10 +1,12 @@
-//! The fallback path decodes every event, whatever is wrong with it, and assumes nothing about its banks.
+//! The fallback path decodes every event, whatever is wrong with it, and assumes nothing about its
+//! banks.
 //!
-//! First it applies the policy to each bank and counts the hits of each sector group, so that the groups' places are
-//! known. Then it writes the hits group by group, in the order of the banks, and sorts each group in the output: an
-//! unsorted group's arrays hold the sort's words (order of x, `LHCbID`, order of the strip coordinate n in `weight`,
-//! slot in `dx_dy`), from which the rest is computed at the end. So a hostile event takes no more memory. Both steps
-//! find the hits, which nothing keeps between them.
+//! First it applies the policy to each bank and counts the hits of each sector group, so that the
+//! groups' places are known. Then it writes the hits group by group, in the order of the banks, and
+//! sorts each group in the output: an unsorted group's arrays hold the sort's words (order of x,
+//! `LHCbID`, order of the strip coordinate n in `weight`, slot in `dx_dy`), from which the rest is
+//! computed at the end. So a hostile event takes no more memory. Both steps find the hits, which
+//! nothing keeps between them.
 
 use std::sync::Arc;
 
@@ -75,7 +77,13 @@ impl Fallback {
 
     /// Does the second step: writes the hits of the event that was counted, whose groups end at
     /// `ends`.
-    pub fn write(&mut self, batch: BatchView<'_>, event: usize, ends: &[u32], hits: &mut EventHits<'_>) {
+    pub fn write(
+        &mut self,
+        batch: BatchView<'_>,
+        event: usize,
+        ends: &[u32],
+        hits: &mut EventHits<'_>,
+    ) {
         let mut next = std::mem::take(&mut self.next);
         next.clear();
         next.push(0);
@@ -88,10 +96,15 @@ impl Fallback {
             clusters: hits.clusters.as_deref_mut().unwrap_or_default(),
         };
         let sectors = Arc::clone(&self.sectors);
-        self.each_hit(batch, event, &mut EventReport::default(), |(number, slot), hit| {
-            let next = &mut next[usize::from(slot.group)];
-            unsorted.put(next, number as u32, &sectors[usize::from(slot.sector)], hit);
-        });
+        self.each_hit(
+            batch,
+            event,
+            &mut EventReport::default(),
+            |(number, slot), hit| {
+                let next = &mut next[usize::from(slot.group)];
+                unsorted.put(next, number as u32, &sectors[usize::from(slot.sector)], hit);
+            },
+        );
         self.next = next;
         let mut begin = 0;
         for &end in ends {
@@ -113,8 +126,9 @@ impl Fallback {
         }
     }
 
-    /// Calls `use_hit` with slot (number and itself), and n, `LHCbID` and cluster of each hit of an event, and counts
-    /// for the policy. Returns false if the batch contradicts itself: the rest of the event is given up.
+    /// Calls `use_hit` with slot (number and itself), and n, `LHCbID` and cluster of each hit of an
+    /// event, and counts for the policy. Returns false if the batch contradicts itself: the rest of
+    /// the event is given up.
     fn each_hit(
         &mut self,
         batch: BatchView<'_>,
@@ -122,11 +136,17 @@ impl Fallback {
         report: &mut EventReport,
         mut use_hit: impl FnMut((usize, &Slot), (f32, u32, Cluster)),
     ) -> bool {
-        let Some(banks) = EventBanks::new(batch, event) else { return false };
+        let Some(banks) = EventBanks::new(batch, event) else {
+            return false;
+        };
         self.policy.begin_event();
         for bank in 0..banks.n_banks() {
-            let Some(bank) = banks.bank(bank) else { return false };
-            let Some(board) = self.policy.board(&bank, report) else { continue };
+            let Some(bank) = banks.bank(bank) else {
+                return false;
+            };
+            let Some(board) = self.policy.board(&bank, report) else {
+                continue;
+            };
             let Bank { payload, .. } = bank;
             match self.version {
                 BankVersion::V4 => self.each_v4_hit(board, payload, report, &mut use_hit),
@@ -143,7 +163,9 @@ impl Fallback {
         report: &mut EventReport,
         use_hit: &mut impl FnMut((usize, &Slot), (f32, u32, Cluster)),
     ) {
-        let Some(words) = v4_words(payload, report) else { return };
+        let Some(words) = v4_words(payload, report) else {
+            return;
+        };
         let slots = &self.slots[board * LANES_PER_BOARD..][..LANES_PER_BOARD];
         let mut unconnected = 0;
         for word in words {
@@ -172,7 +194,9 @@ impl Fallback {
         report: &mut EventReport,
         use_hit: &mut impl FnMut((usize, &Slot), (f32, u32, Cluster)),
     ) {
-        let Some(counts) = v5_counts(payload, report) else { return };
+        let Some(counts) = v5_counts(payload, report) else {
+            return;
+        };
         let rows = &payload[8..];
         for (lane, &count) in counts.iter().enumerate() {
             if count == 0 {
@@ -187,13 +211,24 @@ impl Fallback {
             report.add(Count::Strips, u32::from(count));
             let base = UT_ID | (slot.chan_id & !0x1FF);
             let flipped = self.sectors[usize::from(slot.sector)].flipped != 0;
-            let hits = LaneHits { rows: &rows[2 * 2 * (5 - lane)..], count: usize::from(count) };
+            let hits = LaneHits {
+                rows: &rows[2 * 2 * (5 - lane)..],
+                count: usize::from(count),
+            };
             cluster(hits, self.options, report, |sum, weight, cluster| {
                 // Both are below 2^24: exact as f32.
                 let mean = sum as f32 / weight as f32;
-                let n = if flipped { self.options.flip().origin() - mean } else { mean };
-                // The mean strip rounded, halves up. At most 511: it fits into the nine zero bits of base.
-                use_hit((number, slot), (n, base + (sum + weight / 2) / weight, cluster));
+                let n = if flipped {
+                    self.options.flip().origin() - mean
+                } else {
+                    mean
+                };
+                // The mean strip rounded, halves up. At most 511: it fits into the nine zero bits
+                // of base.
+                use_hit(
+                    (number, slot),
+                    (n, base + (sum + weight / 2) / weight, cluster),
+                );
             });
         }
     }
@@ -214,8 +249,8 @@ impl LaneHits<'_> {
     }
 }
 
-/// Finds the clusters of a lane (`docs/format.md`), one run of hits on consecutive strips after another. Calls
-/// `emit` with Σpos, W and the cluster.
+/// Finds the clusters of a lane (`docs/format.md`), one run of hits on consecutive strips after
+/// another. Calls `emit` with Σpos, W and the cluster.
 fn cluster(
     hits: LaneHits<'_>,
     options: DecodeOptions,
@@ -263,7 +298,11 @@ fn cluster(
             report.add(Count::ZeroChargeClusters, 1);
         } else {
             let size = size.min(max_size);
-            emit(sum, if geometric { size } else { charge }, Cluster::new(charge, size, first));
+            emit(
+                sum,
+                if geometric { size } else { charge },
+                Cluster::new(charge, size, first),
+            );
         }
     }
     if unsorted {
@@ -281,7 +320,13 @@ struct Unsorted<'a> {
 }
 
 impl Unsorted<'_> {
-    fn put(&mut self, next: &mut u32, slot: u32, sector: &SectorConstants, (n, id, cluster): (f32, u32, Cluster)) {
+    fn put(
+        &mut self,
+        next: &mut u32,
+        slot: u32,
+        sector: &SectorConstants,
+        (n, id, cluster): (f32, u32, Cluster),
+    ) {
         let place = *next as usize;
         *next += 1;
         self.x[place] = order(sector.p0_x + n * sector.dp0di_x);
@@ -293,13 +338,14 @@ impl Unsorted<'_> {
         }
     }
 
-    /// Sorts a group by x, LHCbID, n, slot and cluster. A shell sort is an insertion sort for the dozen hits of a usual
-    /// group, and needs no memory for the millions of a hostile one.
+    /// Sorts a group by x, LHCbID, n, slot and cluster. A shell sort is an insertion sort for the
+    /// dozen hits of a usual group, and needs no memory for the millions of a hostile one.
     fn sort(&mut self, begin: usize, end: usize) {
         let (x, id) = (&mut self.x[begin..end], &mut self.id[begin..end]);
         let (n, slot) = (&mut self.n[begin..end], &mut self.slot[begin..end]);
         let clusters = self.clusters.get_mut(begin..end).unwrap_or_default();
-        let cluster_of = |clusters: &[Cluster], i: usize| clusters.get(i).copied().unwrap_or_default();
+        let cluster_of =
+            |clusters: &[Cluster], i: usize| clusters.get(i).copied().unwrap_or_default();
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let mut gap = 1;
         while gap < x.len() / 9 {
@@ -317,7 +363,8 @@ impl Unsorted<'_> {
                     if other_key < key || other_key == key && other_tie() <= tie {
                         break;
                     }
-                    (x[place], id[place], n[place], slot[place]) = (x[other], id[other], n[other], slot[other]);
+                    (x[place], id[place], n[place], slot[place]) =
+                        (x[other], id[other], n[other], slot[other]);
                     if !clusters.is_empty() {
                         clusters[place] = clusters[other];
                     }
@@ -336,10 +383,18 @@ impl Unsorted<'_> {
 /// `ord` of `docs/format.md`: a word that is ordered as the float is.
 const fn order(value: f32) -> u32 {
     let bits = value.to_bits();
-    if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
+    if bits >> 31 == 0 {
+        bits | 1 << 31
+    } else {
+        !bits
+    }
 }
 
 /// Inverse of [`order`].
 const fn from_order(order: u32) -> f32 {
-    f32::from_bits(if order >> 31 == 0 { !order } else { order & !(1 << 31) })
+    f32::from_bits(if order >> 31 == 0 {
+        !order
+    } else {
+        order & !(1 << 31)
+    })
 }

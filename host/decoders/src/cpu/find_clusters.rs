@@ -1,9 +1,9 @@
 //! Stage 3: finds the clusters in the stream.
 //!
-//! In most events every cluster becomes a hit. Where some lack charge or exceed the maximum size, a second pass over
-//! the clusters keeps the others. It needs to know which are too large (a strip with as many others before it in its
-//! cluster tells), and ΣADC also where hits are weighted by strips alone. With `save_above_max`, strips beyond the
-//! maximum size add nothing to the sums.
+//! In most events every cluster becomes a hit. Where some lack charge or exceed the maximum size, a
+//! second pass over the clusters keeps the others. It needs to know which are too large (a strip
+//! with as many others before it in its cluster tells), and ΣADC also where hits are weighted by
+//! strips alone. With `save_above_max`, strips beyond the maximum size add nothing to the sums.
 
 use super::describe::{CHARGE_SHIFT, describe_clusters, describe_strips};
 use super::lanes::{BACKWARDS, RANK_SHIFT};
@@ -13,15 +13,17 @@ use super::setup::{HitSource, Setup};
 use super::simd::{Simd, compress_at, load_at, set_at, store_at};
 use ut_data::{Count, EventReport, Position};
 
-/// Bit that marks, in `Clusters::last`, a cluster above the maximum size, until [`filter`] has seen it.
+/// Bit that marks, in `Clusters::last`, a cluster above the maximum size, until [`filter`] has seen
+/// it.
 const OVERSIZED: u32 = 1 << 31;
 
 /// Position of Σ W in packed sums, above Σ pos.
 ///
-/// Of a cluster of at most [`MAX_PACKED_SIZE`] strips, W is at most 31·128 = 3968 and Σ pos at most 511·W < 2^21, so
-/// that Σ pos carries at most 1 into the 12 bits of W. Where these are not above [`MAX_WEIGHT`], nor is the true W;
-/// then Σ pos is at most 511·2051 < 2^20, nothing is carried, and both are exact. Larger clusters are packed once W is
-/// known. Those that are still too heavy need the fallback path: no event of particles has one.
+/// Of a cluster of at most [`MAX_PACKED_SIZE`] strips, W is at most 31·128 = 3968 and Σ pos at most
+/// 511·W < 2^21, so that Σ pos carries at most 1 into the 12 bits of W. Where these are not above
+/// [`MAX_WEIGHT`], nor is the true W; then Σ pos is at most 511·2051 < 2^20, nothing is carried,
+/// and both are exact. Larger clusters are packed once W is known. Those that are still too heavy
+/// need the fallback path: no event of particles has one.
 pub const WEIGHT_SHIFT: u32 = 20;
 
 /// The largest W of a cluster that packed sums are exact for.
@@ -30,8 +32,8 @@ pub const MAX_WEIGHT: u32 = 2051;
 /// Strips of the largest cluster whose packed sums tell whether it is too heavy for them.
 const MAX_PACKED_SIZE: u32 = 128;
 
-/// Finds an event's clusters, with every option; `ends` gets where the groups end. Counts clusters without charge, those
-/// above the maximum size, and unsorted lanes.
+/// Finds an event's clusters, with every option; `ends` gets where the groups end. Counts clusters
+/// without charge, those above the maximum size, and unsorted lanes.
 ///
 /// # Panics
 /// If the event has more than [`MAX_STRIPS`] strips.
@@ -77,15 +79,16 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
     report: &mut EventReport,
 ) -> Result<(), NeedsFallback> {
     let groups = &setup.lanes.first_ranks[1..];
-    let sizes = u32::from(scratch.longest) > setup.options.max_cluster_size().get().min(MAX_PACKED_SIZE);
+    let sizes =
+        u32::from(scratch.longest) > setup.options.max_cluster_size().get().min(MAX_PACKED_SIZE);
     if !scratch.needs_cluster_filter {
         let found = if sizes {
             cluster::<S, GEOMETRIC, true, false>(s, setup, scratch, n_strips)
         } else {
             cluster::<S, GEOMETRIC, false, false>(s, setup, scratch, n_strips)
         };
-        // In an unsorted lane, strips a cluster's size apart need not be one cluster, and a step back can hide from the
-        // minimum a cluster that is too long.
+        // In an unsorted lane, strips a cluster's size apart need not be one cluster, and a step
+        // back can hide from the minimum a cluster that is too long.
         if sizes && !found.sorted {
             return Err(NeedsFallback);
         }
@@ -124,9 +127,9 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
 struct Found {
     /// Clusters, not yet counted as such.
     n: usize,
-    /// Is true if some clusters need `FILTERED` and [`filter`]: they contain strips without charge, or are
-    /// larger than the maximum size or than packed sums can hold. Sizes are only examined with `SIZES`, which
-    /// is not needed if every lane has fewer hits.
+    /// Is true if some clusters need `FILTERED` and [`filter`]: they contain strips without charge,
+    /// or are larger than the maximum size or than packed sums can hold. Sizes are only examined
+    /// with `SIZES`, which is not needed if every lane has fewer hits.
     special: bool,
     /// Is true if the strips of each lane ascend.
     sorted: bool,
@@ -147,10 +150,19 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     if cut {
         scratch.stream[FRONT + n_strips + END.len()..][..FRONT].fill(END[0]);
     }
-    let Scratch { stream, clusters, weight: weights, position: positions, ends: ends_of, .. } = scratch;
+    let Scratch {
+        stream,
+        clusters,
+        weight: weights,
+        position: positions,
+        ends: ends_of,
+        ..
+    } = scratch;
     let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_strips` and `n` at most `i`.
-    assert!(max_size as usize <= FRONT && FRONT + n_strips + FRONT + 2 * S::ELEMENTS <= stream.len());
+    assert!(
+        max_size as usize <= FRONT && FRONT + n_strips + FRONT + 2 * S::ELEMENTS <= stream.len()
+    );
     assert!(at + n_strips + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()));
     assert!(n_strips + S::ELEMENTS < weights.len().min(positions.len()));
     assert!(n_strips.div_ceil(S::ELEMENTS) < ends_of.len());
@@ -159,22 +171,29 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     // Sums up to the vector before, packed, or of weights and positions.
     let mut sum = zero;
     let mut sum_position = zero;
-    // Minimum of each element over all vectors: the ADC count; the distance to the next strip, minus 2³²; and
-    // the distance from the strip `max_size` words earlier, which is `max_size` only inside a cluster.
+    // Minimum of each element over all vectors: the ADC count; the distance to the next strip,
+    // minus 2³²; and the distance from the strip `max_size` words earlier, which is `max_size` only
+    // inside a cluster.
     let mut least_adc = s.splat(31);
     let mut least_step = follows;
     let mut least_size = follows;
     let (mut n, mut ends) = (0, 0);
     for (vector, i) in (0..n_strips).step_by(S::ELEMENTS).enumerate() {
         // SAFETY: the stream has FRONT words and more behind the vector, as asserted above.
-        let (v, next) = unsafe { (load_at(s, stream, FRONT + i), load_at(s, stream, FRONT + i + 1)) };
+        let (v, next) = unsafe {
+            (
+                load_at(s, stream, FRONT + i),
+                load_at(s, stream, FRONT + i + 1),
+            )
+        };
         let strip = s.shr::<5>(v);
         let step = s.sub(strip, s.shr::<5>(next));
         ends = s.eq(step, follows) ^ all_elements::<S>();
         least_step = s.min(least_step, step);
         let mut back = zero;
         if SIZES {
-            // SAFETY: the stream has FRONT words before its first, and `max_size` is not more, as asserted above.
+            // SAFETY: the stream has FRONT words before its first, and `max_size` is not more, as
+            // asserted above.
             let before = unsafe { load_at(s, stream, FRONT + i - max_size as usize) };
             back = s.sub(strip, s.shr::<5>(before));
             least_size = s.min(least_size, back);
@@ -188,8 +207,9 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
                 let above = s.eq(back, size);
                 last = s.xor(last, s.keep(s.splat(OVERSIZED), above & ends));
                 if cut {
-                    // A lane that is read backwards begins with its surplus strips.
-                    // SAFETY: FRONT words and more lie behind the vector; `max_size` is at most FRONT: asserted above.
+                    // A lane that is read backwards begins with its surplus strips. SAFETY: FRONT
+                    // words and more lie behind the vector; `max_size` is at most FRONT: asserted
+                    // above.
                     let after = unsafe { load_at(s, stream, FRONT + i + max_size as usize) };
                     let below = s.eq(s.sub(s.shr::<5>(after), strip), size);
                     let backwards = s.eq(s.and(v, s.splat(BACKWARDS)), s.splat(BACKWARDS));
@@ -206,7 +226,8 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
             let weight = s.add(s.prefix_sum(weight), sum);
             let position = s.add(s.prefix_sum(position), sum_position);
             (sum, sum_position) = (s.spread_last(weight), s.spread_last(position));
-            // SAFETY: clusters are at most as many as strips, for which all three have room, as asserted above.
+            // SAFETY: clusters are at most as many as strips, for which all three have room, as
+            // asserted above.
             unsafe {
                 compress_at(s, &mut clusters.last, at + n, last, ends);
                 compress_at(s, weights, 1 + n, weight, ends);
@@ -222,14 +243,24 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
             let sums = s.prefix_sum(packed);
             let packed = s.add(sums, sum);
             sum = s.add(sum, s.spread_last(sums));
-            // SAFETY: clusters are at most as many as strips, for which both have room, as asserted above.
+            // SAFETY: clusters are at most as many as strips, for which both have room, as asserted
+            // above.
             unsafe {
                 compress_at(s, &mut clusters.last, at + n, v, ends);
                 compress_at(s, &mut clusters.sum, at + 1 + n, packed, ends);
             }
         }
         // SAFETY: there is a place for each vector of `n_strips` strips, as asserted above.
-        unsafe { set_at(ends_of, vector, Bits { bits: ends, before: n as u32 }) };
+        unsafe {
+            set_at(
+                ends_of,
+                vector,
+                Bits {
+                    bits: ends,
+                    before: n as u32,
+                },
+            );
+        };
         n += ends.count_ones() as usize;
     }
     // Behind the last strip every word seems to be a cluster.
@@ -239,7 +270,10 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
         n -= (ends ^ live).count_ones() as usize;
         ends_of[n_vectors - 1].bits = live;
     }
-    ends_of[n_vectors] = Bits { bits: 0, before: n as u32 };
+    ends_of[n_vectors] = Bits {
+        bits: 0,
+        before: n as u32,
+    };
     Found {
         n,
         special: s.eq(least_adc, zero) | s.eq(least_size, size) != 0,
@@ -256,12 +290,30 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     n_found: usize,
     report: &mut EventReport,
 ) -> Result<(), NeedsFallback> {
-    let Scratch { clusters, weight: weights, position: positions, ends, describe, .. } = scratch;
-    let save = if setup.options.save_above_max() { u32::MAX } else { 0 };
+    let Scratch {
+        clusters,
+        weight: weights,
+        position: positions,
+        ends,
+        describe,
+        ..
+    } = scratch;
+    let save = if setup.options.save_above_max() {
+        u32::MAX
+    } else {
+        0
+    };
     let (mut n_zero_charge, mut n_oversized) = (0, 0);
     let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_found` and `n` at most `i`.
-    assert!(at + n_found + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()).min(clusters.strips.len()));
+    assert!(
+        at + n_found + S::ELEMENTS
+            < clusters
+                .last
+                .len()
+                .min(clusters.sum.len())
+                .min(clusters.strips.len())
+    );
     assert!(n_found + S::ELEMENTS < weights.len().min(positions.len()));
     let mut sum = s.splat(0);
     let mut weight_before = sum;
@@ -271,13 +323,21 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     for (vector, i) in (0..n_found).step_by(S::ELEMENTS).enumerate() {
         let live = all_elements::<S>() >> S::ELEMENTS.saturating_sub(n_found - i);
         // SAFETY: all three have `n_found` words, a vector and one more, as asserted above.
-        let (last, weights, positions) =
-            unsafe { (load_at(s, &clusters.last, at + i), load_at(s, weights, 1 + i), load_at(s, positions, 1 + i)) };
+        let (last, weights, positions) = unsafe {
+            (
+                load_at(s, &clusters.last, at + i),
+                load_at(s, weights, 1 + i),
+                load_at(s, positions, 1 + i),
+            )
+        };
         let weight = s.sub(weights, s.shift_in(weight_before, weights));
         let position = s.sub(positions, s.shift_in(position_before, positions));
         (weight_before, position_before) = (weights, positions);
         let (charge, weight) = if GEOMETRIC {
-            (s.shr::<CHARGE_SHIFT>(weight), s.and(weight, s.splat((1 << CHARGE_SHIFT) - 1)))
+            (
+                s.shr::<CHARGE_SHIFT>(weight),
+                s.and(weight, s.splat((1 << CHARGE_SHIFT) - 1)),
+            )
         } else {
             (weight, weight)
         };
@@ -291,21 +351,34 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
         let packed = s.keep(s.add(s.shl::<WEIGHT_SHIFT>(weight), position), kept);
         let packed = s.add(s.prefix_sum(packed), sum);
         sum = s.spread_last(packed);
-        // SAFETY: no more are kept than were read; all three have room for `n_found`, a vector and one more, as
-        // asserted above. Words still to be read, from `at + i` and a vector on, are not overwritten.
+        // SAFETY: no more are kept than were read; all three have room for `n_found`, a vector and
+        // one more, as asserted above. Words still to be read, from `at + i` and a vector on, are
+        // not overwritten.
         unsafe {
-            compress_at(s, &mut clusters.last, at + n, s.and(last, s.splat(!OVERSIZED)), kept);
+            compress_at(
+                s,
+                &mut clusters.last,
+                at + n,
+                s.and(last, s.splat(!OVERSIZED)),
+                kept,
+            );
             compress_at(s, &mut clusters.sum, at + 1 + n, packed, kept);
             if *describe {
                 let strips = load_at(s, &clusters.strips, at + i);
                 compress_at(s, &mut clusters.strips, at + n, strips, kept);
             }
         }
-        ends[vector] = Bits { bits: kept, before: n as u32 };
+        ends[vector] = Bits {
+            bits: kept,
+            before: n as u32,
+        };
         n += kept.count_ones() as usize;
     }
     let n_vectors = n_found.div_ceil(S::ELEMENTS);
-    ends[n_vectors] = Bits { bits: 0, before: n as u32 };
+    ends[n_vectors] = Bits {
+        bits: 0,
+        before: n as u32,
+    };
     if heavy != 0 {
         return Err(NeedsFallback);
     }
@@ -325,17 +398,26 @@ fn group_ends<S: Simd>(first_ranks: &[u16], scratch: &Scratch, ends: &mut [u32])
 /// Makes every strip a hit. Returns true if the strips of each lane ascend.
 #[inline(always)]
 fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
-    let Scratch { stream, clusters, .. } = scratch;
+    let Scratch {
+        stream, clusters, ..
+    } = scratch;
     let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_strips`.
     assert!(FRONT + n_strips + 1 + S::ELEMENTS <= stream.len());
     assert!(at + n_strips + S::ELEMENTS <= clusters.last.len());
     let mut least_step = s.splat(u32::MAX);
     for i in (0..n_strips).step_by(S::ELEMENTS) {
-        // SAFETY: both have a vector of words from the last strip on, and the stream one word more, as asserted above.
-        let (v, next) = unsafe { (load_at(s, stream, FRONT + i), load_at(s, stream, FRONT + i + 1)) };
+        // SAFETY: both have a vector of words from the last strip on, and the stream one word more,
+        // as asserted above.
+        let (v, next) = unsafe {
+            (
+                load_at(s, stream, FRONT + i),
+                load_at(s, stream, FRONT + i + 1),
+            )
+        };
         least_step = s.min(least_step, s.sub(s.shr::<5>(v), s.shr::<5>(next)));
-        // SAFETY: `i < n_strips`, and `clusters.last` has room for those and a vector from `at` on, as asserted above.
+        // SAFETY: `i < n_strips`, and `clusters.last` has room for those and a vector from `at` on,
+        // as asserted above.
         unsafe { store_at(s, &mut clusters.last, at + i, v) };
     }
     clusters.n = n_strips;
@@ -349,8 +431,14 @@ fn unsorted_lanes<S: Simd>(s: S, scratch: &Scratch, n_strips: usize) -> u32 {
     assert!(FRONT + n_strips + 1 + S::ELEMENTS <= stream.len());
     let (mut n, mut counted) = (0, None);
     for i in (0..n_strips).step_by(S::ELEMENTS) {
-        // SAFETY: the stream has a vector of words from the last strip on, and one word more, as asserted above.
-        let (v, next) = unsafe { (load_at(s, stream, FRONT + i), load_at(s, stream, FRONT + i + 1)) };
+        // SAFETY: the stream has a vector of words from the last strip on, and one word more, as
+        // asserted above.
+        let (v, next) = unsafe {
+            (
+                load_at(s, stream, FRONT + i),
+                load_at(s, stream, FRONT + i + 1),
+            )
+        };
         // Ranks ascend, also to the word behind the last strip, so that this is inside a lane.
         let mut falls = s.le(s.shr::<5>(next), s.shr::<5>(v));
         while falls != 0 {

@@ -1,12 +1,14 @@
 //! Stage 1: reads the headers of an event's banks: how many hits each lane has, and where they are.
 //!
-//! The banks nearly always come from the same boards in the same order as in the event before: lanes are looked up
-//! once, and then only compared. All other checks are collected and decided once.
+//! The banks nearly always come from the same boards in the same order as in the event before:
+//! lanes are looked up once, and then only compared. All other checks are collected and decided
+//! once.
 //!
-//! Where anything is unexpected, [`bank_by_bank`] goes through the event again as the policy says (`docs/policy.md`): a
-//! bank that is skipped or dropped costs the event nothing else.
+//! Where anything is unexpected, [`bank_by_bank`] goes through the event again as the policy says
+//! (`docs/policy.md`): a bank that is skipped or dropped costs the event nothing else.
 //!
-//! No other stage looks at the batch's tables; this one reads them in safe code but for places that it has checked.
+//! No other stage looks at the batch's tables; this one reads them in safe code but for places that
+//! it has checked.
 
 use ut_format::bank::COUNT_BYTES;
 
@@ -30,7 +32,12 @@ pub fn find_lanes<S: Simd>(
     batch: BatchView<'_>,
     (event, end): (usize, usize),
 ) -> Result<EventReport, NeedsFallback> {
-    let Scratch { found: lanes, bank_order: order, block, .. } = &mut *scratch;
+    let Scratch {
+        found: lanes,
+        bank_order: order,
+        block,
+        ..
+    } = &mut *scratch;
     lanes.begin();
     let n_banks = match batch.layout {
         Layout::Allen => find_allen(s, setup, lanes, order, batch, event),
@@ -48,13 +55,17 @@ pub fn find_lanes<S: Simd>(
         any |= count;
     }
     if any != 0 {
-        report.add(Count::UnconnectedHits, beyond.iter().map(|&count| u32::from(count)).sum());
+        report.add(
+            Count::UnconnectedHits,
+            beyond.iter().map(|&count| u32::from(count)).sum(),
+        );
         beyond.fill(0);
     }
     Ok(report)
 }
 
-/// Reads an event of Allen layout. Returns its number of banks, all decoded; `None` if anything is unexpected.
+/// Reads an event of Allen layout. Returns its number of banks, all decoded; `None` if anything is
+/// unexpected.
 #[inline(always)]
 fn find_allen<S: Simd>(
     s: S,
@@ -86,8 +97,8 @@ fn find_allen<S: Simd>(
             bad |= byte != version;
         }
     }
-    // Each fragment has room for its sourceID and its payload, and ends at or before the begin of the next one. If all
-    // begin below 2³¹, no sum goes beyond 2³².
+    // Each fragment has room for its sourceID and its payload, and ends at or before the begin of
+    // the next one. If all begin below 2³¹, no sum goes beyond 2³².
     let end = u32::from_le_bytes(table[n_banks]) as usize;
     let smallest = smallest(setup.lanes.version);
     let (mut high, mut least) = (0, u16::MAX);
@@ -112,9 +123,13 @@ fn find_allen<S: Simd>(
         let begin = u32::from_le_bytes(*begin) as usize;
         debug_assert!(begin + 4 <= end && base + end <= raw.len());
         let payload = payloads_begin.wrapping_add(begin);
-        // SAFETY: `begin` is where one of the `n_banks` fragments begins. They have at least four bytes each,
-        // ascend, and end within `fragments`, the part of `raw` from `base` on: all checked above.
-        (u32::from_le_bytes(unsafe { payload.wrapping_sub(4).cast::<[u8; 4]>().read() }), payload)
+        // SAFETY: `begin` is where one of the `n_banks` fragments begins. They have at least four
+        // bytes each, ascend, and end within `fragments`, the part of `raw` from `base` on: all
+        // checked above.
+        (
+            u32::from_le_bytes(unsafe { payload.wrapping_sub(4).cast::<[u8; 4]>().read() }),
+            payload,
+        )
     };
     loop {
         let banks = order.banks();
@@ -130,7 +145,8 @@ fn find_allen<S: Simd>(
                         ahead = ahead.wrapping_add(LINE);
                         let (source_id, payload) = fragment(begin);
                         different |= source_id ^ bank.source_id;
-                        // SAFETY: the smallest v5 payload, of 8 bytes, is there: the loop over the table checked it.
+                        // SAFETY: the smallest v5 payload, of 8 bytes, is there: the loop over the
+                        // table checked it.
                         *header = unsafe { notes.take_v5(bank, payload) };
                     }
                 }
@@ -139,8 +155,9 @@ fn find_allen<S: Simd>(
                     for ((begin, bank), &size) in direct.zip(sizes) {
                         let (source_id, payload) = fragment(begin);
                         different |= source_id ^ bank.source_id;
-                        // SAFETY: `size` bytes, at least the smallest, and READ_AHEAD more are in `raw`: the loop over
-                        // the table checked the fragment, one of the first `n_direct`, which end at or before `reach`.
+                        // SAFETY: `size` bytes, at least the smallest, and READ_AHEAD more are in
+                        // `raw`: the loop over the table checked the fragment, one of the first
+                        // `n_direct`, which end at or before `reach`.
                         let (good, beyond) = unsafe { notes.take_v4(s, bank, payload, size) };
                         bad |= !good | (beyond != 0);
                     }
@@ -152,20 +169,29 @@ fn find_allen<S: Simd>(
                 let at = payload.addr() - raw.as_ptr().addr();
                 let payload = lanes.readable(raw, at, usize::from(sizes[i]))?;
                 let (mut notes, headers) = Notes::of(lanes);
-                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; the loop checked the smallest size.
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; the loop checked
+                // the smallest size.
                 unsafe {
                     match setup.lanes.version {
                         BankVersion::V5 => headers[i] = notes.take_v5(&banks[i], payload),
-                        BankVersion::V4 => bad |= notes.take_v4(s, &banks[i], payload, sizes[i]) != (true, 0),
+                        BankVersion::V4 => {
+                            bad |= notes.take_v4(s, &banks[i], payload, sizes[i]) != (true, 0);
+                        }
                     }
                 }
             }
             if different == 0 {
-                bad |= setup.lanes.version == BankVersion::V5 && !v5_hits_are_there(&lanes.headers[..n_banks], sizes);
+                bad |= setup.lanes.version == BankVersion::V5
+                    && !v5_hits_are_there(&lanes.headers[..n_banks], sizes);
                 return (!bad).then_some(n_banks);
             }
         }
-        order.look_up(&setup.lanes.boards, table[..n_banks].iter().map(|begin| fragment(begin).0)).ok()?;
+        order
+            .look_up(
+                &setup.lanes.boards,
+                table[..n_banks].iter().map(|begin| fragment(begin).0),
+            )
+            .ok()?;
         lanes.begin();
     }
 }
@@ -215,7 +241,8 @@ fn find_mep<S: Simd>(
             for (((&begin, &size), bank), &ahead) in fragments {
                 prefetch_fragment(s, raw, ahead);
                 let payload = lanes.readable(raw, begin as usize, usize::from(size))?;
-                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; the smallest size was checked above.
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; the smallest size
+                // was checked above.
                 bad |= unsafe { Notes::of(lanes).0.take_v4(s, bank, payload, size) } != (true, 0);
             }
             bad
@@ -234,8 +261,8 @@ fn find_mep<S: Simd>(
     (!bad).then_some(n_banks)
 }
 
-/// MEP: prefetches a line of a board's fragment of the next event. Its first was asked for with the events before, as
-/// the lines behind it will be now: each in several events, and far ahead.
+/// MEP: prefetches a line of a board's fragment of the next event. Its first was asked for with the
+/// events before, as the lines behind it will be now: each in several events, and far ahead.
 #[inline(always)]
 fn prefetch_fragment<S: Simd>(s: S, raw: &[u8], begin: u32) {
     for line in 1..=READ_AHEAD / LINE {
@@ -243,21 +270,39 @@ fn prefetch_fragment<S: Simd>(s: S, raw: &[u8], begin: u32) {
     }
 }
 
-/// Checks a MEP batch's tables for the events of a block, which lie side by side there, board by board.
+/// Checks a MEP batch's tables for the events of a block, which lie side by side there, board by
+/// board.
 #[inline(always)]
-fn look_at_tables(setup: &Setup, order: &mut BankOrder, block: &mut Block, batch: BatchView<'_>) -> Option<()> {
+fn look_at_tables(
+    setup: &Setup,
+    order: &mut BankOrder,
+    block: &mut Block,
+    batch: BatchView<'_>,
+) -> Option<()> {
     let (first, n_events) = (block.events.start, block.events.len());
     let n_banks = *batch.offsets.first()? as usize;
     if n_banks > setup.lanes.n_boards() {
         return None;
     }
     let source_ids = batch.offsets.get(2..2 + n_banks)?;
-    if !order.banks().iter().map(|bank| bank.source_id).eq(source_ids.iter().copied()) {
-        order.look_up(&setup.lanes.boards, source_ids.iter().copied()).ok()?;
+    if !order
+        .banks()
+        .iter()
+        .map(|bank| bank.source_id)
+        .eq(source_ids.iter().copied())
+    {
+        order
+            .look_up(&setup.lanes.boards, source_ids.iter().copied())
+            .ok()?;
     }
     let version = setup.lanes.version.byte();
     for bank in 0..n_banks {
-        for (of_event, &size) in block.sizes.iter_mut().zip(part::<u16>(batch.sizes, bank, first, n_events)?) {
+        for (of_event, &size) in
+            block
+                .sizes
+                .iter_mut()
+                .zip(part::<u16>(batch.sizes, bank, first, n_events)?)
+        {
             of_event[bank] = size;
         }
         let kinds = part::<u8>(batch.types, bank, first, n_events)?;
@@ -287,7 +332,11 @@ fn bank_by_bank<S: Simd>(
     batch: BatchView<'_>,
     event: usize,
 ) -> Result<EventReport, NeedsFallback> {
-    let Scratch { found: lanes, policy, .. } = scratch;
+    let Scratch {
+        found: lanes,
+        policy,
+        ..
+    } = scratch;
     let raw = batch.raw;
     let mut report = EventReport::default();
     let banks = EventBanks::new(batch, event).ok_or(NeedsFallback)?;
@@ -295,7 +344,9 @@ fn bank_by_bank<S: Simd>(
     policy.begin_event();
     for bank in 0..banks.n_banks() {
         let bank = banks.bank(bank).ok_or(NeedsFallback)?;
-        let Some(board) = policy.board(&bank, &mut report) else { continue };
+        let Some(board) = policy.board(&bank, &mut report) else {
+            continue;
+        };
         if report.get(Count::RepeatedBoard) != 0 {
             return Err(NeedsFallback);
         }
@@ -304,7 +355,9 @@ fn bank_by_bank<S: Simd>(
         let size = bank.payload.len();
         match setup.lanes.version {
             BankVersion::V5 => {
-                let Some(counts) = v5_counts(bank.payload, &mut report) else { continue };
+                let Some(counts) = v5_counts(bank.payload, &mut report) else {
+                    continue;
+                };
                 lanes.payloads[board] = lanes.readable(raw, at, size).ok_or(NeedsFallback)?;
                 for (rank, count) in ranks.into_iter().zip(counts) {
                     lanes.counts[usize::from(rank)] = count;
@@ -315,9 +368,15 @@ fn bank_by_bank<S: Simd>(
                     continue;
                 }
                 let payload = lanes.readable(raw, at, size).ok_or(NeedsFallback)?;
-                let bank = BankBoard { source_id: bank.source_id, board: board as u8, ranks };
-                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; `v4_words` checked header and words.
-                let (good, beyond) = unsafe { Notes::of(lanes).0.take_v4(s, &bank, payload, size as u16) };
+                let bank = BankBoard {
+                    source_id: bank.source_id,
+                    board: board as u8,
+                    ranks,
+                };
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; `v4_words` checked
+                // header and words.
+                let (good, beyond) =
+                    unsafe { Notes::of(lanes).0.take_v4(s, &bank, payload, size as u16) };
                 if !good {
                     return Err(NeedsFallback);
                 }
@@ -337,7 +396,8 @@ const fn smallest(version: BankVersion) -> u16 {
     }
 }
 
-/// Destination of the lanes of stage 1, borrowed field by field, so that the compiler keeps the addresses.
+/// Destination of the lanes of stage 1, borrowed field by field, so that the compiler keeps the
+/// addresses.
 struct Notes<'a> {
     counts: &'a mut [u8; 1 << 16],
     payloads: &'a mut [*const u8; 1 << 8],
@@ -346,8 +406,21 @@ struct Notes<'a> {
 
 impl<'a> Notes<'a> {
     fn of(lanes: &'a mut Lanes) -> (Self, &'a mut [u64; MAX_BOARDS]) {
-        let Lanes { counts, payloads, begins, headers, .. } = lanes;
-        (Self { counts, payloads, begins }, headers)
+        let Lanes {
+            counts,
+            payloads,
+            begins,
+            headers,
+            ..
+        } = lanes;
+        (
+            Self {
+                counts,
+                payloads,
+                begins,
+            },
+            headers,
+        )
     }
 
     /// Notes the lanes of a v5 bank, and returns its header.
@@ -358,27 +431,35 @@ impl<'a> Notes<'a> {
     unsafe fn take_v5(&mut self, bank: &BankBoard, payload: *const u8) -> u64 {
         self.payloads[usize::from(bank.board)] = payload;
         for (&rank, byte) in bank.ranks.iter().zip(COUNT_BYTES) {
-            // SAFETY: `COUNT_BYTES` names bytes below 8; 8 bytes can be read, by this function's precondition.
+            // SAFETY: `COUNT_BYTES` names bytes below 8; 8 bytes can be read, by this function's
+            // precondition.
             self.counts[usize::from(rank)] = unsafe { payload.add(byte).read() };
         }
         // SAFETY: 8 bytes can be read at `payload`, by this function's precondition.
         u64::from_le_bytes(unsafe { payload.cast::<[u8; 8]>().read() })
     }
 
-    /// Notes the lanes of a v4 bank. Returns true if all its words are there, at most 254, and in the order of the
-    /// lanes; and the number of words that name a lane no board has.
+    /// Notes the lanes of a v4 bank. Returns true if all its words are there, at most 254, and in
+    /// the order of the lanes; and the number of words that name a lane no board has.
     ///
     /// # Safety
     /// At `payload` are `size` bytes, 4 at least, and [`READ_AHEAD`] more can be read.
     #[inline(always)]
-    unsafe fn take_v4<S: Simd>(&mut self, s: S, bank: &BankBoard, payload: *const u8, size: u16) -> (bool, u32) {
+    unsafe fn take_v4<S: Simd>(
+        &mut self,
+        s: S,
+        bank: &BankBoard,
+        payload: *const u8,
+        size: u16,
+    ) -> (bool, u32) {
         debug_assert!(size >= 4);
-        // SAFETY: `size` bytes can be read, at least 4, by this function's precondition: enough for these two.
+        // SAFETY: `size` bytes can be read, at least 4, by this function's precondition: enough for
+        // these two.
         let n_words = u16::from_le_bytes(unsafe { payload.cast::<[u8; 2]>().read() });
         let there = (n_words <= 254) & (u32::from(size) >= 4 + 2 * u32::from(n_words));
         let n_words = if there { usize::from(n_words) } else { 0 };
-        // Byte i: clusters of lanes 0 to i.
-        // SAFETY: the words are within the payload, as just checked, and READ_AHEAD bytes more, which are more than 66.
+        // Byte i: clusters of lanes 0 to i. SAFETY: the words are within the payload, as just
+        // checked, and READ_AHEAD bytes more, which are more than 66.
         let (ends, sorted) = unsafe { s.lane_ends(payload.wrapping_add(4), n_words) };
         let begins = ends << 8;
         // The bytes ascend: none borrows from the next.
@@ -401,7 +482,8 @@ fn v5_hits_are_there(headers: &[u64], sizes: &[u16]) -> bool {
     const COUNTS: u64 = 0x00FF_00FF_0000_00FF;
     let mut above = 0;
     for (&header, &size) in headers.iter().zip(sizes) {
-        // Two hits of a lane take 32 bytes; a count of 255 is trouble. Counts above the most leave a sign.
+        // Two hits of a lane take 32 bytes; a count of 255 is trouble. Counts above the most leave
+        // a sign.
         let most = u64::from((size / 32 * 2).min(254));
         let most = most | most << 16 | most << 32 | most << 48;
         above |= most.wrapping_sub(header & COUNTS) | most.wrapping_sub(header >> 8 & COUNTS);
@@ -411,11 +493,17 @@ fn v5_hits_are_there(headers: &[u64], sizes: &[u16]) -> bool {
 
 /// Returns the `n` entries from `column` on of row `index`.
 #[inline(always)]
-fn part<T: bytemuck::AnyBitPattern>(words: &[u32], index: usize, column: usize, n: usize) -> Option<&[T]> {
+fn part<T: bytemuck::AnyBitPattern>(
+    words: &[u32],
+    index: usize,
+    column: usize,
+    n: usize,
+) -> Option<&[T]> {
     row::<T>(words, index)?.get(column..)?.get(..n)
 }
 
-/// Returns the entries from row `row` on of a table whose first words say where each row begins, in units of `T`.
+/// Returns the entries from row `row` on of a table whose first words say where each row begins, in
+/// units of `T`.
 #[inline]
 fn row<T: bytemuck::AnyBitPattern>(words: &[u32], row: usize) -> Option<&[T]> {
     bytemuck::cast_slice::<u32, T>(words).get(*words.get(row)? as usize..)

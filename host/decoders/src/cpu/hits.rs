@@ -20,18 +20,53 @@ pub struct EventHits<'a> {
 
 impl<'a> EventHits<'a> {
     pub fn of_batch(hits: &'a mut UtHitsMut<'_>) -> (Self, &'a mut [u32]) {
-        let UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters } = hits;
+        let UtHitsMut {
+            y_begin,
+            y_end,
+            z_at_y_eq0,
+            x_at_y_eq0,
+            dx_dy,
+            weight,
+            id,
+            offsets,
+            clusters,
+        } = hits;
         let clusters = clusters.as_deref_mut();
-        (Self { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, clusters }, offsets)
+        (
+            Self {
+                y_begin,
+                y_end,
+                z_at_y_eq0,
+                x_at_y_eq0,
+                dx_dy,
+                weight,
+                id,
+                clusters,
+            },
+            offsets,
+        )
     }
 }
 
 impl EventHits<'_> {
     /// Returns the number of hits that fit into every array.
     pub fn room(&self) -> usize {
-        let floats = [&self.y_begin, &self.y_end, &self.z_at_y_eq0, &self.x_at_y_eq0, &self.dx_dy, &self.weight];
-        let clusters = self.clusters.as_ref().map_or(usize::MAX, |clusters| clusters.len());
-        floats.into_iter().map(|array| array.len()).fold(self.id.len().min(clusters), usize::min)
+        let floats = [
+            &self.y_begin,
+            &self.y_end,
+            &self.z_at_y_eq0,
+            &self.x_at_y_eq0,
+            &self.dx_dy,
+            &self.weight,
+        ];
+        let clusters = self
+            .clusters
+            .as_ref()
+            .map_or(usize::MAX, |clusters| clusters.len());
+        floats
+            .into_iter()
+            .map(|array| array.len())
+            .fold(self.id.len().min(clusters), usize::min)
     }
 
     /// Takes a part of each array.
@@ -49,15 +84,24 @@ impl EventHits<'_> {
         }
     }
 
-    /// Moves hit `place` down to its position among the sorted hits from `begin` on; `moves` limits how far, and is
-    /// reduced by the distance.
+    /// Moves hit `place` down to its position among the sorted hits from `begin` on; `moves` limits
+    /// how far, and is reduced by the distance.
     ///
     /// # Errors
     /// If the limit does not suffice, or a hit has the same key.
-    pub fn move_down(&mut self, begin: usize, place: usize, moves: &mut usize) -> Result<(), NeedsFallback> {
+    pub fn move_down(
+        &mut self,
+        begin: usize,
+        place: usize,
+        moves: &mut usize,
+    ) -> Result<(), NeedsFallback> {
         let key = |hits: &Self, i: usize| {
             let bits = hits.x_at_y_eq0[i].to_bits();
-            let order = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+            let order = if bits >> 31 == 0 {
+                bits | 1 << 31
+            } else {
+                !bits
+            };
             u64::from(order) << 32 | u64::from(hits.id[i])
         };
         let this = key(self, place);

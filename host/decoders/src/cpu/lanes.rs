@@ -1,16 +1,19 @@
 //! The static order of the lanes, which spares the fast path the sort.
 //!
-//! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x. It depends on the tables
-//! alone. Unconnected slots have the last ranks.
+//! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x. It
+//! depends on the tables alone. Unconnected slots have the last ranks.
 
 use super::policy::UT_ID;
 use super::simd::REVERSE;
 use ut_data::DecodeOptions;
-use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
+use ut_data::detector::{
+    BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot,
+};
 use ut_format::detector::MAX_SLOTS;
 
-/// Position of the rank in a stream word. Below lie [`BACKWARDS`]; bit 14, always 0, so that the last strip of a lane
-/// is never followed by the first of the next; strip and ADC count (v5) or strip and fraction (v4).
+/// Position of the rank in a stream word. Below lie [`BACKWARDS`]; bit 14, always 0, so that the
+/// last strip of a lane is never followed by the first of the next; strip and ADC count (v5) or
+/// strip and fraction (v4).
 pub const RANK_SHIFT: u32 = 16;
 
 /// Bit of a stream word: the lane is read backwards.
@@ -22,12 +25,12 @@ pub const REVERSED: u32 = 1 << 31;
 /// Bit of [`LaneOrder::id`]: the sector is flipped.
 pub const FLIPPED: u32 = 1 << 30;
 
-/// Kinds of sectors that an `LHCbID` in the tables can name; a kind has one pitch, length and stereo angle. Real
-/// detectors have 9.
+/// Kinds of sectors that an `LHCbID` in the tables can name; a kind has one pitch, length and
+/// stereo angle. Real detectors have 9.
 const MAX_KINDS: usize = 16;
 
-/// Distance of numbers whose kinds may differ in what depends on the sense of the stereo angle, and agree in the rest,
-/// so that half a table is enough for the rest.
+/// Distance of numbers whose kinds may differ in what depends on the sense of the stereo angle, and
+/// agree in the rest, so that half a table is enough for the rest.
 const HALF: usize = MAX_KINDS / 2;
 
 /// Bits of an `LHCbID` in the tables for the kind of the sector.
@@ -45,14 +48,14 @@ pub const KIND_STRIDE: usize = MAX_KINDS;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneSource {
-    /// Mask for the masked hit words: the rank and, if the lane is read backwards, [`BACKWARDS`] and all strip bits, so
-    /// that strips ascend in the stream.
+    /// Mask for the masked hit words: the rank and, if the lane is read backwards, [`BACKWARDS`]
+    /// and all strip bits, so that strips ascend in the stream.
     pub xor: u32,
     pub board: u8,
     /// v5: byte of the payload with the lane's first hit. v4: number of the lane in the board.
     pub place: u8,
-    /// [`REVERSE`] if the lane is read backwards, else 0. From a `bool` the compiler makes a branch, which the CPU
-    /// cannot predict.
+    /// [`REVERSE`] if the lane is read backwards, else 0. From a `bool` the compiler makes a
+    /// branch, which the CPU cannot predict.
     pub direction: u16,
 }
 
@@ -72,11 +75,13 @@ pub struct LaneOrder {
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
-    /// Is true if the kinds of sectors are few enough for numbers, see [`HALF`]. Otherwise every rank is its own kind.
+    /// Is true if the kinds of sectors are few enough for numbers, see [`HALF`]. Otherwise every
+    /// rank is its own kind.
     pub few_kinds: bool,
     /// A column of [`RANK_STRIDE`] words for each of [`RankColumn`].
     pub by_rank: Box<[u32]>,
-    /// A column for each of [`KindColumn`]: of [`KIND_STRIDE`] words if there are few kinds, else of [`RANK_STRIDE`].
+    /// A column for each of [`KindColumn`]: of [`KIND_STRIDE`] words if there are few kinds, else
+    /// of [`RANK_STRIDE`].
     pub by_kind: Box<[u32]>,
 }
 
@@ -84,7 +89,8 @@ pub struct LaneOrder {
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub enum RankColumn {
-    /// `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`], and with few kinds, the kind in [`KIND_MASK`].
+    /// `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`], and with few kinds, the kind in
+    /// [`KIND_MASK`].
     Id,
     /// See [`SectorConstants`].
     P0X,
@@ -114,18 +120,29 @@ impl LaneOrder {
         order.sort_by(|&a, &b| {
             let key = |slot: usize| {
                 let lane = &tables.slots()[slot];
-                let x = if lane.is_connected() { middle(version, *lane, sector_of(lane), options) } else { 0.0 };
+                let x = if lane.is_connected() {
+                    middle(version, *lane, sector_of(lane), options)
+                } else {
+                    0.0
+                };
                 (!lane.is_connected(), lane.group, x)
             };
             let (a, b) = (key(a), key(b));
             (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
         });
-        let n_connected = tables.slots().iter().filter(|slot| slot.is_connected()).count();
+        let n_connected = tables
+            .slots()
+            .iter()
+            .filter(|slot| slot.is_connected())
+            .count();
 
         let strips_per_hybrid = &tables.boards().strips_per_hybrid;
         let mut boards: Vec<_> = strips_per_hybrid
             .iter()
-            .map(|&strips| BoardRanks { ranks: [0; LANES_PER_BOARD], in_use: strips == STRIPS_PER_SECTOR })
+            .map(|&strips| BoardRanks {
+                ranks: [0; LANES_PER_BOARD],
+                in_use: strips == STRIPS_PER_SECTOR,
+            })
             .collect();
         let mut sources = Vec::with_capacity(order.len());
         let mut id: Vec<u32> = Vec::with_capacity(order.len());
@@ -153,15 +170,25 @@ impl LaneOrder {
                 BankVersion::V5 => this.chan_id & !0x1FF,
             };
             let reversed = if reversed { REVERSED } else { 0 };
-            let flipped = if is_flipped(version, sector) { FLIPPED } else { 0 };
+            let flipped = if is_flipped(version, sector) {
+                FLIPPED
+            } else {
+                0
+            };
             id.push(UT_ID | first | reversed | flipped);
         }
         let connected = &order[..n_connected];
-        let groups: Vec<u16> = connected.iter().map(|&slot| tables.slots()[slot].group).collect();
+        let groups: Vec<u16> = connected
+            .iter()
+            .map(|&slot| tables.slots()[slot].group)
+            .collect();
         let first_ranks = (0..=tables.n_groups())
             .map(|group| groups.partition_point(|&of_rank| usize::from(of_rank) < group) as u16)
             .collect::<Vec<_>>();
-        let sectors: Vec<_> = connected.iter().map(|&slot| sector_of(&tables.slots()[slot])).collect();
+        let sectors: Vec<_> = connected
+            .iter()
+            .map(|&slot| sector_of(&tables.slots()[slot]))
+            .collect();
         let (of_rank, kinds) = kinds(&sectors);
         let numbers = number_kinds(&kinds).filter(|_| id.iter().all(|id| id & KIND_MASK == 0));
         let few_kinds = numbers.is_some();
@@ -171,7 +198,9 @@ impl LaneOrder {
                     *id |= numbers[kind] as u32;
                 }
                 // (Unconnected lanes are not looked up.)
-                let mut table = kinds.first().map_or_else(Vec::new, |&kind| vec![kind; MAX_KINDS]);
+                let mut table = kinds
+                    .first()
+                    .map_or_else(Vec::new, |&kind| vec![kind; MAX_KINDS]);
                 for (&kind, &number) in kinds.iter().zip(&numbers) {
                     table[number] = kind;
                     // No other kind has that number.
@@ -183,7 +212,9 @@ impl LaneOrder {
             }
             None => sectors.clone(),
         };
-        let p0 = |value: fn(&SectorConstants) -> f32| sectors.iter().map(move |sector| value(sector).to_bits());
+        let p0 = |value: fn(&SectorConstants) -> f32| {
+            sectors.iter().map(move |sector| value(sector).to_bits())
+        };
         // In the order of `RankColumn`.
         let by_rank = columns(
             RANK_STRIDE,
@@ -192,13 +223,15 @@ impl LaneOrder {
                 p0(|sector| sector.p0_x).collect(),
                 p0(|sector| sector.p0_y).collect(),
                 p0(|sector| sector.p0_z).collect(),
-                // A sector's first strip is at most 512: with whole and quarter strips exact, in any order of
-                // operations.
+                // A sector's first strip is at most 512: with whole and quarter strips exact, in
+                // any order of operations.
                 p0(|sector| 1.0 - sector.first_strip as f32).collect(),
             ],
         );
         let stride = if few_kinds { KIND_STRIDE } else { RANK_STRIDE };
-        let of_kind = |value: fn(&SectorConstants) -> f32| kinds.iter().map(|sector| value(sector).to_bits()).collect();
+        let of_kind = |value: fn(&SectorConstants) -> f32| {
+            kinds.iter().map(|sector| value(sector).to_bits()).collect()
+        };
         // In the order of `KindColumn`.
         let by_kind = columns(
             stride,
@@ -211,7 +244,16 @@ impl LaneOrder {
                 of_kind(|sector| sector.weight),
             ],
         );
-        Self { version, boards, n_connected, sources, first_ranks, few_kinds, by_rank, by_kind }
+        Self {
+            version,
+            boards,
+            n_connected,
+            sources,
+            first_ranks,
+            few_kinds,
+            by_rank,
+            by_kind,
+        }
     }
 
     pub fn n_groups(&self) -> usize {
@@ -235,32 +277,47 @@ fn columns<const N: usize>(stride: usize, columns: [Vec<u32>; N]) -> Box<[u32]> 
     table
 }
 
-/// Returns the kind of each of `sectors`, and a sector of each kind; kinds differ in more than the place.
+/// Returns the kind of each of `sectors`, and a sector of each kind; kinds differ in more than the
+/// place.
 fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorConstants>) {
     let mut kinds: Vec<&SectorConstants> = Vec::new();
     let key = |sector: &SectorConstants| {
-        let SectorConstants { dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight, .. } = sector;
+        let SectorConstants {
+            dp0di_x,
+            dp0di_y,
+            dp0di_z,
+            dy,
+            dx_dy,
+            weight,
+            ..
+        } = sector;
         [dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight].map(|value| value.to_bits())
     };
     let of_sector = sectors.iter().map(|sector| {
-        kinds.iter().position(|kind| key(kind) == key(sector)).unwrap_or_else(|| {
-            kinds.push(sector);
-            kinds.len() - 1
-        })
+        kinds
+            .iter()
+            .position(|kind| key(kind) == key(sector))
+            .unwrap_or_else(|| {
+                kinds.push(sector);
+                kinds.len() - 1
+            })
     });
     (of_sector.collect(), kinds)
 }
 
-/// Gives each kind a number below [`MAX_KINDS`], so that kinds whose numbers differ by [`HALF`] agree in
-/// everything but `dp0di_y` and `dx_dy`. Returns `None` if there are not enough numbers.
+/// Gives each kind a number below [`MAX_KINDS`], so that kinds whose numbers differ by [`HALF`]
+/// agree in everything but `dp0di_y` and `dx_dy`. Returns `None` if there are not enough numbers.
 fn number_kinds(kinds: &[&SectorConstants]) -> Option<Vec<usize>> {
-    let key = |kind: &SectorConstants| [kind.dp0di_x, kind.dp0di_z, kind.dy, kind.weight].map(f32::to_bits);
+    let key = |kind: &SectorConstants| {
+        [kind.dp0di_x, kind.dp0di_z, kind.dy, kind.weight].map(f32::to_bits)
+    };
     let mut taken: [Option<&SectorConstants>; MAX_KINDS] = [None; MAX_KINDS];
     kinds
         .iter()
         .map(|kind| {
             let partner = (HALF..MAX_KINDS).find(|&number| {
-                taken[number].is_none() && taken[number - HALF].is_some_and(|other| key(other) == key(kind))
+                taken[number].is_none()
+                    && taken[number - HALF].is_some_and(|other| key(other) == key(kind))
             });
             let number = partner.or_else(|| (0..HALF).find(|&number| taken[number].is_none()))?;
             taken[number] = Some(kind);
@@ -278,14 +335,27 @@ fn is_reversed(version: BankVersion, sector: &SectorConstants) -> bool {
     is_flipped(version, sector) != (sector.dp0di_x < 0.0)
 }
 
-fn middle(version: BankVersion, slot: Slot, sector: &SectorConstants, options: DecodeOptions) -> f32 {
+fn middle(
+    version: BankVersion,
+    slot: Slot,
+    sector: &SectorConstants,
+    options: DecodeOptions,
+) -> f32 {
     let n = match version {
         BankVersion::V4 => 256.0 - sector.first_strip as f32,
         BankVersion::V5 => {
-            // Some sectors are read out by two lanes of 256 strips each; bit 8 is set on the second. The middle
-            // of a whole sector lies between the middles of its halves.
-            let strip = if slot.chan_id & 0x100 != 0 { 384.0 } else { 128.0 };
-            if sector.flipped != 0 { options.flip().origin() - strip } else { strip }
+            // Some sectors are read out by two lanes of 256 strips each; bit 8 is set on the
+            // second. The middle of a whole sector lies between the middles of its halves.
+            let strip = if slot.chan_id & 0x100 != 0 {
+                384.0
+            } else {
+                128.0
+            };
+            if sector.flipped != 0 {
+                options.flip().origin() - strip
+            } else {
+                strip
+            }
         }
     };
     sector.p0_x + n * sector.dp0di_x

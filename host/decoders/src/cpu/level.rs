@@ -58,16 +58,30 @@ impl Simd {
     }
 }
 
-/// The stages with the instructions of a level that the CPU has. Calling one requires what the stage itself does.
+/// The stages with the instructions of a level that the CPU has. Calling one requires what the
+/// stage itself does.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::type_complexity, reason = "signatures that stand in full where the stages are")]
+#[expect(
+    clippy::type_complexity,
+    reason = "signatures that stand in full where the stages are"
+)]
 pub struct Level {
-    pub find_lanes:
-        unsafe fn(&Setup, &mut Scratch, BatchView<'_>, (usize, usize)) -> Result<EventReport, NeedsFallback>,
+    pub find_lanes: unsafe fn(
+        &Setup,
+        &mut Scratch,
+        BatchView<'_>,
+        (usize, usize),
+    ) -> Result<EventReport, NeedsFallback>,
     pub copy_lanes: unsafe fn(&Setup, &mut Scratch, Prefetch) -> Result<usize, NeedsFallback>,
-    pub find_clusters:
-        unsafe fn(&Setup, &mut Scratch, usize, &mut [u32], &mut EventReport) -> Result<(), NeedsFallback>,
-    pub make_hits: unsafe fn(&Setup, &mut Scratch, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
+    pub find_clusters: unsafe fn(
+        &Setup,
+        &mut Scratch,
+        usize,
+        &mut [u32],
+        &mut EventReport,
+    ) -> Result<(), NeedsFallback>,
+    pub make_hits:
+        unsafe fn(&Setup, &mut Scratch, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
     /// Only here is a level made, and only one that the CPU has.
     _private: (),
 }
@@ -107,14 +121,16 @@ macro_rules! level {
                 batch: BatchView<'_>,
                 events: (usize, usize),
             ) -> Result<EventReport, NeedsFallback> {
-                // SAFETY: `new` asks for the level's instructions; the CPU has them, by this function's precondition.
+                // SAFETY: `new` asks for the level's instructions; the CPU has them, by this
+                // function's precondition.
                 let s = unsafe { <$simd>::new() };
                 super::find_lanes::find_lanes(s, setup, scratch, batch, events)
             }
 
             /// # Safety
             /// - the CPU has the instructions;
-            /// - stage 1 has filled the scratch with the same setup, from a batch that is still borrowed.
+            /// - stage 1 has filled the scratch with the same setup, from a batch that is still
+            ///   borrowed.
             $(#[target_feature(enable = $features)])?
             unsafe fn copy_lanes(
                 setup: &Setup,
@@ -144,7 +160,8 @@ macro_rules! level {
                 ends: &mut [u32],
                 report: &mut EventReport,
             ) -> Result<(), NeedsFallback> {
-                // SAFETY: `new` asks for the level's instructions; the CPU has them, by this function's precondition.
+                // SAFETY: `new` asks for the level's instructions; the CPU has them, by this
+                // function's precondition.
                 let s = unsafe { <$simd>::new() };
                 super::find_clusters::find_clusters(s, setup, scratch, n_strips, ends, report)
             }
@@ -161,9 +178,9 @@ macro_rules! level {
             ) -> Result<(), NeedsFallback> {
                 // SAFETY:
                 // - the CPU has the instructions, by this function's first precondition;
-                // - the clusters are of one event, from stages 1 to 3 with this setup, by its second. Stage 3 leaves
-                //   them in the order of the stream, in which stage 2 has put connected lanes alone, by rank: so the
-                //   ranks ascend.
+                // - the clusters are of one event, from stages 1 to 3 with this setup, by its
+                //   second. Stage 3 leaves them in the order of the stream, in which stage 2 has
+                //   put connected lanes alone, by rank: so the ranks ascend.
                 unsafe { super::make_hits::make_hits(<$simd>::new(), setup, scratch, ends, hits) }
             }
         }
@@ -171,7 +188,11 @@ macro_rules! level {
 }
 
 #[cfg(target_arch = "x86_64")]
-level!(avx512, simd::Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt");
+level!(
+    avx512,
+    simd::Avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+);
 #[cfg(target_arch = "x86_64")]
 level!(avx2, simd::Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");
 level!(portable, simd::Portable);

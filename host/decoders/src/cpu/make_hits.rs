@@ -1,8 +1,11 @@
-//! Stage 4: turns clusters into hits, and sorts the groups whose hits do not follow the order of the lanes.
+//! Stage 4: turns clusters into hits, and sorts the groups whose hits do not follow the order of
+//! the lanes.
 
 use super::find_clusters::{MAX_WEIGHT, WEIGHT_SHIFT};
 use super::hits::EventHits;
-use super::lanes::{FLIPPED, KIND_MASK, KIND_STRIDE, KindColumn, RANK_SHIFT, RANK_STRIDE, REVERSED, RankColumn};
+use super::lanes::{
+    FLIPPED, KIND_MASK, KIND_STRIDE, KindColumn, RANK_SHIFT, RANK_STRIDE, REVERSED, RankColumn,
+};
 use super::policy::NeedsFallback;
 use super::scratch::{Clusters, FIRST_CLUSTER, Scratch};
 use super::setup::{HitSource, Setup};
@@ -14,21 +17,22 @@ const AHEAD: usize = 512;
 /// Hits of a cache line.
 const LINE: usize = 16;
 
-/// Maximum number of places by which the hits of an event are moved in all: this sort takes n² steps, the
-/// sort of the fallback path n log n.
+/// Maximum number of places by which the hits of an event are moved in all: this sort takes n²
+/// steps, the sort of the fallback path n log n.
 const MAX_MOVES: usize = 1 << 16;
 
 /// Makes the hits of one event, whose groups end at `ends`, of its clusters.
 ///
 /// # Errors
-/// If two hits have equal keys, a cluster is too heavy for packed sums, or too much is out of order; some of the hits
-/// are written then.
+/// If two hits have equal keys, a cluster is too heavy for packed sums, or too much is out of
+/// order; some of the hits are written then.
 ///
 /// # Panics
 /// If there are not as many clusters, or the event has more hits than it can have strips.
 ///
 /// # Safety
-/// The ranks of the clusters ascend and are below `n_connected`: they are of one event, from stage 3.
+/// The ranks of the clusters ascend and are below `n_connected`: they are of one event, from stage
+/// 3.
 #[inline(always)]
 pub unsafe fn make_hits<S: Simd>(
     s: S,
@@ -40,7 +44,8 @@ pub unsafe fn make_hits<S: Simd>(
     if hits.id.is_empty() {
         return Ok(());
     }
-    // SAFETY: the ranks are as required, by this function's precondition; there are hits, as checked above.
+    // SAFETY: the ranks are as required, by this function's precondition; there are hits, as
+    // checked above.
     let good = unsafe {
         match (setup.source, setup.lanes.few_kinds) {
             (HitSource::Clusters, true) => make::<S, 0, true>(s, setup, scratch, hits),
@@ -55,12 +60,15 @@ pub unsafe fn make_hits<S: Simd>(
         return Err(NeedsFallback);
     }
     if let Some(clusters) = &mut hits.clusters {
-        clusters.copy_from_slice(bytemuck::cast_slice(&scratch.clusters.strips[FIRST_CLUSTER..][..hits.id.len()]));
+        clusters.copy_from_slice(bytemuck::cast_slice(
+            &scratch.clusters.strips[FIRST_CLUSTER..][..hits.id.len()],
+        ));
     }
     repair::<S>(scratch, ends, hits)
 }
 
-/// Makes all hits, in the order of the clusters. Returns true if the sums of all clusters are exact.
+/// Makes all hits, in the order of the clusters. Returns true if the sums of all clusters are
+/// exact.
 ///
 /// # Safety
 /// As [`make_hits`]; and there are hits.
@@ -88,21 +96,28 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
         heaviest: s.splat(0),
     };
     // Only the first and the last vector are partial.
-    let n_first = if lead == 0 && n_hits >= S::ELEMENTS { 0 } else { n_hits.min(S::ELEMENTS - lead) };
+    let n_first = if lead == 0 && n_hits >= S::ELEMENTS {
+        0
+    } else {
+        n_hits.min(S::ELEMENTS - lead)
+    };
     if n_first != 0 {
         let live = (1 << (lead + n_first)) - (1 << lead);
         // SAFETY:
-        // - clusters and sums reach that far: `lead < S::ELEMENTS <= FIRST_CLUSTER`, `n_hits <= clusters.n`, and a
-        //   vector and one more lie behind, as asserted above;
+        // - clusters and sums reach that far: `lead < S::ELEMENTS <= FIRST_CLUSTER`,
+        //   `n_hits <= clusters.n`, and a vector and one more lie behind, as asserted above;
         // - the ranks ascend and are below `n_connected`, by this function's precondition;
-        // - vectors begin at cluster `FIRST_CLUSTER - lead` and at hit `-lead`; the `n_first` from `lead` on are hits.
-        inversions[0] = unsafe { maker.some(FIRST_CLUSTER - lead, 0usize.wrapping_sub(lead), live) };
+        // - vectors begin at cluster `FIRST_CLUSTER - lead` and at hit `-lead`; the `n_first` from
+        //   `lead` on are hits.
+        inversions[0] =
+            unsafe { maker.some(FIRST_CLUSTER - lead, 0usize.wrapping_sub(lead), live) };
     }
     let n_whole = (n_hits - n_first) / S::ELEMENTS;
     let skip = usize::from(n_first != 0);
     for (vector, inverted) in inversions[skip..][..n_whole].iter_mut().enumerate() {
         let hit = n_first + S::ELEMENTS * vector;
-        // SAFETY: all elements of `n_whole` vectors from `n_first` on are of the event. Ranks and room: see above.
+        // SAFETY: all elements of `n_whole` vectors from `n_first` on are of the event. Ranks and
+        // room: see above.
         *inverted = unsafe { maker.all(FIRST_CLUSTER + hit, hit) };
     }
     let hit = n_first + S::ELEMENTS * n_whole;
@@ -116,7 +131,11 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
 
 /// Sorts the groups whose hits do not follow the order of the lanes.
 #[inline(always)]
-fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>) -> Result<(), NeedsFallback> {
+fn repair<S: Simd>(
+    scratch: &mut Scratch,
+    ends: &[u32],
+    hits: &mut EventHits<'_>,
+) -> Result<(), NeedsFallback> {
     let lead = lead::<S>(hits);
     let n_vectors = (lead + hits.id.len()).div_ceil(S::ELEMENTS);
     // One more, for the end of the last group.
@@ -130,7 +149,12 @@ fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>
     let mut sorted_to = 0;
     let mut moves = MAX_MOVES;
     let (by_eight, others) = inversions.as_chunks::<8>();
-    for (vectors, i) in by_eight.iter().map(<[_; 8]>::as_slice).chain([others]).zip((0..).step_by(8)) {
+    for (vectors, i) in by_eight
+        .iter()
+        .map(<[_; 8]>::as_slice)
+        .chain([others])
+        .zip((0..).step_by(8))
+    {
         if vectors.iter().fold(0, |any, bits| any | bits) == 0 {
             continue;
         }
@@ -143,7 +167,11 @@ fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>
                     continue;
                 }
                 let group = ends.partition_point(|&end| end as usize <= place);
-                let begin = if group == 0 { 0 } else { ends[group - 1] as usize };
+                let begin = if group == 0 {
+                    0
+                } else {
+                    ends[group - 1] as usize
+                };
                 sorted_to = ends[group] as usize;
                 for place in place..sorted_to {
                     hits.move_down(begin, place, &mut moves)?;
@@ -154,7 +182,8 @@ fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>
     Ok(())
 }
 
-/// Elements of the first vector before the event's first hit, so that no write crosses two cache lines.
+/// Elements of the first vector before the event's first hit, so that no write crosses two cache
+/// lines.
 fn lead<S: Simd>(hits: &EventHits<'_>) -> usize {
     hits.id.as_ptr().addr() / size_of::<u32>() % S::ELEMENTS
 }
@@ -164,7 +193,8 @@ const WINDOW: u8 = 1;
 const TWO_WINDOWS: u8 = 2;
 const ANYWHERE: u8 = 0;
 
-/// Makes hits vector by vector, in methods, since a closure that is not inlined has not the level's instructions.
+/// Makes hits vector by vector, in methods, since a closure that is not inlined has not the level's
+/// instructions.
 struct Maker<'a, S: Simd, const SOURCE: u8, const FEW: bool> {
     s: S,
     setup: &'a Setup,
@@ -176,8 +206,8 @@ struct Maker<'a, S: Simd, const SOURCE: u8, const FEW: bool> {
 }
 
 impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
-    /// Makes a whole vector of hits, all of this event. Returns one bit per hit: set if its x is not above the
-    /// x of its predecessor.
+    /// Makes a whole vector of hits, all of this event. Returns one bit per hit: set if its x is
+    /// not above the x of its predecessor.
     ///
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
@@ -186,14 +216,21 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     #[inline(always)]
     unsafe fn all(&mut self, cluster: usize, hit: usize) -> u32 {
         let last = &self.clusters.last;
-        // SAFETY: the first and last word of the vector at `cluster`, by this function's first precondition.
-        let (low, high) = unsafe { (word_at(last, cluster), word_at(last, cluster + S::ELEMENTS - 1)) };
+        // SAFETY: the first and last word of the vector at `cluster`, by this function's first
+        // precondition.
+        let (low, high) = unsafe {
+            (
+                word_at(last, cluster),
+                word_at(last, cluster + S::ELEMENTS - 1),
+            )
+        };
         let first_rank = low >> RANK_SHIFT;
         let span = (high >> RANK_SHIFT) - first_rank;
         // SAFETY:
         // - words and hits are there, by this function's first and third precondition;
-        // - the ranks ascend and are below `n_connected`, by its second: they lie from `first_rank` to `first_rank +
-        //   span`, and `span` was compared with one window and with two; `ANYWHERE` gets 0.
+        // - the ranks ascend and are below `n_connected`, by its second: they lie from `first_rank`
+        //   to `first_rank + span`, and `span` was compared with one window and with two;
+        //   `ANYWHERE` gets 0.
         unsafe {
             if span < S::WINDOW {
                 self.vector::<WINDOW, false>(first_rank, cluster, hit, u32::MAX)
@@ -205,8 +242,8 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         }
     }
 
-    /// Makes the hits of a vector whose bit is set in `live`; the other elements belong to another event.
-    /// Returns one bit per hit: set if its x is not above the x of its predecessor.
+    /// Makes the hits of a vector whose bit is set in `live`; the other elements belong to another
+    /// event. Returns one bit per hit: set if its x is not above the x of its predecessor.
     ///
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
@@ -215,14 +252,22 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     #[inline(always)]
     unsafe fn some(&mut self, cluster: usize, hit: usize, live: u32) -> u32 {
         debug_assert!(live != 0 && live >> 1 >> (S::ELEMENTS - 1) == 0);
-        let (first, end) = (live.trailing_zeros() as usize, (u32::BITS - live.leading_zeros()) as usize);
+        let (first, end) = (
+            live.trailing_zeros() as usize,
+            (u32::BITS - live.leading_zeros()) as usize,
+        );
         let last = &self.clusters.last;
         // SAFETY:
-        // - the words are there, by this function's first precondition, and so are the first and the last live one;
-        // - the live ranks ascend and are below `n_connected`, by its second: within a window, or `ANYWHERE` gets 0;
+        // - the words are there, by this function's first precondition, and so are the first and
+        //   the last live one;
+        // - the live ranks ascend and are below `n_connected`, by its second: within a window, or
+        //   `ANYWHERE` gets 0;
         // - the live ones are hits of the event, by its third.
         unsafe {
-            let (low, high) = (word_at(last, cluster + first), word_at(last, cluster + end - 1));
+            let (low, high) = (
+                word_at(last, cluster + first),
+                word_at(last, cluster + end - 1),
+            );
             let first_rank = low >> RANK_SHIFT;
             if (high >> RANK_SHIFT) - first_rank < S::WINDOW {
                 self.vector::<WINDOW, true>(first_rank, cluster, hit, live)
@@ -234,9 +279,9 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
 
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
-    /// - if `REACH` is `ANYWHERE`, `first_rank` is 0; otherwise it is the rank of the first live cluster, and the
-    ///   ranks of all live clusters (every cluster without `MASKED`) are below `n_connected`, not below the
-    ///   first, and fit into `REACH` windows;
+    /// - if `REACH` is `ANYWHERE`, `first_rank` is 0; otherwise it is the rank of the first live
+    ///   cluster, and the ranks of all live clusters (every cluster without `MASKED`) are below
+    ///   `n_connected`, not below the first, and fit into `REACH` windows;
     /// - the live ones of a vector of hits from `hit` on, without `MASKED` all, are the event's.
     #[inline(always)]
     unsafe fn vector<const REACH: u8, const MASKED: bool>(
@@ -247,7 +292,8 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         live: u32,
     ) -> u32 {
         let (s, lanes) = (self.s, &self.setup.lanes);
-        // SAFETY: the clusters have a vector of words from `cluster` on, by this function's first precondition.
+        // SAFETY: the clusters have a vector of words from `cluster` on, by this function's first
+        // precondition.
         let last = unsafe { load_at(s, &self.clusters.last, cluster) };
         let ranks = s.shr::<RANK_SHIFT>(last);
         let last_rank = lanes.n_connected as u32 - 1;
@@ -259,39 +305,53 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             first: first_rank as usize,
             index: if MASKED || REACH == ANYWHERE {
                 // Around the event's hits lie clusters of other events, with any rank.
-                s.min(s.sub(ranks, s.splat(first_rank)), s.splat(last_rank - first_rank))
+                s.min(
+                    s.sub(ranks, s.splat(first_rank)),
+                    s.splat(last_rank - first_rank),
+                )
             } else {
                 s.sub(ranks, s.splat(first_rank))
             },
             kind: last,
         };
         // SAFETY: of this and all lookups below, since `first` and `index` stay:
-        // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut to connected ranks;
-        // - in windows: the live ranks are connected and within `REACH` windows from `first`, by the same; `MASKED`
-        //   cuts the index of the others to connected ranks.
+        // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut
+        //   to connected ranks;
+        // - in windows: the live ranks are connected and within `REACH` windows from `first`, by
+        //   the same; `MASKED` cuts the index of the others to connected ranks.
         let id = unsafe { here.of_rank(RankColumn::Id) };
         here.kind = id;
         let reversed = s.spread_sign(id);
         let (coordinate, strip) = match SOURCE {
             0 => {
-                // SAFETY: the sums have a vector and one word more, by this function's first precondition.
-                let (before, to) =
-                    unsafe { (load_at(s, &self.clusters.sum, cluster), load_at(s, &self.clusters.sum, cluster + 1)) };
+                // SAFETY: the sums have a vector and one word more, by this function's first
+                // precondition.
+                let (before, to) = unsafe {
+                    (
+                        load_at(s, &self.clusters.sum, cluster),
+                        load_at(s, &self.clusters.sum, cluster + 1),
+                    )
+                };
                 let sum = s.sub(to, before);
                 let weight = s.shr::<WEIGHT_SHIFT>(sum);
                 let position = s.and(sum, s.splat((1 << WEIGHT_SHIFT) - 1));
-                self.heaviest = s.max(self.heaviest, if MASKED { s.keep(weight, live) } else { weight });
+                self.heaviest = s.max(
+                    self.heaviest,
+                    if MASKED { s.keep(weight, live) } else { weight },
+                );
                 // Strips of a lane that is read backwards count from the other end: 511 W - Σpos.
                 let whole = s.sub(s.shl::<9>(weight), weight);
-                let (forwards, backwards) = (s.float_of(position), s.float_of(s.sub(whole, position)));
+                let (forwards, backwards) =
+                    (s.float_of(position), s.float_of(s.sub(whole, position)));
                 let position = s.bits(s.select_by_sign(id, backwards, forwards));
                 // Σpos is at most 31·511·254 and ΣADC 31·254, both below 2^24: exact.
                 let mean = s.div_f(s.to_float(position), s.to_float(weight));
-                // This is always the integer (2 Σpos + W) / 2 / W. Let q = Σpos / W <= 511, W <= 7874. The mean is q
-                // with an error of at most 2^-16 (half an ulp below 512), and adding 1/2 makes another: together
-                // 3.1e-5. q + 1/2 is a multiple of 1 / 2W: either whole, and both steps are exact; or at least 1 /
-                // 15748 = 6.3e-5 from the next whole number, which the errors do not reach. A test goes through all W
-                // and all boundaries.
+                // This is always the integer (2 Σpos + W) / 2 / W. Let q = Σpos / W <= 511, W <=
+                // 7874. The mean is q with an error of at most 2^-16 (half an ulp below 512), and
+                // adding 1/2 makes another: together 3.1e-5. q + 1/2 is a multiple of 1 / 2W:
+                // either whole, and both steps are exact; or at least 1 / 15748 = 6.3e-5 from the
+                // next whole number, which the errors do not reach. A test goes through all W and
+                // all boundaries.
                 (mean, s.truncate(s.add_f(mean, s.splat_f(0.5))))
             }
             1 => {
@@ -312,7 +372,13 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             let origin = s.splat_f(self.setup.options.flip().origin());
             s.select_by_sign(s.shl::<1>(id), s.sub_f(origin, coordinate), coordinate)
         };
-        let id = s.add(s.and(id, s.splat(!(REVERSED | FLIPPED | if FEW { KIND_MASK } else { 0 }))), strip);
+        let id = s.add(
+            s.and(
+                id,
+                s.splat(!(REVERSED | FLIPPED | if FEW { KIND_MASK } else { 0 })),
+            ),
+            strip,
+        );
         // SAFETY: this lookup uses the same index as the first one.
         let (x, y_begin, y_end, z, dx_dy, weight) = unsafe {
             let y_begin = here.line(RankColumn::P0Y, n_strips, KindColumn::Dp0diY);
@@ -325,10 +391,12 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
                 here.of_kind(KindColumn::Weight),
             )
         };
-        // SAFETY: the live ones, or without `MASKED` all, are hits of the event, by this function's third precondition;
-        // `make`, which alone makes a `Maker`, holds the arrays borrowed as long.
+        // SAFETY: the live ones, or without `MASKED` all, are hits of the event, by this function's
+        // third precondition; `make`, which alone makes a `Maker`, holds the arrays borrowed as
+        // long.
         unsafe {
-            self.to.write::<S, MASKED>(s, hit, live, [y_begin, y_end, z, x, dx_dy, weight], id);
+            self.to
+                .write::<S, MASKED>(s, hit, live, [y_begin, y_end, z, x, dx_dy, weight], id);
         }
         let before = s.float_of(s.shift_in(s.bits(self.x_before), s.bits(x)));
         self.x_before = x;
@@ -363,7 +431,8 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     unsafe fn in_column(&self, table: &[u32], column: usize) -> S::U {
         debug_assert!(column + RANK_STRIDE <= table.len() && self.first < self.n_ranks);
         let s = self.s;
-        // SAFETY: `first` is a rank, and a column has room for two windows of any level behind the last one.
+        // SAFETY: `first` is a rank, and a column has room for two windows of any level behind the
+        // last one.
         unsafe {
             let window = table.as_ptr().add(column + self.first);
             match REACH {
@@ -383,7 +452,8 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     /// `first` and `index` make ranks.
     #[inline(always)]
     unsafe fn of_rank(&self, column: RankColumn) -> S::U {
-        // SAFETY: `by_rank` has such columns; `first` and `index` make ranks, by this function's precondition.
+        // SAFETY: `by_rank` has such columns; `first` and `index` make ranks, by this function's
+        // precondition.
         unsafe { self.in_column(self.by_rank, column as usize * RANK_STRIDE) }
     }
 
@@ -393,7 +463,10 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     unsafe fn of_kind(&self, column: KindColumn) -> S::F {
         let words = if FEW {
             debug_assert!((column as usize + 1) * KIND_STRIDE <= self.by_kind.len());
-            let kinds = self.by_kind.as_ptr().wrapping_add(column as usize * KIND_STRIDE);
+            let kinds = self
+                .by_kind
+                .as_ptr()
+                .wrapping_add(column as usize * KIND_STRIDE);
             // SAFETY: each column of `by_kind` has the 16 words of few kinds.
             unsafe {
                 match column {
@@ -403,7 +476,8 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
                 }
             }
         } else {
-            // SAFETY: `by_kind` has such columns; `first` and `index` make ranks, by this function's precondition.
+            // SAFETY: `by_kind` has such columns; `first` and `index` make ranks, by this
+            // function's precondition.
             unsafe { self.in_column(self.by_kind, column as usize * RANK_STRIDE) }
         };
         self.s.float_of(words)
@@ -431,11 +505,27 @@ struct Output {
 impl Output {
     /// Takes the arrays of an event, which must stay borrowed as long as this is used.
     fn new(hits: &mut EventHits<'_>) -> Self {
-        let EventHits { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, .. } = hits;
+        let EventHits {
+            y_begin,
+            y_end,
+            z_at_y_eq0,
+            x_at_y_eq0,
+            dx_dy,
+            weight,
+            id,
+            ..
+        } = hits;
         let n_hits = id.len();
         let floats = [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight];
-        assert!(floats.iter().all(|array| array.len() == n_hits), "arrays of one length");
-        Self { floats: floats.map(|array| array.as_mut_ptr()), id: id.as_mut_ptr(), n_hits }
+        assert!(
+            floats.iter().all(|array| array.len() == n_hits),
+            "arrays of one length"
+        );
+        Self {
+            floats: floats.map(|array| array.as_mut_ptr()),
+            id: id.as_mut_ptr(),
+            n_hits,
+        }
     }
 
     /// Writes a vector of hits, with `MASKED` those whose bit is set in `live`.
@@ -444,8 +534,19 @@ impl Output {
     /// - those that are written are hits of the event; `hit` counts modulo 2⁶⁴;
     /// - the arrays are still borrowed.
     #[inline(always)]
-    unsafe fn write<S: Simd, const MASKED: bool>(&self, s: S, hit: usize, live: u32, floats: [S::F; 6], id: S::U) {
-        debug_assert!(if MASKED { live != 0 } else { hit + S::ELEMENTS <= self.n_hits });
+    unsafe fn write<S: Simd, const MASKED: bool>(
+        &self,
+        s: S,
+        hit: usize,
+        live: u32,
+        floats: [S::F; 6],
+        id: S::U,
+    ) {
+        debug_assert!(if MASKED {
+            live != 0
+        } else {
+            hit + S::ELEMENTS <= self.n_hits
+        });
         // Once a cache line.
         if S::ELEMENTS >= LINE || hit & S::ELEMENTS == 0 {
             for to in self.floats {
@@ -454,8 +555,8 @@ impl Output {
             s.prefetch(self.id.wrapping_add(hit.wrapping_add(AHEAD)).cast());
         }
         for (to, v) in self.floats.into_iter().zip(floats) {
-            // SAFETY: hits of the event, in arrays that are still borrowed, by this function's preconditions; `new`
-            // compared the lengths; floats are as large as words.
+            // SAFETY: hits of the event, in arrays that are still borrowed, by this function's
+            // preconditions; `new` compared the lengths; floats are as large as words.
             unsafe { write_to::<S, MASKED>(s, to.cast(), hit, live, s.bits(v)) };
         }
         // SAFETY: the same hits, in an array of as many words.
@@ -468,10 +569,23 @@ impl Output {
 /// # Safety
 /// The words that are written belong to an array of the event; `hit` counts modulo 2⁶⁴.
 #[inline(always)]
-unsafe fn write_to<S: Simd, const MASKED: bool>(s: S, to: *mut u32, hit: usize, live: u32, v: S::U) {
+unsafe fn write_to<S: Simd, const MASKED: bool>(
+    s: S,
+    to: *mut u32,
+    hit: usize,
+    live: u32,
+    v: S::U,
+) {
     let to = to.wrapping_add(hit);
-    // SAFETY: the words that are written are of an array of an event, by this function's precondition.
-    unsafe { if MASKED { s.store_some(to, v, live) } else { s.store(to, v) } }
+    // SAFETY: the words that are written are of an array of an event, by this function's
+    // precondition.
+    unsafe {
+        if MASKED {
+            s.store_some(to, v, live);
+        } else {
+            s.store(to, v);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -493,7 +607,10 @@ mod tests {
                     assert_eq!(rounded(sum, weight), exact, "{sum} / {weight}");
                 }
             }
-            assert_eq!((rounded(0, weight), rounded(511 * weight, weight)), (0, 511));
+            assert_eq!(
+                (rounded(0, weight), rounded(511 * weight, weight)),
+                (0, 511)
+            );
         }
     }
 }

@@ -1,7 +1,13 @@
 //! The decoder for CPUs: `fast`, a vectorised path for nearly all events, which explains how it
 //! works, and `fallback` for the rest.
-#![allow(clippy::inline_always, reason = "what is not inlined has not the instructions of its level: see `simd`")]
-#![allow(clippy::needless_bitwise_bool, reason = "checks are collected without branches, and decided once")]
+#![allow(
+    clippy::inline_always,
+    reason = "what is not inlined has not the instructions of its level: see `simd`"
+)]
+#![allow(
+    clippy::needless_bitwise_bool,
+    reason = "checks are collected without branches, and decided once"
+)]
 
 mod bank_order;
 mod banks;
@@ -76,7 +82,8 @@ pub struct CpuDecoder {
 }
 
 impl CpuDecoder {
-    /// Creates a decoder for one detector and one set of options, with the widest vector instructions of this CPU.
+    /// Creates a decoder for one detector and one set of options, with the widest vector
+    /// instructions of this CPU.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         Self::with_level(tables, options, Level::widest())
     }
@@ -85,9 +92,16 @@ impl CpuDecoder {
     ///
     /// # Errors
     /// If this CPU lacks them.
-    pub fn with_simd(tables: &DetectorTables, options: DecodeOptions, simd: Simd) -> Result<Self, DecodeError> {
+    pub fn with_simd(
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        simd: Simd,
+    ) -> Result<Self, DecodeError> {
         let message = || format!("this CPU has no {} instructions", simd.name());
-        let level = Level::new(simd).ok_or_else(|| DecodeError::Device { backend: "cpu", message: message() })?;
+        let level = Level::new(simd).ok_or_else(|| DecodeError::Device {
+            backend: "cpu",
+            message: message(),
+        })?;
         Ok(Self::with_level(tables, options, level))
     }
 
@@ -137,7 +151,14 @@ impl CpuDecoder {
         offsets: &mut [u32],
         reports: &mut [EventReport],
     ) -> Result<usize, DecodeError> {
-        self.run(batch, Output { hits: None, offsets, reports })
+        self.run(
+            batch,
+            Output {
+                hits: None,
+                offsets,
+                reports,
+            },
+        )
     }
 
     /// Decodes all or the selected events of `batch` into the caller's memory, and returns the
@@ -161,7 +182,14 @@ impl CpuDecoder {
         if self.fast.version() == BankVersion::V4 {
             hits.clusters = None;
         }
-        self.run(batch, Output { hits: Some(hits), offsets, reports })
+        self.run(
+            batch,
+            Output {
+                hits: Some(hits),
+                offsets,
+                reports,
+            },
+        )
     }
 
     fn run(&mut self, batch: BatchView<'_>, out: Output<'_>) -> Result<usize, DecodeError> {
@@ -177,21 +205,44 @@ impl Decoder for CpuDecoder {
         "cpu"
     }
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
-        let mut out = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError> {
+        let mut out =
+            hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
         report.reset(batch.n_events);
-        let result = self.decode_into(batch, &mut out, &mut report.events).map(|_| ());
+        let result = self
+            .decode_into(batch, &mut out, &mut report.events)
+            .map(|_| ());
         hits.forget_on(result)
     }
 }
 
 /// Cuts offsets and reports to the events of the batch.
-fn cut_to<'a>(batch: &BatchView<'_>, n_groups: usize, out: Output<'a>) -> Result<Output<'a>, DecodeError> {
-    let Output { hits, offsets, reports } = out;
+fn cut_to<'a>(
+    batch: &BatchView<'_>,
+    n_groups: usize,
+    out: Output<'a>,
+) -> Result<Output<'a>, DecodeError> {
+    let Output {
+        hits,
+        offsets,
+        reports,
+    } = out;
     let capacity = (offsets.len().saturating_sub(1) / n_groups).min(reports.len());
     if batch.n_events > capacity || offsets.is_empty() {
-        return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity });
+        return Err(DecodeError::TooManyEvents {
+            events: batch.n_events,
+            capacity,
+        });
     }
     let offsets = &mut offsets[..=batch.n_events * n_groups];
-    Ok(Output { hits, offsets, reports: &mut reports[..batch.n_events] })
+    Ok(Output {
+        hits,
+        offsets,
+        reports: &mut reports[..batch.n_events],
+    })
 }

@@ -1,5 +1,5 @@
-//! Treatment of each bank (`docs/policy.md`), for both paths: the fallback path asks for every bank, the fast path if
-//! an event is unexpected.
+//! Treatment of each bank (`docs/policy.md`), for both paths: the fallback path asks for every
+//! bank, the fast path if an event is unexpected.
 
 use ut_format::bank::COUNT_BYTES;
 use ut_format::bank::board_of;
@@ -33,7 +33,11 @@ impl Policy {
         let boards = tables.boards();
         Self {
             version: boards.version,
-            board_in_use: boards.strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
+            board_in_use: boards
+                .strips_per_hybrid
+                .iter()
+                .map(|&strips| strips != 0)
+                .collect(),
             seen: vec![false; boards.n_boards()],
             hit_banks: 0,
         }
@@ -44,8 +48,8 @@ impl Policy {
         self.hit_banks = 0;
     }
 
-    /// Returns the board of the event's next bank, with a slot for each lane in the tables; `None` if the bank is
-    /// skipped.
+    /// Returns the board of the event's next bank, with a slot for each lane in the tables; `None`
+    /// if the bank is skipped.
     pub fn board(&mut self, bank: &Bank<'_>, report: &mut EventReport) -> Option<usize> {
         let mut skipped = |count| {
             report.add(count, 1);
@@ -58,7 +62,10 @@ impl Policy {
         if self.hit_banks > self.board_in_use.len() {
             return skipped(Count::SurplusBanks);
         }
-        if bank.version.is_some_and(|version| version != self.version.byte()) {
+        if bank
+            .version
+            .is_some_and(|version| version != self.version.byte())
+        {
             return skipped(Count::WrongVersion);
         }
         let board = board_of(bank.source_id).map_or(usize::MAX, |board| board as usize);
@@ -72,11 +79,21 @@ impl Policy {
     }
 }
 
-/// Returns the hits of each lane of a v5 bank, at most 254, all in the payload; `None` if it has none or is dropped.
+/// Returns the hits of each lane of a v5 bank, at most 254, all in the payload; `None` if it has
+/// none or is dropped.
 pub fn v5_counts(payload: &[u8], report: &mut EventReport) -> Option<[u8; LANES_PER_BOARD]> {
     if payload.len() < 24 {
-        let claims_hits = COUNT_BYTES.iter().any(|&byte| payload.get(byte).is_some_and(|&count| count != 0));
-        report.add(if claims_hits { Count::Short } else { Count::Banks }, 1);
+        let claims_hits = COUNT_BYTES
+            .iter()
+            .any(|&byte| payload.get(byte).is_some_and(|&count| count != 0));
+        report.add(
+            if claims_hits {
+                Count::Short
+            } else {
+                Count::Banks
+            },
+            1,
+        );
         return None;
     }
     let counts = COUNT_BYTES.map(|byte| payload[byte]);
@@ -96,7 +113,16 @@ pub fn v5_counts(payload: &[u8], report: &mut EventReport) -> Option<[u8; LANES_
 pub fn v4_words<'a>(payload: &'a [u8], report: &mut EventReport) -> Option<&'a [[u8; 2]]> {
     let words = payload
         .split_first_chunk::<4>()
-        .and_then(|(header, words)| words.get(..2 * usize::from(u16::from_le_bytes([header[0], header[1]]))));
-    report.add(if words.is_some() { Count::Banks } else { Count::Truncated }, 1);
+        .and_then(|(header, words)| {
+            words.get(..2 * usize::from(u16::from_le_bytes([header[0], header[1]])))
+        });
+    report.add(
+        if words.is_some() {
+            Count::Banks
+        } else {
+            Count::Truncated
+        },
+        1,
+    );
     words.map(|words| words.as_chunks().0)
 }

@@ -1,7 +1,8 @@
 //! Prefetches the next event: hints, by which nothing is read.
 //!
-//! A line takes as long to come from memory as a bank or several lanes take to decode, and only a few can be requested
-//! at once. So lines are requested one by one, all along stages 1 and 2; in MEP layout, all in stage 1.
+//! A line takes as long to come from memory as a bank or several lanes take to decode, and only a
+//! few can be requested at once. So lines are requested one by one, all along stages 1 and 2; in
+//! MEP layout, all in stage 1.
 
 use ut_data::input::{BatchView, Layout};
 
@@ -27,11 +28,20 @@ impl Prefetch {
             Layout::Mep => (0, 0),
         };
         let n_lines = end.saturating_sub(next).div_ceil(LINE).min(MAX_LINES);
-        Self { from: batch.raw.as_ptr().wrapping_add(next), n_lines }
+        Self {
+            from: batch.raw.as_ptr().wrapping_add(next),
+            n_lines,
+        }
     }
 
-    /// Allen: address of the next event's first line. Stage 1 prefetches as many lines from there as it finds banks.
+    /// Allen: address of the next event's first line. Stage 1 prefetches as many lines from there
+    /// as it finds banks.
     pub fn next_event(batch: BatchView<'_>, event: usize) -> *const u8 {
-        batch.raw.as_ptr().wrapping_add(batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize))
+        batch.raw.as_ptr().wrapping_add(
+            batch
+                .offsets
+                .get(event + 1)
+                .map_or(0, |&begin| begin as usize),
+        )
     }
 }

@@ -11,7 +11,8 @@ use ut_data::detector::MAX_BOARDS;
 /// Maximum number of strips in an event on the fast path; a mean event has 1700.
 pub const MAX_STRIPS: usize = 1 << 16;
 
-/// Words before the stream, so that a vector may begin there: as many as the largest cluster has strips.
+/// Words before the stream, so that a vector may begin there: as many as the largest cluster has
+/// strips.
 pub const FRONT: usize = 256;
 
 /// Words after the last strip: they ascend, and no word continues the cluster of its predecessor.
@@ -31,11 +32,12 @@ const SLACK: usize = 64;
 /// Bytes beyond the end of a payload that stage 2 may read: eight rows of 32.
 pub const READ_AHEAD: usize = 256;
 
-/// Events whose banks are looked up together in the tables of MEP layout, where they lie side by side.
+/// Events whose banks are looked up together in the tables of MEP layout, where they lie side by
+/// side.
 pub const BLOCK: usize = 16;
 
-/// Bytes for copies of payloads so close to the end of the batch that reading ahead would run past it: enough for two
-/// of the largest, or more of smaller ones.
+/// Bytes for copies of payloads so close to the end of the batch that reading ahead would run past
+/// it: enough for two of the largest, or more of smaller ones.
 const TAIL: usize = 1 << 13;
 
 const MIN_ELEMENTS: usize = 8;
@@ -58,16 +60,19 @@ pub struct Scratch {
     pub longest: u8,
     /// By rank: first word of the lane in the stream. Only for listed lanes.
     pub starts: Box<[u32; 1 << 16]>,
-    /// For 64 ranks each: the lanes with hits. (An index of 16 bits, divided by 64, needs no check.)
+    /// For 64 ranks each: the lanes with hits. (An index of 16 bits, divided by 64, needs no
+    /// check.)
     pub some: Box<[Bits<u64>; 1 << 10]>,
     /// Strips of an event, behind `FRONT` words.
     pub stream: Box<[u32]>,
-    /// For each vector of the stream, the words that end a cluster; or for each vector of clusters, those that were
-    /// kept.
+    /// For each vector of the stream, the words that end a cluster; or for each vector of clusters,
+    /// those that were kept.
     pub ends: Box<[Bits<u32>]>,
-    /// For each vector of hits, one bit per hit: set if its x is not above the x of its predecessor.
+    /// For each vector of hits, one bit per hit: set if its x is not above the x of its
+    /// predecessor.
     pub inversions: Box<[u32]>,
-    /// Is true if the last event had clusters without charge or above the maximum size: the next may, too.
+    /// Is true if the last event had clusters without charge or above the maximum size: the next
+    /// may, too.
     pub needs_cluster_filter: bool,
     /// Word i + 1: Σ W up to and with cluster i of such an event; `position` likewise: Σ pos.
     pub weight: Box<[u32]>,
@@ -95,7 +100,8 @@ pub struct Block {
 /// Lanes of one event, in one piece, so that one register reaches all of it.
 #[derive(Debug)]
 pub struct Lanes {
-    /// By rank: hits of the lane; 0 beyond the connected ranks. (An index of 16 bits needs no check.)
+    /// By rank: hits of the lane; 0 beyond the connected ranks. (An index of 16 bits needs no
+    /// check.)
     pub counts: [u8; 1 << 16],
     /// By board: its payload, if the event has a bank of it.
     pub payloads: [*const u8; 1 << 8],
@@ -107,13 +113,15 @@ pub struct Lanes {
     copied: usize,
 }
 
-// SAFETY: only the thread that has the scratch uses the pointers, while the batch that they point into is borrowed.
+// SAFETY: only the thread that has the scratch uses the pointers, while the batch that they point
+// into is borrowed.
 unsafe impl Send for Lanes {}
 
 /// Clusters (or strips) of an event, from [`FIRST_CLUSTER`] on.
 #[derive(Debug)]
 pub struct Clusters {
-    /// A stream word of each cluster, for its rank; all of it is the hit where clusters are single strips.
+    /// A stream word of each cluster, for its rank; all of it is the hit where clusters are single
+    /// strips.
     pub last: Box<[u32]>,
     /// Word i + 1: Σ W and Σ pos up to and with cluster i, packed, modulo 2³²; 0 before the first.
     pub sum: Box<[u32]>,
@@ -129,7 +137,9 @@ fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
 
 #[expect(clippy::unnecessary_box_returns, reason = "too large for the stack")]
 fn zeroed_array<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
-    zeros(N).try_into().unwrap_or_else(|_: Box<[T]>| unreachable!("N elements"))
+    zeros(N)
+        .try_into()
+        .unwrap_or_else(|_: Box<[T]>| unreachable!("N elements"))
 }
 
 impl Scratch {
@@ -140,7 +150,11 @@ impl Scratch {
         stream[..FRONT].fill(u32::MAX);
         Self {
             found: Box::new(Lanes::new()),
-            block: Box::new(Block { events: 0..0, sizes: [[0; MAX_BOARDS]; BLOCK], unexpected: [false; BLOCK] }),
+            block: Box::new(Block {
+                events: 0..0,
+                sizes: [[0; MAX_BOARDS]; BLOCK],
+                unexpected: [false; BLOCK],
+            }),
             bank_order: BankOrder::new(),
             policy,
             listed: zeros(MAX_RANKS + SLACK),
@@ -186,7 +200,10 @@ impl Scratch {
 }
 
 impl Lanes {
-    #[expect(clippy::large_stack_arrays, reason = "64 kB for a moment, when a decoder is made")]
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "64 kB for a moment, when a decoder is made"
+    )]
     fn new() -> Self {
         Self {
             counts: [0; 1 << 16],
@@ -204,13 +221,17 @@ impl Lanes {
         self.copied = 0;
     }
 
-    /// Returns a pointer to the `size` bytes from `at` on of `raw` behind which [`READ_AHEAD`] more can be read: where
-    /// the batch ends too soon, to a copy that lives until the next event begins. `None` if the bytes are not there, or
-    /// the copy has no room.
+    /// Returns a pointer to the `size` bytes from `at` on of `raw` behind which [`READ_AHEAD`] more
+    /// can be read: where the batch ends too soon, to a copy that lives until the next event
+    /// begins. `None` if the bytes are not there, or the copy has no room.
     #[inline(always)]
     pub fn readable(&mut self, raw: &[u8], at: usize, size: usize) -> Option<*const u8> {
         let there = at.saturating_add(size).saturating_add(READ_AHEAD) <= raw.len();
-        if there { Some(raw.as_ptr().wrapping_add(at)) } else { self.copy_tail(raw, at, size) }
+        if there {
+            Some(raw.as_ptr().wrapping_add(at))
+        } else {
+            self.copy_tail(raw, at, size)
+        }
     }
 
     #[cold]

@@ -28,12 +28,20 @@ impl Setup {
             BankVersion::V5 if options.clustering() => HitSource::Clusters,
             BankVersion::V5 => HitSource::Strips,
         };
-        Self { lanes, options, source }
+        Self {
+            lanes,
+            options,
+            source,
+        }
     }
 
-    /// Returns the mask of the bits that go from a hit word into the stream: strip and ADC count, or strip and
-    /// fraction.
+    /// Returns the mask of the bits that go from a hit word into the stream: strip and ADC count,
+    /// or strip and fraction.
     pub fn hit_mask(&self) -> u32 {
-        if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF }
+        if self.lanes.version == BankVersion::V4 {
+            0x7FF
+        } else {
+            0x3FFF
+        }
     }
 }

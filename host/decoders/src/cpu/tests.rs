@@ -1,5 +1,6 @@
-//! The fast path against the reference on lanes that are hard to cluster. Small and always the same, so that a wrong
-//! comparison shows here first, and that an interpreter such as Miri can run them.
+//! The fast path against the reference on lanes that are hard to cluster. Small and always the
+//! same, so that a wrong comparison shows here first, and that an interpreter such as Miri can run
+//! them.
 
 use std::num::NonZeroU32;
 
@@ -43,11 +44,24 @@ fn v5_payload(lanes: &[Vec<(u16, u16)>; LANES_PER_BOARD]) -> Vec<u8> {
 
 /// Makes a bank of each of the first boards, with the same hits on each connected lane.
 fn event_of_lanes(tables: &DetectorTables, hits: &[(u16, u16)]) -> Vec<Bank> {
-    let in_use = (0..).zip(&tables.boards().strips_per_hybrid).filter(|&(_, &strips)| strips != 0);
+    let in_use = (0..)
+        .zip(&tables.boards().strips_per_hybrid)
+        .filter(|&(_, &strips)| strips != 0);
     let bank = |(board, _): (usize, _)| {
         let slots = &tables.slots()[LANES_PER_BOARD * board..][..LANES_PER_BOARD];
-        let hits = |lane: usize| if slots[lane].is_connected() { hits.to_vec() } else { Vec::new() };
-        Bank { kind: 66, version: 4, source_id: board as u32, payload: v5_payload(&std::array::from_fn(hits)) }
+        let hits = |lane: usize| {
+            if slots[lane].is_connected() {
+                hits.to_vec()
+            } else {
+                Vec::new()
+            }
+        };
+        Bank {
+            kind: 66,
+            version: 4,
+            source_id: board as u32,
+            payload: v5_payload(&std::array::from_fn(hits)),
+        }
     };
     in_use.take(N_BANKS).map(bank).collect()
 }
@@ -57,10 +71,19 @@ fn rows(rows: &[Vec<u16>], size: usize) -> Vec<u32> {
     let (mut begins, mut bytes) = (Vec::new(), Vec::new());
     for row in rows {
         begins.push(((4 * rows.len() + bytes.len()) / size) as u32);
-        bytes.extend(row.iter().flat_map(|entry| entry.to_le_bytes().into_iter().take(size)));
+        bytes.extend(
+            row.iter()
+                .flat_map(|entry| entry.to_le_bytes().into_iter().take(size)),
+        );
     }
     bytes.resize(bytes.len().next_multiple_of(4), 0);
-    begins.extend(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)));
+    begins.extend(
+        bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| u32::from_le_bytes(*word)),
+    );
     begins
 }
 
@@ -93,7 +116,13 @@ fn batch(event: &[Bank], layout: Layout) -> EventBatch {
     }
     let table = |entry: fn(&Bank) -> u16, size| match layout {
         Layout::Allen => rows(&[event.iter().map(entry).collect()], size),
-        Layout::Mep => rows(&event.iter().map(|bank| vec![entry(bank)]).collect::<Vec<_>>(), size),
+        Layout::Mep => rows(
+            &event
+                .iter()
+                .map(|bank| vec![entry(bank)])
+                .collect::<Vec<_>>(),
+            size,
+        ),
     };
     EventBatch {
         layout,
@@ -107,11 +136,20 @@ fn batch(event: &[Bank], layout: Layout) -> EventBatch {
     }
 }
 
-fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, EventReport) {
+fn decode(
+    decoder: &mut dyn Decoder,
+    tables: &DetectorTables,
+    batch: BatchView<'_>,
+) -> (UtHits, EventReport) {
     let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.max_hits()).with_clusters();
     let mut report = BatchReport::new();
-    let batch = BatchView { checked: true, ..batch };
-    decoder.decode(batch, &mut hits, &mut report).expect("the batch fits");
+    let batch = BatchView {
+        checked: true,
+        ..batch
+    };
+    decoder
+        .decode(batch, &mut hits, &mut report)
+        .expect("the batch fits");
     (hits, report.events[0])
 }
 
@@ -119,21 +157,38 @@ fn check(tables: &DetectorTables, event: &[Bank], what: &str) -> EventReport {
     check_with(DecodeOptions::default(), tables, event, what)
 }
 
-/// Compares an event at every level and in both layouts with the reference, whose report it returns.
-fn check_with(options: DecodeOptions, tables: &DetectorTables, event: &[Bank], what: &str) -> EventReport {
+/// Compares an event at every level and in both layouts with the reference, whose report it
+/// returns.
+fn check_with(
+    options: DecodeOptions,
+    tables: &DetectorTables,
+    event: &[Bank],
+    what: &str,
+) -> EventReport {
     let mut report = EventReport::default();
     for layout in [Layout::Allen, Layout::Mep] {
         let batch = batch(event, layout);
-        let expected = decode(&mut ReferenceDecoder::new(tables, options), tables, batch.view());
+        let expected = decode(
+            &mut ReferenceDecoder::new(tables, options),
+            tables,
+            batch.view(),
+        );
         for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512] {
             if simd.resolve().is_none() {
                 continue;
             }
-            let mut decoder = CpuDecoder::with_simd(tables, options, simd).expect("the CPU has the level");
+            let mut decoder =
+                CpuDecoder::with_simd(tables, options, simd).expect("the CPU has the level");
             for time in ["first", "second"] {
                 let got = decode(&mut decoder, tables, batch.view());
-                assert_eq!(got.1, expected.1, "{what}, {simd:?}, {layout:?}, the {time} time");
-                assert!(got.0 == expected.0, "{what}, {simd:?}, {layout:?}, the {time} time: other hits");
+                assert_eq!(
+                    got.1, expected.1,
+                    "{what}, {simd:?}, {layout:?}, the {time} time"
+                );
+                assert!(
+                    got.0 == expected.0,
+                    "{what}, {simd:?}, {layout:?}, the {time} time: other hits"
+                );
             }
         }
         report = expected.1;
@@ -148,20 +203,48 @@ fn lanes_that_are_not_sorted_are_counted_once_each() {
         &[(7, 3), (5, 4)],
         // The same strip twice: two hits with one key.
         &[(7, 3), (7, 3)],
-        &[(7, 3), (8, 3), (3, 1), (4, 0), (5, 2), (100, 31), (0, 31), (1, 0)],
+        &[
+            (7, 3),
+            (8, 3),
+            (3, 1),
+            (4, 0),
+            (5, 2),
+            (100, 31),
+            (0, 31),
+            (1, 0),
+        ],
         &[(511, 1), (0, 1), (511, 1), (0, 1), (1, 1)],
         // Without charge, too.
         &[(20, 0), (10, 1), (9, 0)],
-        &[(3, 1), (2, 1), (1, 1), (0, 1), (5, 1), (6, 1), (300, 1), (299, 1), (298, 1)],
+        &[
+            (3, 1),
+            (2, 1),
+            (1, 1),
+            (0, 1),
+            (5, 1),
+            (6, 1),
+            (300, 1),
+            (299, 1),
+            (298, 1),
+        ],
     ];
     for hits in cases {
         let event = event_of_lanes(&tables, hits);
         let counts = event.iter().flat_map(|bank| &bank.payload[..8]);
         let n_lanes = counts.filter(|&&n| usize::from(n) == hits.len()).count();
         let report = check(&tables, &event, &format!("{hits:?}"));
-        let troubles = Count::ALL.into_iter().filter(|count| count.kind() == Kind::Trouble);
-        let troubles: Vec<_> = troubles.map(|count| (count, report.get(count))).filter(|&(_, n)| n != 0).collect();
-        assert_eq!(troubles, [(Count::UnsortedLanes, n_lanes as u32)], "{hits:?}");
+        let troubles = Count::ALL
+            .into_iter()
+            .filter(|count| count.kind() == Kind::Trouble);
+        let troubles: Vec<_> = troubles
+            .map(|count| (count, report.get(count)))
+            .filter(|&(_, n)| n != 0)
+            .collect();
+        assert_eq!(
+            troubles,
+            [(Count::UnsortedLanes, n_lanes as u32)],
+            "{hits:?}"
+        );
     }
 }
 
@@ -169,25 +252,41 @@ fn lanes_that_are_not_sorted_are_counted_once_each() {
 fn an_unsorted_lane_hides_no_cluster_above_the_maximum_size() {
     let tables = tables();
     let options = DecodeOptions::default().with_max_cluster_size(NonZeroU32::new(4).unwrap());
-    // Vectors have 4, 8 or 16 elements. Where that many elements behind the strip that makes the cluster too long, a
-    // strip follows one that is less than four below it, the least distance in that element is not four.
-    let strips =
-        [100, 101, 102, 103, 104, 110, 120, 130, 140, 150, 160, 170, 180, 190, 192, 194, 200, 300, 310, 320, 202];
+    // Vectors have 4, 8 or 16 elements. Where that many elements behind the strip that makes the
+    // cluster too long, a strip follows one that is less than four below it, the least distance in
+    // that element is not four.
+    let strips = [
+        100, 101, 102, 103, 104, 110, 120, 130, 140, 150, 160, 170, 180, 190, 192, 194, 200, 300,
+        310, 320, 202,
+    ];
     let hits: Vec<_> = strips.map(|strip| (strip, 1)).into();
-    let report = check_with(options, &tables, &event_of_lanes(&tables, &hits), "a cluster of five");
+    let report = check_with(
+        options,
+        &tables,
+        &event_of_lanes(&tables, &hits),
+        "a cluster of five",
+    );
     assert!(report.get(Count::OversizedClusters) > 0 && report.get(Count::UnsortedLanes) > 0);
 }
 
 /// Connected lanes from all over the detector, of both directions.
 fn some_lanes(tables: &DetectorTables) -> impl Iterator<Item = usize> {
-    (0..tables.slots().len()).filter(|&slot| tables.slots()[slot].is_connected()).step_by(301)
+    (0..tables.slots().len())
+        .filter(|&slot| tables.slots()[slot].is_connected())
+        .step_by(301)
 }
 
-/// Makes a bank with hits on one lane. (On every lane, some would have the same x, which the fallback path sorts.)
+/// Makes a bank with hits on one lane. (On every lane, some would have the same x, which the
+/// fallback path sorts.)
 fn bank_of_lane(slot: usize, hits: &[(u16, u16)]) -> Bank {
     let mut lanes: [Vec<_>; LANES_PER_BOARD] = Default::default();
     lanes[slot % LANES_PER_BOARD] = hits.to_vec();
-    Bank { kind: 66, version: 4, source_id: (slot / LANES_PER_BOARD) as u32, payload: v5_payload(&lanes) }
+    Bank {
+        kind: 66,
+        version: 4,
+        source_id: (slot / LANES_PER_BOARD) as u32,
+        payload: v5_payload(&lanes),
+    }
 }
 
 #[test]
@@ -199,17 +298,30 @@ fn clusters_above_the_maximum_size_are_dropped_or_cut_as_the_reference_does() {
         strip += size + 1;
     }
     let long: Vec<_> = (0..254).map(|strip| (strip, 1 + strip % 5)).collect();
-    for (hits, sizes) in [(mixed, [1, 2, 4, 39, 40]), (long, [100, 128, 252, 253, 254])] {
-        for (bank, max_size) in some_lanes(&tables).flat_map(|slot| sizes.map(|size| (bank_of_lane(slot, &hits), size)))
+    for (hits, sizes) in [
+        (mixed, [1, 2, 4, 39, 40]),
+        (long, [100, 128, 252, 253, 254]),
+    ] {
+        for (bank, max_size) in
+            some_lanes(&tables).flat_map(|slot| sizes.map(|size| (bank_of_lane(slot, &hits), size)))
         {
             for i in 0..8 {
                 let options = DecodeOptions::default()
                     .with_max_cluster_size(NonZeroU32::new(max_size).unwrap())
                     .with_save_above_max(i & 1 != 0)
-                    .with_position(if i & 2 == 0 { Position::Adc } else { Position::Geometric });
+                    .with_position(if i & 2 == 0 {
+                        Position::Adc
+                    } else {
+                        Position::Geometric
+                    });
                 // A board that comes twice is decoded by the fallback path.
                 let event = vec![bank.clone(); if i & 4 == 0 { 1 } else { 2 }];
-                check_with(options, &tables, &event, &format!("board {}, {options:?}", bank.source_id));
+                check_with(
+                    options,
+                    &tables,
+                    &event,
+                    &format!("board {}, {options:?}", bank.source_id),
+                );
             }
         }
     }
@@ -218,18 +330,33 @@ fn clusters_above_the_maximum_size_are_dropped_or_cut_as_the_reference_does() {
 #[test]
 fn strips_of_the_event_before_cut_no_cluster() {
     let tables = tables();
-    let options =
-        DecodeOptions::default().with_max_cluster_size(NonZeroU32::new(40).unwrap()).with_save_above_max(true);
+    let options = DecodeOptions::default()
+        .with_max_cluster_size(NonZeroU32::new(40).unwrap())
+        .with_save_above_max(true);
     let lane: Vec<(u16, u16)> = (100..200).map(|strip| (strip, 1)).collect();
     for slot in some_lanes(&tables) {
         // Both begin with the same hits when read backwards.
         let event = |n: usize| [bank_of_lane(slot, &lane[100 - n..])];
-        let (long, short) = (batch(&event(100), Layout::Allen), batch(&event(30), Layout::Allen));
-        let expected = decode(&mut ReferenceDecoder::new(&tables, options), &tables, short.view());
-        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512].into_iter().filter(|s| s.resolve().is_some()) {
-            let mut decoder = CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has the level");
+        let (long, short) = (
+            batch(&event(100), Layout::Allen),
+            batch(&event(30), Layout::Allen),
+        );
+        let expected = decode(
+            &mut ReferenceDecoder::new(&tables, options),
+            &tables,
+            short.view(),
+        );
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512]
+            .into_iter()
+            .filter(|s| s.resolve().is_some())
+        {
+            let mut decoder =
+                CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has the level");
             decode(&mut decoder, &tables, long.view());
-            assert!(decode(&mut decoder, &tables, short.view()) == expected, "slot {slot}, {simd:?}");
+            assert!(
+                decode(&mut decoder, &tables, short.view()) == expected,
+                "slot {slot}, {simd:?}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Allen's pipeline on a device: its buffers between the kernels. Totals stay on the device, where each kernel checks
-//! them against the buffers, so that no kernel waits for the host.
+//! Allen's pipeline on a device: its buffers between the kernels. Totals stay on the device, where
+//! each kernel checks them against the buffers, so that no kernel waits for the host.
 
 use ut_kernels::allen::pipeline::{self, AllenBuffers, AllenSetup, StripBuffers};
 use ut_kernels::hit::Cluster;
@@ -46,7 +46,8 @@ impl EventPlaces {
     }
 }
 
-/// Places of clusters, keys, permutation and scratch for that many strips, and the bytes of all four.
+/// Places of clusters, keys, permutation and scratch for that many strips, and the bytes of all
+/// four.
 const fn strip_places(strips: usize) -> ([Place; 4], usize) {
     let mut places = Places { bytes: 0 };
     let clusters = places.next(strips, size_of::<Cluster>());
@@ -58,11 +59,21 @@ const fn strip_places(strips: usize) -> ([Place; 4], usize) {
 
 impl<D: Device> AllenWork<D> {
     pub(super) const fn new() -> Self {
-        Self { of_events: Buffer::new(), of_strips: Buffer::new(), strips: 0 }
+        Self {
+            of_events: Buffer::new(),
+            of_strips: Buffer::new(),
+            strips: 0,
+        }
     }
 
-    pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, strips: usize) -> Result<(), DecodeError> {
-        self.of_events.reserve(device, EventPlaces::of(plan).bytes)?;
+    pub(super) fn reserve(
+        &mut self,
+        device: &mut D,
+        plan: &Plan,
+        strips: usize,
+    ) -> Result<(), DecodeError> {
+        self.of_events
+            .reserve(device, EventPlaces::of(plan).bytes)?;
         if strips > self.strips {
             self.strips = 0;
             self.of_strips.reserve(device, strip_places(strips).1)?;
@@ -73,14 +84,17 @@ impl<D: Device> AllenWork<D> {
 
     /// Address of the batch's number of strips, valid once the kernels have run.
     pub(super) fn strips_found(&self, plan: &Plan) -> u64 {
-        self.of_events.address() + (EventPlaces::of(plan).strip_offsets.at + plan.counters as usize * WORD) as u64
+        self.of_events.address()
+            + (EventPlaces::of(plan).strip_offsets.at + plan.counters as usize * WORD) as u64
     }
 
     /// Launches all kernels, without waiting for any.
     ///
     /// # Safety
-    /// - `batch` can be read by the device, for as many elements as it says, until the stream has done this.
-    /// - The buffers are reserved for the plan, here and in `output`, and its status word is 0 by then.
+    /// - `batch` can be read by the device, for as many elements as it says, until the stream has
+    ///   done this.
+    /// - The buffers are reserved for the plan, here and in `output`, and its status word is 0 by
+    ///   then.
     pub(super) unsafe fn launch(
         &self,
         device: &mut D,
@@ -92,7 +106,11 @@ impl<D: Device> AllenWork<D> {
     ) -> Result<(), DecodeError> {
         let (unit, variant) = setup.variant(batch.layout);
         let bins8 = unit.bins8();
-        let count_variant = if setup.rung.is_none() && setup.params.count_bins() == 8 { &bins8 } else { &variant };
+        let count_variant = if setup.rung.is_none() && setup.params.count_bins() == 8 {
+            &bins8
+        } else {
+            &variant
+        };
         let places = EventPlaces::of(plan);
         let ([clusters, keys, permutation, scratch], _) = strip_places(self.strips);
         let mut buffers: AllenBuffers<DeviceLauncher<'_, D>> = AllenBuffers {
@@ -117,11 +135,19 @@ impl<D: Device> AllenWork<D> {
             shapes: plan.allen_shapes(),
         };
         // SAFETY: until the stream is done,
-        // - `batch` can be read, and the buffers are reserved for the plan: required of the caller; tables and work lie
-        //   in buffers of this decoder, as long as their views;
+        // - `batch` can be read, and the buffers are reserved for the plan: required of the caller;
+        //   tables and work lie in buffers of this decoder, as long as their views;
         // - the shapes are the plan's, for these kernels.
-        let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, &variant, count_variant) };
+        let mut launcher =
+            unsafe { DeviceLauncher::new(device, stream, unit, &variant, count_variant) };
         let (batch, tables) = (batch.view(setup.tables.host.version), setup.tables.view());
-        pipeline::decode(&mut launcher, &allen, batch, tables, &mut buffers, &mut output.views(plan))
+        pipeline::decode(
+            &mut launcher,
+            &allen,
+            batch,
+            tables,
+            &mut buffers,
+            &mut output.views(plan),
+        )
     }
 }

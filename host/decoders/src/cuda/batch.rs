@@ -13,15 +13,16 @@ use crate::plan::{first_event_word, version_word};
 use ut_data::DecodeError;
 use ut_data::input::{BatchView, EventMeta, Layout};
 
-/// A [`BatchView`] in device memory; no event by default. Arrays of words are an address, a multiple of 4, and a
-/// number.
+/// A [`BatchView`] in device memory; no event by default. Arrays of words are an address, a
+/// multiple of 4, and a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in `BatchView`")]
 pub struct DeviceBatch {
     pub layout: Layout,
     pub n_events: usize,
     pub first_event: usize,
-    /// The device leaves out an event that the batch does not have, and reports it when the batch is done.
+    /// The device leaves out an event that the batch does not have, and reports it when the batch
+    /// is done.
     pub selected: Option<(u64, usize)>,
     /// An address of any alignment, and a number of bytes.
     pub raw: (u64, usize),
@@ -35,11 +36,14 @@ pub struct DeviceBatch {
 impl DeviceBatch {
     /// Makes the view for kernels; `version` is that of the tables, for a batch that says none.
     pub(super) fn view(&self, version: BankVersion) -> Batch<'static> {
-        // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that ask for the words
-        // there.
-        let words = |(address, len): (u64, usize)| unsafe { Global::new(address as usize as *const u32, len as u32) };
+        // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that ask
+        // for the words there.
+        let words = |(address, len): (u64, usize)| unsafe {
+            Global::new(address as usize as *const u32, len as u32)
+        };
         Batch {
-            // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that ask for the bytes.
+            // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that
+            // ask for the bytes.
             raw: unsafe { Global::new(self.raw.0 as usize as *const u8, self.raw.1 as u32) },
             offsets: words(self.offsets),
             sizes: words(self.sizes),
@@ -52,13 +56,19 @@ impl DeviceBatch {
 
     pub(super) fn most_words(&self) -> usize {
         let optional = [self.versions, self.selected].map(Option::unwrap_or_default);
-        let words = [self.offsets, self.sizes, self.types, optional[0], optional[1]];
+        let words = [
+            self.offsets,
+            self.sizes,
+            self.types,
+            optional[0],
+            optional[1],
+        ];
         words.map(|(_, len)| len).into_iter().max().unwrap_or(0)
     }
 }
 
-/// Offsets of a batch's parts in one piece of memory, so that one copy takes them all: offsets, sizes, types, versions
-/// and selected events, then the raw bytes.
+/// Offsets of a batch's parts in one piece of memory, so that one copy takes them all: offsets,
+/// sizes, types, versions and selected events, then the raw bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
     /// Batch without addresses.
@@ -95,13 +105,26 @@ impl Packing {
 
     fn words_of<'a>(batch: &BatchView<'a>) -> [&'a [u32]; 5] {
         let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
-        [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]]
+        [
+            batch.offsets,
+            batch.sizes,
+            batch.types,
+            optional[0],
+            optional[1],
+        ]
     }
 
     pub(super) fn parts<'a>(&self, batch: &BatchView<'a>) -> [(usize, &'a [u8]); 6] {
         let [a, b, c, d, e] = Self::words_of(batch).map(bytemuck::cast_slice);
         let at = |i: usize| self.words[i].0;
-        [(at(0), a), (at(1), b), (at(2), c), (at(3), d), (at(4), e), (self.raw, batch.raw)]
+        [
+            (at(0), a),
+            (at(1), b),
+            (at(2), c),
+            (at(3), d),
+            (at(4), e),
+            (self.raw, batch.raw),
+        ]
     }
 
     pub(super) fn at(&self, address: u64) -> DeviceBatch {
@@ -131,10 +154,15 @@ impl<D: Device> PinnedBatch<D> {
         let mut memory = HostBuffer::new();
         memory.reserve(device, packing.bytes)?;
         for (at, part) in packing.parts(batch) {
-            // SAFETY: the memory was allocated just now: no copy from it or to it was put on a stream.
+            // SAFETY: the memory was allocated just now: no copy from it or to it was put on a
+            // stream.
             unsafe { memory.put(at, part) };
         }
-        Ok(Self { memory, packing, meta: batch.meta_of_results() })
+        Ok(Self {
+            memory,
+            packing,
+            meta: batch.meta_of_results(),
+        })
     }
 
     /// Bytes that go to the device.
@@ -161,7 +189,11 @@ impl<D: Device> ResidentBatch<D> {
         let packing = Packing::of(batch);
         let memory = write_all(device, stream, &packing.parts(batch), moved)?;
         let there = packing.at(memory.address());
-        Ok(Arc::new(Self { memory, batch: there, meta: batch.meta_of_results() }))
+        Ok(Arc::new(Self {
+            memory,
+            batch: there,
+            meta: batch.meta_of_results(),
+        }))
     }
 
     /// Returns the batch's addresses on the device, valid as long as this lives.
@@ -172,8 +204,8 @@ impl<D: Device> ResidentBatch<D> {
 
 /// Place of a batch before it is decoded.
 pub enum Source<'a, D: Device> {
-    /// In the host's memory. The CPU copies it to pinned memory in pieces; the device takes each while the next is
-    /// copied.
+    /// In the host's memory. The CPU copies it to pinned memory in pieces; the device takes each
+    /// while the next is copied.
     Host(BatchView<'a>),
     /// In pinned memory.
     Pinned(Arc<PinnedBatch<D>>),

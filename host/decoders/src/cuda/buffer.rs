@@ -15,7 +15,10 @@ pub(super) struct Buffer<D: Device> {
 
 impl<D: Device> Buffer<D> {
     pub(super) const fn new() -> Self {
-        Self { memory: None, bytes: 0 }
+        Self {
+            memory: None,
+            bytes: 0,
+        }
     }
 
     /// Makes room for `bytes` bytes; growing loses the contents. Nothing in flight uses them.
@@ -37,7 +40,9 @@ impl<D: Device> Buffer<D> {
 
     /// Returns true if this device's streams can use it.
     pub(super) fn is_of(&self, device: &D) -> bool {
-        self.memory.as_ref().is_none_or(|memory| device.owns(memory))
+        self.memory
+            .as_ref()
+            .is_none_or(|memory| device.owns(memory))
     }
 
     pub(super) fn address(&self) -> u64 {
@@ -48,8 +53,10 @@ impl<D: Device> Buffer<D> {
     pub(super) fn view<T: Plain>(&self, at: usize, len: usize) -> Global<'static, T> {
         assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY:
-        // - The elements are in this buffer, checked above; it is aligned to 256 bytes, `at` to a word or line.
-        // - The host never follows the address. Kernels do, launched by an unsafe call that asks the buffer to live.
+        // - The elements are in this buffer, checked above; it is aligned to 256 bytes, `at` to a
+        //   word or line.
+        // - The host never follows the address. Kernels do, launched by an unsafe call that asks
+        //   the buffer to live.
         unsafe { Global::new((self.address() as usize + at) as *const T, len as u32) }
     }
 
@@ -57,9 +64,10 @@ impl<D: Device> Buffer<D> {
     pub(super) fn view_mut<T: Plain>(&self, at: usize, len: usize) -> GlobalMut<'static, T> {
         assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY:
-        // - The elements are in this buffer, checked above; it is aligned to 256 bytes, `at` to a word or line.
-        // - The host never follows the address. Kernels do, launched by an unsafe call that asks the buffer to live,
-        //   and not to be used otherwise meanwhile.
+        // - The elements are in this buffer, checked above; it is aligned to 256 bytes, `at` to a
+        //   word or line.
+        // - The host never follows the address. Kernels do, launched by an unsafe call that asks
+        //   the buffer to live, and not to be used otherwise meanwhile.
         unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32) }
     }
 }
@@ -79,7 +87,10 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) const fn next(&mut self, len: usize, size: usize) -> Place {
-        let place = Place { at: self.bytes, len };
+        let place = Place {
+            at: self.bytes,
+            len,
+        };
         self.bytes += (len * size).next_multiple_of(LINE);
         place
     }
@@ -92,7 +103,10 @@ pub(super) struct HostBuffer<D: Device> {
 
 impl<D: Device> HostBuffer<D> {
     pub(super) const fn new() -> Self {
-        Self { memory: None, bytes: 0 }
+        Self {
+            memory: None,
+            bytes: 0,
+        }
     }
 
     pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
@@ -111,7 +125,9 @@ impl<D: Device> HostBuffer<D> {
     }
 
     pub(super) fn start(&self) -> *mut u8 {
-        self.memory.as_ref().map_or(std::ptr::dangling_mut::<u64>().cast(), D::start)
+        self.memory
+            .as_ref()
+            .map_or(std::ptr::dangling_mut::<u64>().cast(), D::start)
     }
 
     /// Writes `data` from byte `at` on.
@@ -121,8 +137,10 @@ impl<D: Device> HostBuffer<D> {
     pub(super) unsafe fn put(&mut self, at: usize, data: &[u8]) {
         assert!(at + data.len() <= self.bytes);
         // SAFETY:
-        // - `Device::allocate_host` gave at least `bytes` bytes at `start`, and the range is in them, checked above.
-        // - They are borrowed mutably, so that `data` is elsewhere; the device leaves them alone, as the caller says.
+        // - `Device::allocate_host` gave at least `bytes` bytes at `start`, and the range is in
+        //   them, checked above.
+        // - They are borrowed mutably, so that `data` is elsewhere; the device leaves them alone,
+        //   as the caller says.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start().add(at), data.len()) };
     }
 
@@ -136,8 +154,10 @@ impl<D: Device> HostBuffer<D> {
     pub(super) unsafe fn slice<T: bytemuck::AnyBitPattern>(&self, at: usize, len: usize) -> &[T] {
         assert!(at + len * size_of::<T>() <= self.bytes && at.is_multiple_of(align_of::<T>()));
         // SAFETY:
-        // - `Device::allocate_host` initialised `bytes` bytes, aligned to 256; the elements are in them, checked above.
-        // - The device leaves them alone, as the caller says; the host writes them only by `&mut self`.
+        // - `Device::allocate_host` initialised `bytes` bytes, aligned to 256; the elements are in
+        //   them, checked above.
+        // - The device leaves them alone, as the caller says; the host writes them only by
+        //   `&mut self`.
         unsafe { std::slice::from_raw_parts(self.start().add(at).cast(), len) }
     }
 }

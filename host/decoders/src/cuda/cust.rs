@@ -1,8 +1,9 @@
-//! Programs that hold device memory with `cust`: its pointers into [`DeviceBatch`], and [`DeviceHits`] as its pointers.
+//! Programs that hold device memory with `cust`: its pointers into [`DeviceBatch`], and
+//! [`DeviceHits`] as its pointers.
 //!
-//! Both libraries use the device's primary context, so that addresses are common. They do not know each other's
-//! streams: synchronise the one that wrote the batch before you submit it. A hit array is complete once the batch was
-//! collected.
+//! Both libraries use the device's primary context, so that addresses are common. They do not know
+//! each other's streams: synchronise the one that wrote the batch before you submit it. A hit array
+//! is complete once the batch was collected.
 
 use ::cust::memory::{DevicePointer, DeviceSlice};
 
@@ -11,8 +12,8 @@ use super::output::DeviceHits;
 use ut_data::input::Layout;
 
 impl DeviceBatch {
-    /// A batch in memory of `cust`; the slices are those of [`BatchView`](ut_data::BatchView), and must outlive its
-    /// decoding, which is unsafe for that reason.
+    /// A batch in memory of `cust`; the slices are those of [`BatchView`](ut_data::BatchView), and
+    /// must outlive its decoding, which is unsafe for that reason.
     pub fn of_cust(
         layout: Layout,
         n_events: usize,
@@ -35,8 +36,8 @@ impl DeviceBatch {
 }
 
 impl DeviceHits {
-    /// The arrays `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and `weight`, mm but for the last two, and
-    /// the ids: `len` elements each.
+    /// The arrays `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and `weight`, mm but for
+    /// the last two, and the ids: `len` elements each.
     pub fn to_cust(&self) -> ([DevicePointer<f32>; 6], DevicePointer<u32>) {
         let array = |i: usize| self.address + (i * self.stride * size_of::<u32>()) as u64;
         let floats = std::array::from_fn(|i| DevicePointer::from_raw(array(i)));

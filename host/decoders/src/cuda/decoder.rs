@@ -1,4 +1,5 @@
-//! The decoder: tables on the device, several streams, and batches that are submitted to them and collected.
+//! The decoder: tables on the device, several streams, and batches that are submitted to them and
+//! collected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +29,8 @@ use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 #[derive(Clone, Debug)]
 pub struct CudaConfig {
     pub(super) ordinal: usize,
-    /// Pipeline, block shapes and other launch parameters, limit of registers and carve-out among them.
+    /// Pipeline, block shapes and other launch parameters, limit of registers and carve-out among
+    /// them.
     pub(super) launch: Parameters,
     pub(super) streams: usize,
     rung: Option<String>,
@@ -39,14 +41,22 @@ pub const DEFAULT_STREAMS: usize = 3;
 
 impl Default for CudaConfig {
     fn default() -> Self {
-        Self { ordinal: 0, launch: Parameters::default(), streams: DEFAULT_STREAMS, rung: None }
+        Self {
+            ordinal: 0,
+            launch: Parameters::default(),
+            streams: DEFAULT_STREAMS,
+            rung: None,
+        }
     }
 }
 
 impl CudaConfig {
     /// Returns the defaults, with the kernels and launches of `parameters`.
     pub fn of(parameters: &Parameters) -> Self {
-        Self { launch: *parameters, ..Self::default() }
+        Self {
+            launch: *parameters,
+            ..Self::default()
+        }
     }
 
     /// Sets the GPU of [`CudaDecoder::new`](super::CudaDecoder::new), numbered from 0. Default: 0.
@@ -70,8 +80,8 @@ impl CudaConfig {
         self
     }
 
-    /// Takes a variant of [`Unit::LADDER`](crate::ptx::Unit::LADDER) in place of Allen's pipeline, for v5 in Allen
-    /// layout.
+    /// Takes a variant of [`Unit::LADDER`](crate::ptx::Unit::LADDER) in place of Allen's pipeline,
+    /// for v5 in Allen layout.
     #[must_use]
     pub fn with_rung(mut self, rung: impl Into<String>) -> Self {
         self.rung = Some(rung.into());
@@ -79,8 +89,8 @@ impl CudaConfig {
     }
 }
 
-/// A submitted batch, to be collected once with the decoder that took it, in any order, on any thread. A dropped ticket
-/// leaves its stream occupied until [`DeviceDecoder::discard_all`].
+/// A submitted batch, to be collected once with the decoder that took it, in any order, on any
+/// thread. A dropped ticket leaves its stream occupied until [`DeviceDecoder::discard_all`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a batch that is not collected keeps its stream"]
 pub struct Ticket {
@@ -94,8 +104,9 @@ static NEXT_DECODER: AtomicU64 = AtomicU64::new(0);
 
 /// Decodes on a device.
 ///
-/// [`decode`](Decoder::decode) takes one batch at a time. To keep the device busy, submit the next batches before the
-/// first is collected; each stream holds one. [`decode_all`](Self::decode_all) does it like this:
+/// [`decode`](Decoder::decode) takes one batch at a time. To keep the device busy, submit the next
+/// batches before the first is collected; each stream holds one. [`decode_all`](Self::decode_all)
+/// does it like this:
 ///
 /// ```no_run
 /// # use ut_data::{EventBatch, DecodeError};
@@ -129,8 +140,8 @@ pub struct DeviceDecoder<D: Device> {
 
 impl<D: Device> Drop for DeviceDecoder<D> {
     fn drop(&mut self) {
-        // The buffers of batches that were not collected must outlive them: what cannot be waited for is never freed.
-        // There is no caller to be told of a failure.
+        // The buffers of batches that were not collected must outlive them: what cannot be waited
+        // for is never freed. There is no caller to be told of a failure.
         if self.discard_all().is_err() {
             std::mem::forget((std::mem::take(&mut self.streams), Arc::clone(&self.setup)));
         }
@@ -147,7 +158,9 @@ impl<D: Device> DeviceDecoder<D> {
         config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         device.begin()?;
-        let streams = (0..config.streams.max(1)).map(|_| device.stream()).collect::<Result<_, _>>()?;
+        let streams = (0..config.streams.max(1))
+            .map(|_| device.stream())
+            .collect::<Result<_, _>>()?;
         Self::with_streams(name, device, streams, tables, options, config)
     }
 
@@ -161,10 +174,17 @@ impl<D: Device> DeviceDecoder<D> {
         config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         let CudaConfig { launch, rung, .. } = config;
-        let failure = |message| DecodeError::Device { backend: name, message };
-        launch.validate().map_err(|error| failure(error.to_string()))?;
+        let failure = |message| DecodeError::Device {
+            backend: name,
+            message,
+        };
+        launch
+            .validate()
+            .map_err(|error| failure(error.to_string()))?;
         if rung.is_some() && tables.boards().version != BankVersion::V5 {
-            return Err(failure("a rung of the ladder decodes v5 banks, and these tables are of v4".to_owned()));
+            return Err(failure(
+                "a rung of the ladder decodes v5 banks, and these tables are of v4".to_owned(),
+            ));
         }
         let ranks = match (launch.pipeline(), &rung) {
             (Pipeline::Ranked, None) => Some(RankTables::new(name, tables, options)?),
@@ -175,10 +195,18 @@ impl<D: Device> DeviceDecoder<D> {
         if streams.is_empty() {
             return Err(failure("a decoder needs a stream".to_owned()));
         }
-        let pipeline = if ranks.is_some() { Pipeline::Ranked } else { Pipeline::Allen };
-        let streams: Vec<_> = streams.into_iter().map(|queue| BatchStream::new(queue, pipeline)).collect();
+        let pipeline = if ranks.is_some() {
+            Pipeline::Ranked
+        } else {
+            Pipeline::Allen
+        };
+        let streams: Vec<_> = streams
+            .into_iter()
+            .map(|queue| BatchStream::new(queue, pipeline))
+            .collect();
         let mut moved = TransferBytes::default();
-        let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, ranks, &mut moved)?;
+        let tables =
+            TablesOnDevice::new(&mut device, streams[0].queue(), tables, ranks, &mut moved)?;
         let setup = Arc::new(Setup {
             tables,
             options: cluster_options(&options),
@@ -187,7 +215,15 @@ impl<D: Device> DeviceDecoder<D> {
             rung,
         });
         let id = NEXT_DECODER.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { id, name, device, setup, streams, serial: 0, moved })
+        Ok(Self {
+            id,
+            name,
+            device,
+            setup,
+            streams,
+            serial: 0,
+            moved,
+        })
     }
 
     /// The device. It is only lent: kernels and buffers in flight are in its memory.
@@ -202,10 +238,13 @@ impl<D: Device> DeviceDecoder<D> {
 
     /// Bytes that went over the link since the decoder was made: batches, results, tables.
     pub fn moved(&self) -> TransferBytes {
-        self.streams.iter().map(BatchStream::moved).fold(self.moved, |sum, moved| TransferBytes {
-            to_device: sum.to_device + moved.to_device,
-            from_device: sum.from_device + moved.from_device,
-        })
+        self.streams
+            .iter()
+            .map(BatchStream::moved)
+            .fold(self.moved, |sum, moved| TransferBytes {
+                to_device: sum.to_device + moved.to_device,
+                from_device: sum.from_device + moved.from_device,
+            })
     }
 
     fn tables(&self) -> &DeviceTables {
@@ -217,20 +256,42 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     fn failure(&self, message: &str) -> DecodeError {
-        DecodeError::Device { backend: self.name, message: message.to_owned() }
+        DecodeError::Device {
+            backend: self.name,
+            message: message.to_owned(),
+        }
     }
 
     /// Plans the launches of a batch; `None` if it has no event.
-    fn plan(&self, n_events: usize, raw_bytes: usize, most_words: usize) -> Result<Option<Plan>, DecodeError> {
-        self.tables().check_size(self.name, n_events, raw_bytes, most_words)?;
-        Ok((n_events > 0).then(|| Plan::new(self.tables(), self.setup.params, n_events, self.device.multiprocessors())))
+    fn plan(
+        &self,
+        n_events: usize,
+        raw_bytes: usize,
+        most_words: usize,
+    ) -> Result<Option<Plan>, DecodeError> {
+        self.tables()
+            .check_size(self.name, n_events, raw_bytes, most_words)?;
+        Ok((n_events > 0).then(|| {
+            Plan::new(
+                self.tables(),
+                self.setup.params,
+                n_events,
+                self.device.multiprocessors(),
+            )
+        }))
     }
 
     fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {
         check_selected(self.name, self.rank_tables(), batch)?;
         self.tables().check.check(batch)?;
         let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
-        let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
+        let words = [
+            batch.offsets,
+            batch.sizes,
+            batch.types,
+            optional[0],
+            optional[1],
+        ];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
         self.plan(batch.n_events, batch.raw.len(), most_words)
     }
@@ -253,28 +314,47 @@ impl<D: Device> DeviceDecoder<D> {
     pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
         self.plan_of(&batch)?;
         self.device.begin()?;
-        ResidentBatch::new(&mut self.device, self.streams[0].queue(), &batch, &mut self.moved)
+        ResidentBatch::new(
+            &mut self.device,
+            self.streams[0].queue(),
+            &batch,
+            &mut self.moved,
+        )
     }
 
     /// Finds a stream with nothing in flight, and makes a ticket for it.
     fn free(&mut self, readback: Readback) -> Result<Ticket, DecodeError> {
         let stream = self.streams.iter().position(BatchStream::is_free);
-        let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
+        let stream = stream
+            .ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
         self.serial += 1;
-        Ok(Ticket { decoder: self.id, stream, serial: self.serial, readback })
+        Ok(Ticket {
+            decoder: self.id,
+            stream,
+            serial: self.serial,
+            readback,
+        })
     }
 
-    /// Refuses a batch in memory that this device cannot reach: reading there would break the context.
+    /// Refuses a batch in memory that this device cannot reach: reading there would break the
+    /// context.
     fn check_owner(&self, batch: &ResidentBatch<D>) -> Result<(), DecodeError> {
         if batch.memory.is_of(&self.device) {
             return Ok(());
         }
-        Err(self.failure("the batch lies in the memory of another device: upload it with a decoder of this one"))
+        Err(self.failure(
+            "the batch lies in the memory of another device: upload it with a decoder of this one",
+        ))
     }
 
-    /// Begins to decode a batch: [`BatchView`], `&Arc<PinnedBatch>` of any decoder or `&Arc<ResidentBatch>` of any
-    /// decoder of the device. Returns once everything is on a stream; the host's batch is free again then.
-    pub fn submit<'a>(&mut self, batch: impl Into<Source<'a, D>>, readback: Readback) -> Result<Ticket, DecodeError> {
+    /// Begins to decode a batch: [`BatchView`], `&Arc<PinnedBatch>` of any decoder or
+    /// `&Arc<ResidentBatch>` of any decoder of the device. Returns once everything is on a stream;
+    /// the host's batch is free again then.
+    pub fn submit<'a>(
+        &mut self,
+        batch: impl Into<Source<'a, D>>,
+        readback: Readback,
+    ) -> Result<Ticket, DecodeError> {
         let source = batch.into();
         let plan = match &source {
             Source::Host(view) => self.plan_of(view)?,
@@ -288,7 +368,16 @@ impl<D: Device> DeviceDecoder<D> {
         let ticket = self.free(readback)?;
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
-        stream.submit(&mut self.device, &self.setup, source, Request { serial: ticket.serial, plan, readback })?;
+        stream.submit(
+            &mut self.device,
+            &self.setup,
+            source,
+            Request {
+                serial: ticket.serial,
+                plan,
+                readback,
+            },
+        )?;
         Ok(ticket)
     }
 
@@ -296,22 +385,40 @@ impl<D: Device> DeviceDecoder<D> {
     ///
     /// # Safety
     /// Until the batch is collected or discarded, or the decoder is dropped:
-    /// - The device can read `batch` at its addresses, words at multiples of 4, for as many elements as it says.
+    /// - The device can read `batch` at its addresses, words at multiples of 4, for as many
+    ///   elements as it says.
     /// - Nothing is written there, on the device or from the host.
-    pub unsafe fn submit_resident(&mut self, batch: &DeviceBatch, readback: Readback) -> Result<Ticket, DecodeError> {
+    pub unsafe fn submit_resident(
+        &mut self,
+        batch: &DeviceBatch,
+        readback: Readback,
+    ) -> Result<Ticket, DecodeError> {
         let plan = self.plan_at(batch)?;
         let ticket = self.free(readback)?;
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
-        let request = Request { serial: ticket.serial, plan, readback };
-        // SAFETY: required of the caller, until the batch is collected, discarded or dropped; each waits for it.
+        let request = Request {
+            serial: ticket.serial,
+            plan,
+            readback,
+        };
+        // SAFETY: required of the caller, until the batch is collected, discarded or dropped; each
+        // waits for it.
         unsafe { stream.submit_resident(&mut self.device, &self.setup, *batch, request) }?;
         Ok(ticket)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one time")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a ticket is good for one time"
+    )]
     fn finish(&mut self, ticket: Ticket) -> Result<(&BatchStream<D>, Readback), DecodeError> {
-        let Ticket { decoder, stream, serial, readback } = ticket;
+        let Ticket {
+            decoder,
+            stream,
+            serial,
+            readback,
+        } = ticket;
         if decoder != self.id {
             return Err(self.failure("the ticket is of another decoder"));
         }
@@ -323,14 +430,17 @@ impl<D: Device> DeviceDecoder<D> {
         Ok((&self.streams[stream], readback))
     }
 
-    /// Waits for all batches in flight and forgets them, which frees streams whose tickets were lost. Remaining tickets
-    /// are refused from now on.
+    /// Waits for all batches in flight and forgets them, which frees streams whose tickets were
+    /// lost. Remaining tickets are refused from now on.
     ///
     /// # Errors
     /// The first error of a batch. A stream that cannot be waited for takes no batch until it can.
     pub fn discard_all(&mut self) -> Result<(), DecodeError> {
         let begun = self.device.begin();
-        let settled = self.streams.iter_mut().map(|stream| stream.settle(&mut self.device));
+        let settled = self
+            .streams
+            .iter_mut()
+            .map(|stream| stream.settle(&mut self.device));
         settled.fold(begun, Result::and)
     }
 
@@ -344,13 +454,16 @@ impl<D: Device> DeviceDecoder<D> {
             (stream, Readback::Hits) => Ok(stream.on_host(n_groups)),
             (_, Readback::None) => {
                 let message = "the hits of this batch were to stay on the device".to_owned();
-                Err(DecodeError::Device { backend: name, message })
+                Err(DecodeError::Device {
+                    backend: name,
+                    message,
+                })
             }
         }
     }
 
-    /// Waits for a batch. Its hits lie on the device, also if they were copied to the host, until the next batch is
-    /// submitted or the decoder is dropped.
+    /// Waits for a batch. Its hits lie on the device, also if they were copied to the host, until
+    /// the next batch is submitted or the decoder is dropped.
     pub fn collect_resident(&mut self, ticket: Ticket) -> Result<DeviceHits, DecodeError> {
         Ok(self.finish(ticket)?.0.on_device())
     }
@@ -361,7 +474,12 @@ impl<D: Device> Decoder for DeviceDecoder<D> {
         self.name
     }
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError> {
         // Refused before any work is done.
         hits.begin(batch.n_events, self.tables().n_groups as usize)?;
         let ticket = self.submit(batch, Readback::Hits)?;

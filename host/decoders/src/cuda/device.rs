@@ -1,5 +1,5 @@
-//! The device that the decoder drives: a trait, so that the decoder is tested without a GPU, on an interpreter of the
-//! committed PTX.
+//! The device that the decoder drives: a trait, so that the decoder is tested without a GPU, on an
+//! interpreter of the committed PTX.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -23,7 +23,11 @@ pub struct Argument<'a> {
 impl<'a> Argument<'a> {
     /// Refers to a value, which is copied at the launch.
     pub const fn of<T: Copy>(value: &'a T) -> Self {
-        Self { pointer: std::ptr::from_ref(value).cast(), size: size_of::<T>(), value: PhantomData }
+        Self {
+            pointer: std::ptr::from_ref(value).cast(),
+            size: size_of::<T>(),
+            value: PhantomData,
+        }
     }
 
     /// Address of the value.
@@ -37,8 +41,8 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Rows of a copy: `n` of `width` bytes each, `host` bytes apart in the host's memory and `device` bytes in the
-/// device's.
+/// Rows of a copy: `n` of `width` bytes each, `host` bytes apart in the host's memory and `device`
+/// bytes in the device's.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     /// Number of rows.
@@ -54,7 +58,12 @@ pub struct Rows {
 impl Rows {
     /// One row of `bytes` bytes.
     pub const fn one(bytes: usize) -> Self {
-        Self { n: 1, width: bytes, host: bytes, device: bytes }
+        Self {
+            n: 1,
+            width: bytes,
+            host: bytes,
+            device: bytes,
+        }
     }
 
     /// Bytes of all rows.
@@ -71,24 +80,30 @@ pub struct TransferBytes {
     pub from_device: u64,
 }
 
-/// A device with memory of its own. Work on one stream is done in order; nothing orders different streams.
+/// A device with memory of its own. Work on one stream is done in order; nothing orders different
+/// streams.
 ///
 /// # Safety
-/// The decoder copies through the addresses that an implementation gives. It frees memory when a stream is done: never,
-/// if the stream cannot be waited for. So, whatever safe code does:
+/// The decoder copies through the addresses that an implementation gives. It frees memory when a
+/// stream is done: never, if the stream cannot be waited for. So, whatever safe code does:
 ///
-/// - [`allocate`](Self::allocate) gives at least as many bytes as were asked for, aligned to 256, at
-///   [`address`](Self::address). They stay there until the `Memory` is dropped, and overlap no other `Memory`.
-/// - [`allocate_host`](Self::allocate_host) gives at least as many bytes as were asked for, aligned to 256 and
-///   initialised, at [`start`](Self::start). They stay there until the `Host` is dropped; the implementation reads and
-///   writes them only for calls on a stream. Every device of the type can copy from and to them.
-/// - When [`synchronize`](Self::synchronize) returns `Ok`, nothing put on the stream before uses memory any more.
+/// - [`allocate`](Self::allocate) gives at least as many bytes as were asked for, aligned to 256,
+///   at [`address`](Self::address). They stay there until the `Memory` is dropped, and overlap no
+///   other `Memory`.
+/// - [`allocate_host`](Self::allocate_host) gives at least as many bytes as were asked for, aligned
+///   to 256 and initialised, at [`start`](Self::start). They stay there until the `Host` is
+///   dropped; the implementation reads and writes them only for calls on a stream. Every device of
+///   the type can copy from and to them.
+/// - When [`synchronize`](Self::synchronize) returns `Ok`, nothing put on the stream before uses
+///   memory any more.
 /// - Safe calls with a stream of another device are errors.
-/// - [`owns`](Self::owns) is true only of memory that kernels and copies on this device's streams can reach.
+/// - [`owns`](Self::owns) is true only of memory that kernels and copies on this device's streams
+///   can reach.
 pub unsafe trait Device: Send {
     /// Device memory, freed when dropped.
     type Memory: Send + Sync;
-    /// Host memory that the device can reach, freed when dropped. The host reads it as fast as any other.
+    /// Host memory that the device can reach, freed when dropped. The host reads it as fast as any
+    /// other.
     type Host: Send + Sync;
     /// Queue of work.
     type Stream: Send;
@@ -121,7 +136,8 @@ pub unsafe trait Device: Send {
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - `from` begins that many bytes of one [`Host`](Self::Host), which lives and is not written until this is done.
+    /// - `from` begins that many bytes of one [`Host`](Self::Host), which lives and is not written
+    ///   until this is done.
     /// - `to` has room for them, in memory that this device [`owns`](Self::owns), until then.
     unsafe fn write(
         &mut self,
@@ -135,24 +151,39 @@ pub unsafe trait Device: Send {
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - `at` is a multiple of 4, with room for them in memory that this device [`owns`](Self::owns), until then.
-    unsafe fn zero(&mut self, stream: &Self::Stream, at: u64, words: usize) -> Result<(), DecodeError>;
+    /// - `at` is a multiple of 4, with room for them in memory that this device
+    ///   [`owns`](Self::owns), until then.
+    unsafe fn zero(
+        &mut self,
+        stream: &Self::Stream,
+        at: u64,
+        words: usize,
+    ) -> Result<(), DecodeError>;
 
     /// Copies from the device.
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - The rows are there, in memory that this device [`owns`](Self::owns), until the stream has done this.
-    /// - They have room from `to` on in one [`Host`](Self::Host), which lives and is not read or written until then.
-    unsafe fn read(&mut self, stream: &Self::Stream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError>;
+    /// - The rows are there, in memory that this device [`owns`](Self::owns), until the stream has
+    ///   done this.
+    /// - They have room from `to` on in one [`Host`](Self::Host), which lives and is not read or
+    ///   written until then.
+    unsafe fn read(
+        &mut self,
+        stream: &Self::Stream,
+        from: u64,
+        to: *mut u8,
+        rows: Rows,
+    ) -> Result<(), DecodeError>;
 
     /// Launches an entry of a unit.
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - The arguments are those of the entry, of the same types; the views in them are of memory that this device
-    ///   [`owns`](Self::owns) and that lives until the stream has done this.
-    /// - The block has the shape and the shared memory that `ut_kernels` asks for with these arguments.
+    /// - The arguments are those of the entry, of the same types; the views in them are of memory
+    ///   that this device [`owns`](Self::owns) and that lives until the stream has done this.
+    /// - The block has the shape and the shared memory that `ut_kernels` asks for with these
+    ///   arguments.
     unsafe fn launch(
         &mut self,
         stream: &Self::Stream,

@@ -37,15 +37,28 @@ struct Known {
 }
 
 impl CudaDevice {
-    /// Opens GPU `ordinal`; the driver may give a thread at most `registers` registers, 0 as many as it likes.
+    /// Opens GPU `ordinal`; the driver may give a thread at most `registers` registers, 0 as many
+    /// as it likes.
     pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
         let gpu = choose(ordinal)?;
         Self::with(gpu, Context::primary(ordinal)?, registers)
     }
 
-    pub(super) fn with(gpu: Gpu, context: Arc<Context>, registers: u32) -> Result<Self, DecodeError> {
+    pub(super) fn with(
+        gpu: Gpu,
+        context: Arc<Context>,
+        registers: u32,
+    ) -> Result<Self, DecodeError> {
         let (multiprocessors, carve_out) = (multiprocessors(gpu.ordinal)?, CarveOut::default());
-        Ok(Self { gpu, registers, carve_out, multiprocessors, functions: Vec::new(), timed: None, context })
+        Ok(Self {
+            gpu,
+            registers,
+            carve_out,
+            multiprocessors,
+            functions: Vec::new(),
+            timed: None,
+            context,
+        })
     }
 
     /// Sets how a multiprocessor's memory is divided, before a decoder has the device.
@@ -64,22 +77,28 @@ impl CudaDevice {
         &self.gpu
     }
 
-    /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams slow each other down:
-    /// time them with one batch in flight.
+    /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams
+    /// slow each other down: time them with one batch in flight.
     pub fn time_kernels(&mut self, on: bool) {
         self.timed = on.then(Vec::new);
     }
 
-    /// Milliseconds of each kernel since the last call, in the order of launch. Waits for those in flight.
+    /// Milliseconds of each kernel since the last call, in the order of launch. Waits for those in
+    /// flight.
     pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
-        let Some(timed) = &mut self.timed else { return Ok(Vec::new()) };
-        let times = timed.drain(..).map(|(kernel, start, end)| Ok((kernel, start.elapsed_ms(&end)?)));
+        let Some(timed) = &mut self.timed else {
+            return Ok(Vec::new());
+        };
+        let times = timed
+            .drain(..)
+            .map(|(kernel, start, end)| Ok((kernel, start.elapsed_ms(&end)?)));
         Ok(times.collect::<Result<_, CallError>>()?)
     }
 
     /// Compiles the unit of a kernel, unless that is done.
     pub(super) fn compile(&self, unit: Unit, kernel: Kernel) -> Result<(), DecodeError> {
-        self.context.function(unit, self.registers, &kernel.entry(unit.name), 0)?;
+        self.context
+            .function(unit, self.registers, &kernel.entry(unit.name), 0)?;
         Ok(())
     }
 
@@ -94,24 +113,50 @@ impl CudaDevice {
     ) -> Result<Handle, DecodeError> {
         // (A launch allocates nothing: there are few functions of few variants.)
         let is_it = |known: &Known| known.kernel == kernel && known.variant == variant;
-        let found = self.functions.iter().position(|known| is_it(known) && known.shared_bytes >= shape.shared_bytes);
+        let found = self
+            .functions
+            .iter()
+            .position(|known| is_it(known) && known.shared_bytes >= shape.shared_bytes);
         let place = if let Some(place) = found {
             place
         } else {
-            let function = self.context.function(unit, self.registers, &kernel.entry(variant), shape.shared_bytes)?;
+            let function = self.context.function(
+                unit,
+                self.registers,
+                &kernel.entry(variant),
+                shape.shared_bytes,
+            )?;
             let carve_out = self.carve_out(kernel, &function, shape);
             self.functions.retain(|known| !is_it(known));
             let (variant, shared_bytes) = (variant.to_owned(), shape.shared_bytes);
-            self.functions.push(Known { kernel, variant, function, shared_bytes, carve_out });
+            self.functions.push(Known {
+                kernel,
+                variant,
+                function,
+                shared_bytes,
+                carve_out,
+            });
             self.functions.len() - 1
         };
-        let Known { function, carve_out, .. } = &self.functions[place];
+        let Known {
+            function,
+            carve_out,
+            ..
+        } = &self.functions[place];
         function.prefer(*carve_out);
         let given = arguments.iter().map(Argument::size);
         if !given.clone().eq(function.parameters.iter().copied()) {
-            let (taken, given, entry) = (&function.parameters, given.collect::<Vec<_>>(), kernel.entry(variant));
+            let (taken, given, entry) = (
+                &function.parameters,
+                given.collect::<Vec<_>>(),
+                kernel.entry(variant),
+            );
             let message = format!("{entry} takes parameters of {taken:?} bytes, not of {given:?}");
-            return Err(CallError::of_message("find a kernel that goes with this program", message).into());
+            return Err(CallError::of_message(
+                "find a kernel that goes with this program",
+                message,
+            )
+            .into());
         }
         let threads = shape.block.0.saturating_mul(shape.block.1);
         if threads > function.max_threads {
@@ -152,14 +197,22 @@ fn multiprocessors(ordinal: usize) -> Result<Multiprocessors, CallError> {
     let found = driver::describe(ordinal)?;
     let (major, minor) = found.capability;
     let known = Architecture::newest_up_to(u32::try_from(10 * major + minor).unwrap_or(0));
-    let Architecture { warps, blocks, shared, .. } = known.unwrap_or(Architecture::ALL[0]);
+    let Architecture {
+        warps,
+        blocks,
+        shared,
+        ..
+    } = known.unwrap_or(Architecture::ALL[0]);
     let each = Architecture {
         name: "this GPU",
         warps: found.threads.map_or(warps, |threads| threads / WARP_SIZE),
         blocks: found.blocks.unwrap_or(blocks),
         shared: found.shared.unwrap_or(shared),
     };
-    Ok(Multiprocessors { number: u32::try_from(found.multiprocessors).unwrap_or(1), each })
+    Ok(Multiprocessors {
+        number: u32::try_from(found.multiprocessors).unwrap_or(1),
+        each,
+    })
 }
 
 /// Returns the number of events that GPU `ordinal` clusters at once: a block each.
@@ -169,11 +222,12 @@ pub fn events_at_once(ordinal: usize) -> Result<u32, StartError> {
 }
 
 // SAFETY:
-// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256, apart from all
-//   others, until `Drop` of `CudaMemory` and `CudaHost` frees them. The host's memory is zeroed first, and portable, so
-//   that every context's streams can copy from and to it.
+// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256,
+//   apart from all others, until `Drop` of `CudaMemory` and `CudaHost` frees them. The host's
+//   memory is zeroed first, and portable, so that every context's streams can copy from and to it.
 // - `cuStreamSynchronize` succeeds when the stream is done, and not before.
-// - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another context meanwhile.
+// - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another
+//   context meanwhile.
 unsafe impl Device for CudaDevice {
     type Memory = CudaMemory;
     type Host = CudaHost;
@@ -219,17 +273,34 @@ unsafe impl Device for CudaDevice {
         memory.is_of(&self.context)
     }
 
-    unsafe fn write(&mut self, stream: &CudaStream, to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
+    unsafe fn write(
+        &mut self,
+        stream: &CudaStream,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DecodeError> {
         // SAFETY: `Device::write` requires of the caller what `CudaStream::write` requires here.
         Ok(unsafe { stream.write(to, from, bytes) }?)
     }
 
-    unsafe fn zero(&mut self, stream: &CudaStream, at: u64, words: usize) -> Result<(), DecodeError> {
+    unsafe fn zero(
+        &mut self,
+        stream: &CudaStream,
+        at: u64,
+        words: usize,
+    ) -> Result<(), DecodeError> {
         // SAFETY: `Device::zero` requires of the caller what `CudaStream::zero` requires here.
         Ok(unsafe { stream.zero(at, words) }?)
     }
 
-    unsafe fn read(&mut self, stream: &CudaStream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError> {
+    unsafe fn read(
+        &mut self,
+        stream: &CudaStream,
+        from: u64,
+        to: *mut u8,
+        rows: Rows,
+    ) -> Result<(), DecodeError> {
         if rows.n == 0 || rows.width == 0 {
             return Ok(());
         }
@@ -252,15 +323,19 @@ unsafe impl Device for CudaDevice {
         for (pointer, argument) in pointers.iter_mut().zip(arguments) {
             *pointer = argument.pointer().cast_mut();
         }
-        // SAFETY: `function` compared the arguments with the entry's parameters; the kernel's demands on them hold
-        // until the stream has done this, by `Device::launch`'s preconditions.
-        unsafe { stream.launch(function, shape, &mut pointers[..arguments.len()]) }.map_err(|error| {
-            let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
-            CallError { message, ..error }
-        })?;
+        // SAFETY: `function` compared the arguments with the entry's parameters; the kernel's
+        // demands on them hold until the stream has done this, by `Device::launch`'s preconditions.
+        unsafe { stream.launch(function, shape, &mut pointers[..arguments.len()]) }.map_err(
+            |error| {
+                let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
+                CallError { message, ..error }
+            },
+        )?;
         if let Some(start) = start {
             let end = stream.record()?;
-            self.timed.get_or_insert_default().push((kernel, start, end));
+            self.timed
+                .get_or_insert_default()
+                .push((kernel, start, end));
         }
         Ok(())
     }

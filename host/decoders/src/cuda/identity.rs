@@ -18,10 +18,21 @@ pub struct GpuIdentity {
 pub fn identify(ordinal: usize) -> Result<GpuIdentity, StartError> {
     let gpu = choose(ordinal)?;
     let version = driver::version()?;
-    Ok(GpuIdentity { gpu, uuid: uuid_text(driver::uuid(ordinal)?), release: release(version) })
+    Ok(GpuIdentity {
+        gpu,
+        uuid: uuid_text(driver::uuid(ordinal)?),
+        release: release(version),
+    })
 }
 
 fn uuid_text(bytes: [u8; 16]) -> String {
     let hex = format!("{:032x}", u128::from_be_bytes(bytes));
-    format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    format!(
+        "GPU-{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }

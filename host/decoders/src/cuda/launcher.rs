@@ -1,6 +1,10 @@
-//! Launches kernels on a device, for the pipelines that `ut_kernels` writes once for every launcher.
+//! Launches kernels on a device, for the pipelines that `ut_kernels` writes once for every
+//! launcher.
 
-use simt::{Argument as KernelArgument, ArgumentVisitor, Arguments, Global, GlobalMut, Kernel, Launcher, Plain, Shape};
+use simt::{
+    Argument as KernelArgument, ArgumentVisitor, Arguments, Global, GlobalMut, Kernel, Launcher,
+    Plain, Shape,
+};
 use ut_kernels::allen::count_hits::CountHits;
 use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
 
@@ -24,8 +28,9 @@ impl<T: Plain> DeviceView<T> {
     /// `len` elements at `address`, for kernels.
     ///
     /// # Safety
-    /// - The address is a multiple of the alignment of `T`. Kernels follow it: their launch asks for that many elements
-    ///   there, until the stream is done, and for no other use of them meanwhile.
+    /// - The address is a multiple of the alignment of `T`. Kernels follow it: their launch asks
+    ///   for that many elements there, until the stream is done, and for no other use of them
+    ///   meanwhile.
     pub(super) unsafe fn at(address: u64, len: usize) -> Self {
         // SAFETY: the host never follows the address; what kernels need is the caller's care.
         Self(unsafe { GlobalMut::new(address as usize as *mut T, len as u32) })
@@ -50,7 +55,13 @@ impl<'a, D: Device> DeviceLauncher<'a, D> {
         variant: &'a str,
         count_variant: &'a str,
     ) -> Self {
-        Self { device, stream, unit, variant, count_variant }
+        Self {
+            device,
+            stream,
+            unit,
+            variant,
+            count_variant,
+        }
     }
 }
 
@@ -71,7 +82,8 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
     type Buffer<T: Plain> = DeviceView<T>;
 
     fn read<'a, T: Plain>(&mut self, buffer: &'a DeviceView<T>) -> Global<'a, T> {
-        // SAFETY: a view of device memory of this length. A pipeline takes a buffer mutably to write it in a launch.
+        // SAFETY: a view of device memory of this length. A pipeline takes a buffer mutably to
+        // write it in a launch.
         unsafe { Global::new(buffer.0.as_ptr(), buffer.0.len()) }
     }
 
@@ -81,30 +93,61 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
 
     fn zero<T: Plain>(&mut self, buffer: &mut DeviceView<T>) -> Result<(), DecodeError> {
         const { assert!(size_of::<T>().is_multiple_of(4)) };
-        let (address, words) = (buffer.0.as_ptr().addr() as u64, buffer.0.len() as usize * (size_of::<T>() / 4));
-        // SAFETY: a view of device memory: aligned, and there until the stream is done (`DeviceLauncher::new`).
+        let (address, words) = (
+            buffer.0.as_ptr().addr() as u64,
+            buffer.0.len() as usize * (size_of::<T>() / 4),
+        );
+        // SAFETY: a view of device memory: aligned, and there until the stream is done
+        // (`DeviceLauncher::new`).
         unsafe { self.device.zero(self.stream, address, words) }
     }
 
-    fn launch<K: Kernel>(&mut self, _: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), DecodeError> {
+    fn launch<K: Kernel>(
+        &mut self,
+        _: K,
+        shape: Shape,
+        arguments: K::Arguments<'_>,
+    ) -> Result<(), DecodeError> {
         let kernel: ptx::Kernel = K::NAME.parse().map_err(|_| DecodeError::Device {
             backend: "cuda",
             message: format!("no PTX has the kernel {}", K::NAME),
         })?;
-        let variant = if K::NAME == CountHits::NAME { self.count_variant } else { self.variant };
-        let mut list = List { arguments: [Argument::of(&()); MAX_ARGUMENTS], len: 0 };
+        let variant = if K::NAME == CountHits::NAME {
+            self.count_variant
+        } else {
+            self.variant
+        };
+        let mut list = List {
+            arguments: [Argument::of(&()); MAX_ARGUMENTS],
+            len: 0,
+        };
         arguments.each(&mut list);
         let List { arguments, len } = list;
         // SAFETY:
-        // - They are the arguments of the entry: entry points are made of the same types (`ut_kernels::entries`).
-        // - Views and shape keep what a launch asks for until the stream is done: `DeviceLauncher::new` requires it.
-        unsafe { self.device.launch(self.stream, self.unit, kernel, variant, shape, &arguments[..len]) }
+        // - They are the arguments of the entry: entry points are made of the same types
+        //   (`ut_kernels::entries`).
+        // - Views and shape keep what a launch asks for until the stream is done:
+        //   `DeviceLauncher::new` requires it.
+        unsafe {
+            self.device.launch(
+                self.stream,
+                self.unit,
+                kernel,
+                variant,
+                shape,
+                &arguments[..len],
+            )
+        }
     }
 }
 
 impl<D: Device> AllenLauncher for DeviceLauncher<'_, D> {
     /// Does nothing: the decoder has reserved the room, and the status says if it was too little.
-    fn reserve_strips(&mut self, _: &Self::Buffer<u32>, _: &mut StripBuffers<Self>) -> Result<(), DecodeError> {
+    fn reserve_strips(
+        &mut self,
+        _: &Self::Buffer<u32>,
+        _: &mut StripBuffers<Self>,
+    ) -> Result<(), DecodeError> {
         Ok(())
     }
 }

@@ -1,15 +1,20 @@
-//! NVIDIA GPUs, by the driver alone: `libcuda` is opened at run time, so that the program starts everywhere.
+//! NVIDIA GPUs, by the driver alone: `libcuda` is opened at run time, so that the program starts
+//! everywhere.
 //!
-//! [`CudaDecoder`] has several streams with buffers of their own, so that copies and kernels of different batches
-//! overlap. [`DeviceDecoder`] is that without CUDA. From below:
+//! [`CudaDecoder`] has several streams with buffers of their own, so that copies and kernels of
+//! different batches overlap. [`DeviceDecoder`] is that without CUDA. From below:
 //!
-//! - `device`: the trait of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these calls;
-//! - `start`: whether there is a GPU; `facts`, `identity`: which one; `interop`: a caller's context and streams;
-//! - `buffer`, `tables`, `batch`, `output`: memory and its contents; `setup`: what all launches share;
+//! - `device`: the trait of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these
+//!   calls;
+//! - `start`: whether there is a GPU; `facts`, `identity`: which one; `interop`: a caller's context
+//!   and streams;
+//! - `buffer`, `tables`, `batch`, `output`: memory and its contents; `setup`: what all launches
+//!   share;
 //! - `allen`, `ranked`: a batch's launches by either pipeline; `work`: one of the two;
-//! - `upload`: a batch on its way to the device; `stream`: a batch in flight; `decoder`: several streams; `passes`:
-//!   many batches in turn;
-//! - `sequence`: a stage of a sequence whose memory and streams are the caller's; `staged`: one with a caller around it.
+//! - `upload`: a batch on its way to the device; `stream`: a batch in flight; `decoder`: several
+//!   streams; `passes`: many batches in turn;
+//! - `sequence`: a stage of a sequence whose memory and streams are the caller's; `staged`: one
+//!   with a caller around it.
 
 mod allen;
 mod batch;
@@ -45,7 +50,8 @@ pub use gpu::{CudaDevice, events_at_once};
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use sequence::{
-    DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits, SequenceWork, WRONG_VERSION,
+    DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits, SequenceWork,
+    WRONG_VERSION,
 };
 pub use staged::SequenceDecoder;
 pub use start::{Gpu, StartError, choose};
@@ -62,9 +68,20 @@ pub type CudaSequence = DeviceSequence<CudaDevice>;
 pub type CudaSequenceDecoder = SequenceDecoder<CudaDevice>;
 
 impl CudaSequenceDecoder {
-    /// Creates a decoder on the GPU and the number of streams of `config`, with its launch parameters.
-    pub fn new(tables: &DetectorTables, options: DecodeOptions, config: &CudaConfig) -> Result<Self, DecodeError> {
-        Self::on(config.device()?, tables, options, config.launch, config.streams)
+    /// Creates a decoder on the GPU and the number of streams of `config`, with its launch
+    /// parameters.
+    pub fn new(
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        config: &CudaConfig,
+    ) -> Result<Self, DecodeError> {
+        Self::on(
+            config.device()?,
+            tables,
+            options,
+            config.launch,
+            config.streams,
+        )
     }
 }
 
@@ -80,7 +97,11 @@ impl CudaConfig {
 
 impl CudaDecoder {
     /// Creates a decoder for one detector and one set of options.
-    pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
+    pub fn new(
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        config: CudaConfig,
+    ) -> Result<Self, DecodeError> {
         Self::on("cuda", config.device()?, tables, options, config)
     }
 

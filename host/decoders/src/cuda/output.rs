@@ -1,8 +1,8 @@
 //! Results of a batch, on the device and in pinned memory of the host.
 //!
-//! Report, ends of groups, the last of which is the number of hits, and status lie behind each other: one copy brings
-//! them all, and one of eight bytes number and status. The hits are seven arrays with a common stride: one copy of
-//! seven rows.
+//! Report, ends of groups, the last of which is the number of hits, and status lie behind each
+//! other: one copy brings them all, and one of eight bytes number and status. The hits are seven
+//! arrays with a common stride: one copy of seven rows.
 
 use ut_kernels::hit::{self as pipeline, HitBuffers};
 use ut_kernels::report::N_COUNTS;
@@ -23,7 +23,8 @@ pub(super) const WORD: usize = size_of::<u32>();
 pub struct DeviceHits {
     /// Number of hits of the batch.
     pub len: usize,
-    /// Address of the first array: `y_begin`, then `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`, `id`.
+    /// Address of the first array: `y_begin`, then `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`,
+    /// `weight`, `id`.
     pub address: u64,
     /// Distance of the arrays, in elements of four bytes.
     pub stride: usize,
@@ -46,7 +47,11 @@ impl Results {
         let n_events = plan.events as usize;
         // No gap: copied with the rest, it would be memory that nothing has written.
         let offsets = n_events * N_COUNTS;
-        Self { n_events, offsets, n_offsets: plan.counters as usize + 1 }
+        Self {
+            n_events,
+            offsets,
+            n_offsets: plan.counters as usize + 1,
+        }
     }
 
     pub(super) const fn words(self) -> usize {
@@ -70,12 +75,23 @@ pub(super) struct Output<D: Device> {
 
 impl<D: Device> Output<D> {
     pub(super) const fn new() -> Self {
-        Self { results: Buffer::new(), hits: Buffer::new(), stride: 0 }
+        Self {
+            results: Buffer::new(),
+            hits: Buffer::new(),
+            stride: 0,
+        }
     }
 
-    /// Makes room for a plan's results and `hits`, a multiple of 32, so that every array begins on a line.
-    pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
-        self.results.reserve(device, Results::of(plan).words() * WORD)?;
+    /// Makes room for a plan's results and `hits`, a multiple of 32, so that every array begins on
+    /// a line.
+    pub(super) fn reserve(
+        &mut self,
+        device: &mut D,
+        plan: &Plan,
+        hits: usize,
+    ) -> Result<(), DecodeError> {
+        self.results
+            .reserve(device, Results::of(plan).words() * WORD)?;
         if hits > self.stride {
             self.stride = 0;
             self.hits.reserve(device, N_ARRAYS * hits * WORD)?;
@@ -100,8 +116,18 @@ impl<D: Device> Output<D> {
     /// Views for the kernels; the status word must be 0 before the first.
     pub(super) fn views<'a>(&self, plan: &Plan) -> pipeline::Output<DeviceLauncher<'a, D>> {
         let (results, stride) = (Results::of(plan), self.stride);
-        let words = |word: usize, len: usize| self.results.device_view(Place { at: word * WORD, len });
-        let floats = |array: usize| self.hits.device_view(Place { at: array * stride * WORD, len: stride });
+        let words = |word: usize, len: usize| {
+            self.results.device_view(Place {
+                at: word * WORD,
+                len,
+            })
+        };
+        let floats = |array: usize| {
+            self.hits.device_view(Place {
+                at: array * stride * WORD,
+                len: stride,
+            })
+        };
         pipeline::Output {
             hits: HitBuffers {
                 y_begin: floats(0),
@@ -110,7 +136,10 @@ impl<D: Device> Output<D> {
                 x_at_y_eq0: floats(3),
                 dx_dy: floats(4),
                 weight: floats(5),
-                id: self.hits.device_view(Place { at: 6 * stride * WORD, len: stride }),
+                id: self.hits.device_view(Place {
+                    at: 6 * stride * WORD,
+                    len: stride,
+                }),
             },
             offsets: words(results.offsets, results.n_offsets),
             report: words(0, results.offsets),
@@ -163,7 +192,15 @@ impl<'a> HostHits<'a> {
     }
 
     pub(super) const fn none(n_groups: usize) -> Self {
-        Self { len: 0, n_groups, stride: 0, words: &[], offsets: &[0], counts: &[], meta: &[] }
+        Self {
+            len: 0,
+            n_groups,
+            stride: 0,
+            words: &[],
+            offsets: &[0],
+            counts: &[],
+            meta: &[],
+        }
     }
 
     /// Number of hits of the batch.
@@ -181,17 +218,24 @@ impl<'a> HostHits<'a> {
         self.offsets
     }
 
-    /// One of the seven arrays as `len` words: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0` (mm), `dx_dy` and
-    /// `weight` as the bits of `f32`, then `id`.
+    /// One of the seven arrays as `len` words: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0` (mm),
+    /// `dx_dy` and `weight` as the bits of `f32`, then `id`.
     pub fn array(&self, i: usize) -> &'a [u32] {
         assert!(i < N_ARRAYS, "there are {N_ARRAYS} arrays of hits");
-        if self.len == 0 { &[] } else { &self.words[i * self.stride..][..self.len] }
+        if self.len == 0 {
+            &[]
+        } else {
+            &self.words[i * self.stride..][..self.len]
+        }
     }
 
     /// Returns the counters of an event.
     pub fn report_of(&self, event: usize) -> EventReport {
         let mut counts = self.counts[event];
-        add_meta(self.meta.get(event).copied().unwrap_or_default(), &mut counts);
+        add_meta(
+            self.meta.get(event).copied().unwrap_or_default(),
+            &mut counts,
+        );
         counts
     }
 
@@ -203,9 +247,18 @@ impl<'a> HostHits<'a> {
         let n = self.len.min(capacity);
         to.offsets.copy_from_slice(self.offsets);
         report.events.clear();
-        report.events.extend((0..n_events).map(|event| self.report_of(event)));
+        report
+            .events
+            .extend((0..n_events).map(|event| self.report_of(event)));
         if n > 0 {
-            let floats = [to.y_begin, to.y_end, to.z_at_y_eq0, to.x_at_y_eq0, to.dx_dy, to.weight];
+            let floats = [
+                to.y_begin,
+                to.y_end,
+                to.z_at_y_eq0,
+                to.x_at_y_eq0,
+                to.dx_dy,
+                to.weight,
+            ];
             for (i, array) in floats.into_iter().enumerate() {
                 array[..n].copy_from_slice(&bytemuck::cast_slice(self.array(i))[..n]);
             }

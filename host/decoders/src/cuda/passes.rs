@@ -10,8 +10,8 @@ use super::stream::{BatchStream, Readback};
 use ut_data::DecodeError;
 
 impl<D: Device> DeviceDecoder<D> {
-    /// Decodes batches, whatever [`submit`](Self::submit) takes, with one in flight on every stream; `each` gets their
-    /// hits in order.
+    /// Decodes batches, whatever [`submit`](Self::submit) takes, with one in flight on every
+    /// stream; `each` gets their hits in order.
     ///
     /// # Errors
     /// The first error of a batch or of `each`; by then no batch is in flight.
@@ -20,7 +20,9 @@ impl<D: Device> DeviceDecoder<D> {
         batches: impl IntoIterator<Item = S>,
         mut each: impl FnMut(HostHits<'_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.in_turn(batches, Readback::Hits, |decoder, ticket| each(decoder.collect(ticket)?))
+        self.in_turn(batches, Readback::Hits, |decoder, ticket| {
+            each(decoder.collect(ticket)?)
+        })
     }
 
     /// Decodes as [`decode_all`](Self::decode_all) does, but leaves the hits on the device.
@@ -29,7 +31,9 @@ impl<D: Device> DeviceDecoder<D> {
         batches: impl IntoIterator<Item = S>,
         mut each: impl FnMut(DeviceHits) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.in_turn(batches, Readback::None, |decoder, ticket| each(decoder.collect_resident(ticket)?))
+        self.in_turn(batches, Readback::None, |decoder, ticket| {
+            each(decoder.collect_resident(ticket)?)
+        })
     }
 
     fn in_turn<'a, S: Into<Source<'a, D>>>(

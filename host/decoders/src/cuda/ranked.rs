@@ -1,8 +1,8 @@
 //! The ranked pipeline on a device: the memory between its kernels, and their launches.
 //!
-//! Global memory holds the records of all clusters, and per event what is needed to find them; in MEP layout also a word
-//! per bank. All of it lies in one piece: a decoder's own, or what the caller of a
-//! [`DeviceSequence`](super::DeviceSequence) lends.
+//! Global memory holds the records of all clusters, and per event what is needed to find them; in
+//! MEP layout also a word per bank. All of it lies in one piece: a decoder's own, or what the
+//! caller of a [`DeviceSequence`](super::DeviceSequence) lends.
 
 use simt::{Global, Plain};
 use ut_kernels::hit::Output;
@@ -47,8 +47,16 @@ impl RankedPlaces {
         let mut words = |words: usize| places.next(words, WORD);
         let is_mep = batch.layout == Layout::Mep;
         Self {
-            selected: words(if batch.selected.is_some() { events.div_ceil(32) } else { 0 }),
-            bank_words: words(if is_mep { bank_words(events, batch.offsets.1) } else { 0 }),
+            selected: words(if batch.selected.is_some() {
+                events.div_ceil(32)
+            } else {
+                0
+            }),
+            bank_words: words(if is_mep {
+                bank_words(events, batch.offsets.1)
+            } else {
+                0
+            }),
             counters: words(COUNTERS),
             heads: words(events * HEAD_WORDS as usize),
             starts: words(plan.counters as usize),
@@ -73,13 +81,14 @@ impl RankedPlaces {
     }
 
     /// # Safety
-    /// - `base` is a multiple of [`LINE`]. Kernels follow it: their launch asks for that much memory there, until the
-    ///   stream is done, and for no other use of it meanwhile.
+    /// - `base` is a multiple of [`LINE`]. Kernels follow it: their launch asks for that much
+    ///   memory there, until the stream is done, and for no other use of it meanwhile.
     unsafe fn buffers<'a, D: Device>(&self, base: u64) -> RankedBuffers<DeviceLauncher<'a, D>> {
         /// # Safety
         /// - As [`RankedPlaces::buffers`].
         unsafe fn view<T: Plain>(base: u64, Place { at, len }: Place) -> DeviceView<T> {
-            // SAFETY: the place is in the memory, which the caller vouches for, and a multiple of a line from its begin.
+            // SAFETY: the place is in the memory, which the caller vouches for, and a multiple of a
+            // line from its begin.
             unsafe { DeviceView::at(base + at as u64, len) }
         }
         // SAFETY: required of the caller.
@@ -116,11 +125,12 @@ pub(super) enum Task {
 ///
 /// # Safety
 /// Until the stream has done this:
-/// - The device can read `batch` and its list, for as many elements as they say; those of words are multiples of 4.
-/// - `base` is a multiple of [`LINE`] and has the bytes of [`RankedPlaces::of`] for `records`; nothing else uses them. To
-///   write, a count of this batch has left there what it leaves.
-/// - `output` has views of memory that the device can write, as long as the plan asks for (to count: its status alone);
-///   its status word is 0 by then.
+/// - The device can read `batch` and its list, for as many elements as they say; those of words are
+///   multiples of 4.
+/// - `base` is a multiple of [`LINE`] and has the bytes of [`RankedPlaces::of`] for `records`;
+///   nothing else uses them. To write, a count of this batch has left there what it leaves.
+/// - `output` has views of memory that the device can write, as long as the plan asks for (to
+///   count: its status alone); its status word is 0 by then.
 #[expect(clippy::too_many_arguments, reason = "everything that a launch is of")]
 pub(super) unsafe fn launch<'a, D: Device>(
     device: &'a mut D,
@@ -136,8 +146,11 @@ pub(super) unsafe fn launch<'a, D: Device>(
     let unit = Unit::ranked(version, batch.layout);
     // SAFETY: the memory is there until the stream is done, as the caller says.
     let mut buffers = unsafe { RankedPlaces::of(plan, batch, records).buffers(base) };
-    // SAFETY: the host never follows the address; the device can read that many words there, as the caller says.
-    let list = batch.selected.map(|(at, listed)| unsafe { Global::new(at as usize as *const u32, listed as u32) });
+    // SAFETY: the host never follows the address; the device can read that many words there, as the
+    // caller says.
+    let list = batch
+        .selected
+        .map(|(at, listed)| unsafe { Global::new(at as usize as *const u32, listed as u32) });
     let ranked = RankedSetup {
         switches: Switches::production(version, batch.layout),
         options: RankedOptions::new(setup.options, setup.flip_origin),
@@ -146,15 +159,32 @@ pub(super) unsafe fn launch<'a, D: Device>(
         shapes: plan.ranked_shapes(),
     };
     // SAFETY: until the stream is done,
-    // - the views are of `batch`, of the memory at `base`, and of what `output` has: required of the caller; the tables
-    //   lie in buffers of the setup's owner, which are as long as their views;
+    // - the views are of `batch`, of the memory at `base`, and of what `output` has: required of
+    //   the caller; the tables lie in buffers of the setup's owner, which are as long as their
+    //   views;
     // - the shapes are the plan's, for these kernels.
     let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, unit.name, unit.name) };
-    let Some(tables) = setup.tables.rank_view() else { unreachable!("only a setup with ranks is launched like this") };
+    let Some(tables) = setup.tables.rank_view() else {
+        unreachable!("only a setup with ranks is launched like this")
+    };
     let batch = batch.view(version);
     match task {
-        Task::Decode => pipeline::decode(&mut launcher, &ranked, batch, tables, &mut buffers, &mut output),
-        Task::Count => pipeline::count(&mut launcher, &ranked, batch, tables, &mut buffers, &mut output.status),
+        Task::Decode => pipeline::decode(
+            &mut launcher,
+            &ranked,
+            batch,
+            tables,
+            &mut buffers,
+            &mut output,
+        ),
+        Task::Count => pipeline::count(
+            &mut launcher,
+            &ranked,
+            batch,
+            tables,
+            &mut buffers,
+            &mut output.status,
+        ),
         Task::Write => pipeline::write(&mut launcher, &ranked, tables, &buffers, &mut output),
     }
 }

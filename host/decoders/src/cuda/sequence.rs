@@ -1,10 +1,13 @@
-//! A stage of a trigger sequence on a device: batch, hits, work space and stream are the caller's, and nothing waits.
+//! A stage of a trigger sequence on a device: batch, hits, work space and stream are the caller's,
+//! and nothing waits.
 //!
-//! A framework wants to know a stage's memory before it runs, and gives it. So there are two calls, with the allocation
-//! of the hits between them: [`count`](DeviceSequence::count) finds all clusters, and leaves them in the work space in
-//! the order of the hits; [`write`](DeviceSequence::write) makes hits of them, in arrays of exactly that size. These are
-//! the launches of the ranked pipeline, with the total in between: nothing is read twice. The stage keeps tables and
-//! nothing of a batch: any number of batches can be in flight, each with its stream and work space.
+//! A framework wants to know a stage's memory before it runs, and gives it. So there are two calls,
+//! with the allocation of the hits between them: [`count`](DeviceSequence::count) finds all
+//! clusters, and leaves them in the work space in the order of the hits;
+//! [`write`](DeviceSequence::write) makes hits of them, in arrays of exactly that size. These are
+//! the launches of the ranked pipeline, with the total in between: nothing is read twice. The stage
+//! keeps tables and nothing of a batch: any number of batches can be in flight, each with its
+//! stream and work space.
 
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::report::N_COUNTS;
@@ -29,19 +32,21 @@ use ut_data::{DecodeError, DecodeOptions};
 /// Work memory for a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct SequenceWork {
-    /// Address and bytes of device memory that nothing else uses from the count until the hits are written: at least
-    /// [`scratch_bytes`](DeviceSequence::scratch_bytes).
+    /// Address and bytes of device memory that nothing else uses from the count until the hits are
+    /// written: at least [`scratch_bytes`](DeviceSequence::scratch_bytes).
     pub scratch: (u64, usize),
-    /// Two words of pinned host memory, or null; valid once the stream has done a call. The number of hits, and 0, or
-    /// [`NO_SUCH_EVENT`] and [`STRIPS_OVERFLOW`] after the count, or [`HITS_OVERFLOW`] and [`WRONG_VERSION`] after the
-    /// writing. Only fragments that overlap, which no reader makes, have more strips than the work space has room for.
+    /// Two words of pinned host memory, or null; valid once the stream has done a call. The number
+    /// of hits, and 0, or [`NO_SUCH_EVENT`] and [`STRIPS_OVERFLOW`] after the count, or
+    /// [`HITS_OVERFLOW`] and [`WRONG_VERSION`] after the writing. Only fragments that overlap,
+    /// which no reader makes, have more strips than the work space has room for.
     pub result: *mut u32,
 }
 
 /// Addresses of the results on the device, multiples of 4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SequenceHits {
-    /// Address of each array: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`, `id`.
+    /// Address of each array: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`,
+    /// `id`.
     pub arrays: [u64; 7],
     /// Hits that each has room for.
     pub max_hits: usize,
@@ -57,8 +62,8 @@ pub struct DeviceSequence<D: Device> {
     pub(super) setup: Setup<D>,
 }
 
-/// The work space of a batch from its first line on: a word that is 0, the status word; the report, where the caller
-/// has no place for it; then the memory between the kernels.
+/// The work space of a batch from its first line on: a word that is 0, the status word; the report,
+/// where the caller has no place for it; then the memory between the kernels.
 #[derive(Clone, Copy, Debug)]
 struct Scratch {
     between: usize,
@@ -74,11 +79,23 @@ const REPORT: usize = LINE;
 
 impl Scratch {
     fn of(plan: Option<&Plan>, batch: &DeviceBatch, version: BankVersion) -> Self {
-        let Some(plan) = plan else { return Self { between: REPORT, bytes: REPORT, total: 0, records: 0 } };
+        let Some(plan) = plan else {
+            return Self {
+                between: REPORT,
+                bytes: REPORT,
+                total: 0,
+                records: 0,
+            };
+        };
         let between = REPORT + (plan.events as usize * N_COUNTS * WORD).next_multiple_of(LINE);
         let records = most_records(version, batch.raw.1, plan.events as usize);
         let places = RankedPlaces::of(plan, batch, records);
-        Self { between, bytes: between + places.bytes, total: between + places.total(), records }
+        Self {
+            between,
+            bytes: between + places.bytes,
+            total: between + places.total(),
+            records,
+        }
     }
 
     /// Bytes of the work space, at any address.
@@ -88,9 +105,9 @@ impl Scratch {
 }
 
 impl<D: Device> DeviceSequence<D> {
-    /// Creates a stage for one detector and one set of options, with the ranked pipeline. Copies the tables by `stream`,
-    /// and waits for it. The kernels of a layout are compiled when first used, or by
-    /// [`CudaSequence::prepare`](super::CudaSequence::prepare).
+    /// Creates a stage for one detector and one set of options, with the ranked pipeline. Copies
+    /// the tables by `stream`, and waits for it. The kernels of a layout are compiled when first
+    /// used, or by [`CudaSequence::prepare`](super::CudaSequence::prepare).
     pub fn new(
         mut device: D,
         stream: &D::Stream,
@@ -98,7 +115,9 @@ impl<D: Device> DeviceSequence<D> {
         options: DecodeOptions,
         params: Parameters,
     ) -> Result<Self, DecodeError> {
-        params.validate().map_err(|error| failure(error.to_string()))?;
+        params
+            .validate()
+            .map_err(|error| failure(error.to_string()))?;
         let ranks = RankTables::new("cuda", tables, options)?;
         device.begin()?;
         // Refuses a stream of another device: copying the tables relies on it.
@@ -135,8 +154,9 @@ impl<D: Device> DeviceSequence<D> {
         self.setup.tables.host.n_groups as usize
     }
 
-    /// Bytes of work space for a batch: three times its raw bytes, in v4 four times, and some 1100 per event; in MEP
-    /// layout also 4 per bank. (Of an event of 18 kB, 54 kB are reserved for clusters, and 9 kB used.)
+    /// Bytes of work space for a batch: three times its raw bytes, in v4 four times, and some 1100
+    /// per event; in MEP layout also 4 per bank. (Of an event of 18 kB, 54 kB are reserved for
+    /// clusters, and 9 kB used.)
     ///
     /// # Errors
     /// If 32 bits cannot count the batch.
@@ -147,15 +167,18 @@ impl<D: Device> DeviceSequence<D> {
     /// Puts the count of a batch's hits on the stream; their number comes to `work.result`.
     ///
     /// # Errors
-    /// As [`scratch_bytes`](Self::scratch_bytes), if the work space is too small, or if the device fails. After a
-    /// failure partway this waits for the stream: unless the waiting fails as well, nothing of the call is in flight.
+    /// As [`scratch_bytes`](Self::scratch_bytes), if the work space is too small, or if the device
+    /// fails. After a failure partway this waits for the stream: unless the waiting fails as well,
+    /// nothing of the call is in flight.
     ///
     /// # Safety
     /// Until the stream has done this:
     /// - `stream` is one of the device's, and this is not dropped.
-    /// - The device can read `batch`, unchanged, words at multiples of 4, for as many elements as it says.
+    /// - The device can read `batch`, unchanged, words at multiples of 4, for as many elements as
+    ///   it says.
     /// - The work space is memory of the device for the bytes given, and nothing else uses it.
-    /// - `work.result` is null or has room for two words in pinned memory, which nothing reads or writes.
+    /// - `work.result` is null or has room for two words in pinned memory, which nothing reads or
+    ///   writes.
     pub unsafe fn count(
         &mut self,
         stream: &D::Stream,
@@ -164,21 +187,32 @@ impl<D: Device> DeviceSequence<D> {
     ) -> Result<(), DecodeError> {
         let plan = self.plan(batch)?;
         // SAFETY: required of the caller; a count writes no hits.
-        unsafe { self.run(stream, plan, batch, work, Task::Count, &SequenceHits::default()) }
+        unsafe {
+            self.run(
+                stream,
+                plan,
+                batch,
+                work,
+                Task::Count,
+                &SequenceHits::default(),
+            )
+        }
     }
 
-    /// Puts the writing of a counted batch's hits, ends of groups and report on the stream; the arrays of `hits` have
-    /// room for the number counted, or more. `work.result` again gets the number, and whether they fitted.
+    /// Puts the writing of a counted batch's hits, ends of groups and report on the stream; the
+    /// arrays of `hits` have room for the number counted, or more. `work.result` again gets the
+    /// number, and whether they fitted.
     ///
     /// # Errors
     /// As [`count`](Self::count), and if `hits` has too few places for the events of the batch.
     ///
     /// # Safety
     /// As [`count`](Self::count), and:
-    /// - This stage counted the same batch, on this stream or one that it waits for, with this work space; nothing was
-    ///   written there since.
-    /// - The arrays of `hits` are memory of the device for `max_hits` words each, offsets and report for the words
-    ///   given; they do not overlap, nothing else uses them, and their addresses are multiples of 4.
+    /// - This stage counted the same batch, on this stream or one that it waits for, with this work
+    ///   space; nothing was written there since.
+    /// - The arrays of `hits` are memory of the device for `max_hits` words each, offsets and
+    ///   report for the words given; they do not overlap, nothing else uses them, and their
+    ///   addresses are multiples of 4.
     pub unsafe fn write(
         &mut self,
         stream: &D::Stream,
@@ -187,10 +221,15 @@ impl<D: Device> DeviceSequence<D> {
         hits: &SequenceHits,
     ) -> Result<(), DecodeError> {
         let plan = self.plan(batch)?;
-        let reports = hits.report.map_or(usize::MAX, |(_, words)| words / N_COUNTS);
+        let reports = hits
+            .report
+            .map_or(usize::MAX, |(_, words)| words / N_COUNTS);
         let capacity = (hits.offsets.1.saturating_sub(1) / self.n_groups()).min(reports);
         if hits.offsets.1 == 0 || batch.n_events > capacity {
-            return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity });
+            return Err(DecodeError::TooManyEvents {
+                events: batch.n_events,
+                capacity,
+            });
         }
         // SAFETY: required of the caller; there is a place for each event, checked above.
         unsafe { self.run(stream, plan, batch, work, Task::Write, hits) }
@@ -199,14 +238,21 @@ impl<D: Device> DeviceSequence<D> {
     pub(super) fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
         let tables = &self.setup.tables.host;
         tables.check_size("cuda", batch.n_events, batch.raw.1, batch.most_words())?;
-        Ok((batch.n_events > 0)
-            .then(|| Plan::new(tables, self.setup.params, batch.n_events, self.device.multiprocessors())))
+        Ok((batch.n_events > 0).then(|| {
+            Plan::new(
+                tables,
+                self.setup.params,
+                batch.n_events,
+                self.device.multiprocessors(),
+            )
+        }))
     }
 
     /// Puts the work on the stream; waits for the stream if that fails partway.
     ///
     /// # Safety
-    /// - As [`count`](Self::count), or as [`write`](Self::write), with `hits` that have a place for each event.
+    /// - As [`count`](Self::count), or as [`write`](Self::write), with `hits` that have a place for
+    ///   each event.
     unsafe fn run(
         &mut self,
         stream: &D::Stream,
@@ -218,7 +264,10 @@ impl<D: Device> DeviceSequence<D> {
     ) -> Result<(), DecodeError> {
         let scratch = Scratch::of(plan.as_ref(), batch, self.version());
         if work.scratch.1 < scratch.needed() {
-            return Err(DecodeError::WorkSpace { bytes: work.scratch.1, needed: scratch.needed() });
+            return Err(DecodeError::WorkSpace {
+                bytes: work.scratch.1,
+                needed: scratch.needed(),
+            });
         }
         self.device.begin()?;
         // SAFETY: required of the caller; the work space is large enough, checked above.
@@ -244,17 +293,23 @@ impl<D: Device> DeviceSequence<D> {
         let scratch = Scratch::of(plan.as_ref(), batch, self.version());
         let base = work.scratch.0.next_multiple_of(LINE as u64);
         let at = |place: usize| base + place as u64;
-        // SAFETY: both words are in the work space, which is aligned here, and there until the stream has done this.
+        // SAFETY: both words are in the work space, which is aligned here, and there until the
+        // stream has done this.
         unsafe { self.device.zero(stream, base, 2) }?;
         if let Some(plan) = plan {
             // Kernels count hits in 32 bits: more room is never used.
             let (events, n) = (plan.events as usize, hits.max_hits.min(u32::MAX as usize));
             // (A count writes no results.)
-            let (n_offsets, n_report) =
-                if task == Task::Count { (0, 0) } else { (plan.counters as usize + 1, events * N_COUNTS) };
+            let (n_offsets, n_report) = if task == Task::Count {
+                (0, 0)
+            } else {
+                (plan.counters as usize + 1, events * N_COUNTS)
+            };
             // SAFETY:
-            // - Status and report have room in the work space, which the caller gives, and are aligned.
-            // - The results are as long as said here, at multiples of 4, by the caller; a count has none.
+            // - Status and report have room in the work space, which the caller gives, and are
+            //   aligned.
+            // - The results are as long as said here, at multiples of 4, by the caller; a count has
+            //   none.
             let output = unsafe {
                 let floats = |array: usize| DeviceView::at(hits.arrays[array], n);
                 Output {
@@ -268,18 +323,31 @@ impl<D: Device> DeviceSequence<D> {
                         id: DeviceView::at(hits.arrays[6], n),
                     },
                     offsets: DeviceView::at(hits.offsets.0, n_offsets),
-                    report: DeviceView::at(hits.report.map_or(at(REPORT), |(address, _)| address), n_report),
+                    report: DeviceView::at(
+                        hits.report.map_or(at(REPORT), |(address, _)| address),
+                        n_report,
+                    ),
                     status: DeviceView::at(at(STATUS), 1),
                 }
             };
             // SAFETY:
             // - The device can read the batch until then, as the caller says.
-            // - The work space has room between the kernels, from a line on; to write, the caller has counted the
-            //   batch.
-            // - The output is as long as the plan asks for, as said above, and the status was set to 0.
+            // - The work space has room between the kernels, from a line on; to write, the caller
+            //   has counted the batch.
+            // - The output is as long as the plan asks for, as said above, and the status was set
+            //   to 0.
             unsafe {
                 let between = (at(scratch.between), scratch.records);
-                ranked::launch(&mut self.device, stream, &self.setup, task, &plan, batch, between, output)
+                ranked::launch(
+                    &mut self.device,
+                    stream,
+                    &self.setup,
+                    task,
+                    &plan,
+                    batch,
+                    between,
+                    output,
+                )
             }?;
         } else if task == Task::Write {
             // SAFETY: one word is there, as the caller says, until the stream has done this.
@@ -288,14 +356,28 @@ impl<D: Device> DeviceSequence<D> {
         if work.result.is_null() {
             return Ok(());
         }
-        // SAFETY: both words are in the work space, and `result` has room for two until then, as the caller says.
+        // SAFETY: both words are in the work space, and `result` has room for two until then, as
+        // the caller says.
         unsafe {
-            self.device.read(stream, at(scratch.total), work.result.cast(), Rows::one(WORD))?;
-            self.device.read(stream, at(STATUS), work.result.add(1).cast(), Rows::one(WORD))
+            self.device.read(
+                stream,
+                at(scratch.total),
+                work.result.cast(),
+                Rows::one(WORD),
+            )?;
+            self.device.read(
+                stream,
+                at(STATUS),
+                work.result.add(1).cast(),
+                Rows::one(WORD),
+            )
         }
     }
 }
 
 pub(super) fn failure(message: String) -> DecodeError {
-    DecodeError::Device { backend: "cuda", message }
+    DecodeError::Device {
+        backend: "cuda",
+        message,
+    }
 }

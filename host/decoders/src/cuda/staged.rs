@@ -1,5 +1,6 @@
-//! A stage of a sequence with what a framework has around it: memory, streams, and the wait for the number of hits, with
-//! which it finds memory for them. For measurements, and for comparing a stage's hits with the reference.
+//! A stage of a sequence with what a framework has around it: memory, streams, and the wait for the
+//! number of hits, with which it finds memory for them. For measurements, and for comparing a
+//! stage's hits with the reference.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ impl<D: Device> Flight<D> {
     fn work(&self, place: usize) -> SequenceWork {
         let scratch = (self.scratch.address(), self.scratch.bytes());
         // SAFETY: four words were reserved.
-        SequenceWork { scratch, result: unsafe { self.said.start().add(2 * place * WORD) }.cast() }
+        let result = unsafe { self.said.start().add(2 * place * WORD) }.cast();
+        SequenceWork { scratch, result }
     }
 
     /// Waits for the stream. Until that is possible, its memory may be in use.
@@ -69,7 +71,8 @@ impl<D: Device> Flight<D> {
         Ok(())
     }
 
-    /// Waits for the stream, and checks that all hits of its last batch were written. Returns what the count says.
+    /// Waits for the stream, and checks that all hits of its last batch were written. Returns what
+    /// the count says.
     fn wait(&mut self, device: &mut D) -> Result<[u32; 2], DecodeError> {
         self.settle(device)?;
         // SAFETY: the stream was waited for.
@@ -78,15 +81,18 @@ impl<D: Device> Flight<D> {
             && (said[2] as usize != n || said[3] & !WRONG_VERSION != 0)
         {
             let [found, status] = [said[2], said[3]];
-            return Err(failure(format!("{n} hits were counted, and {found} written, with status {status}")));
+            return Err(failure(format!(
+                "{n} hits were counted, and {found} written, with status {status}"
+            )));
         }
         Ok([said[0], said[1]])
     }
 }
 
-/// Decodes by a [`DeviceSequence`] as a framework does: each batch is counted, the host waits for the number of hits, and
-/// the hits are written to memory that has room for them. Batches lie on the device, and hits stay there. The kernels
-/// are always those of [`Pipeline::Ranked`](crate::Pipeline::Ranked).
+/// Decodes by a [`DeviceSequence`] as a framework does: each batch is counted, the host waits for
+/// the number of hits, and the hits are written to memory that has room for them. Batches lie on
+/// the device, and hits stay there. The kernels are always those of
+/// [`Pipeline::Ranked`](crate::Pipeline::Ranked).
 pub struct SequenceDecoder<D: Device> {
     /// Never freed if a stream cannot be waited for.
     stage: ManuallyDrop<DeviceSequence<D>>,
@@ -98,7 +104,10 @@ impl<D: Device> Drop for SequenceDecoder<D> {
         let device = &mut self.stage.device;
         let begun = device.begin();
         // There is no caller to be told of a failure.
-        let settled = self.flights.iter_mut().fold(begun, |all, flight| all.and(flight.settle(device)));
+        let settled = self
+            .flights
+            .iter_mut()
+            .fold(begun, |all, flight| all.and(flight.settle(device)));
         if settled.is_err() {
             std::mem::forget(std::mem::take(&mut self.flights));
         } else {
@@ -109,7 +118,8 @@ impl<D: Device> Drop for SequenceDecoder<D> {
 }
 
 impl<D: Device> SequenceDecoder<D> {
-    /// Creates a decoder on `device`, with `streams` streams (at least 1), each with a batch in flight.
+    /// Creates a decoder on `device`, with `streams` streams (at least 1), each with a batch in
+    /// flight.
     pub fn on(
         mut device: D,
         tables: &DetectorTables,
@@ -118,22 +128,32 @@ impl<D: Device> SequenceDecoder<D> {
         streams: usize,
     ) -> Result<Self, DecodeError> {
         device.begin()?;
-        let flights = (0..streams.max(1)).map(|_| Flight::new(&mut device)).collect::<Result<Vec<_>, _>>()?;
+        let flights = (0..streams.max(1))
+            .map(|_| Flight::new(&mut device))
+            .collect::<Result<Vec<_>, _>>()?;
         let stage = DeviceSequence::new(device, &flights[0].queue, tables, options, params)?;
-        Ok(Self { stage: ManuallyDrop::new(stage), flights })
+        Ok(Self {
+            stage: ManuallyDrop::new(stage),
+            flights,
+        })
     }
 
     /// Copies a batch to the device, to be decoded any number of times, and waits for the copy.
     ///
     /// # Errors
-    /// If all banks have another version than the tables, there are bytes and no bank, 32 bits cannot count the batch, or
-    /// the device fails.
+    /// If all banks have another version than the tables, there are bytes and no bank, 32 bits
+    /// cannot count the batch, or the device fails.
     pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
         self.stage.setup.tables.host.check.check(&batch)?;
         self.stage.plan(&Packing::of(&batch).at(0))?;
         self.stage.device.begin()?;
         let mut moved = TransferBytes::default();
-        ResidentBatch::new(&mut self.stage.device, &self.flights[0].queue, &batch, &mut moved)
+        ResidentBatch::new(
+            &mut self.stage.device,
+            &self.flights[0].queue,
+            &batch,
+            &mut moved,
+        )
     }
 
     /// Decodes batches, with one in flight on every stream, and returns the number of their hits.
@@ -151,7 +171,9 @@ impl<D: Device> SequenceDecoder<D> {
         for flight in &mut self.flights {
             // After an error.
             flight.written = None;
-            flight.held.extend(flight.counted.take().map(|(batch, _)| batch));
+            flight
+                .held
+                .extend(flight.counted.take().map(|(batch, _)| batch));
             flight.settle(&mut self.stage.device)?;
         }
         let (streams, mut found, mut next) = (self.flights.len(), 0, 0);
@@ -173,9 +195,13 @@ impl<D: Device> SequenceDecoder<D> {
     fn count(&mut self, i: usize, batch: &Arc<ResidentBatch<D>>) -> Result<(), DecodeError> {
         let (stage, flight) = (&mut *self.stage, &mut self.flights[i]);
         if !batch.memory.is_of(&stage.device) {
-            return Err(failure("the batch lies in the memory of another device: upload it again".to_owned()));
+            return Err(failure(
+                "the batch lies in the memory of another device: upload it again".to_owned(),
+            ));
         }
-        let Some(plan) = stage.plan(&batch.batch)? else { return Ok(()) };
+        let Some(plan) = stage.plan(&batch.batch)? else {
+            return Ok(());
+        };
         let bytes = stage.scratch_bytes(&batch.batch)?;
         if bytes > flight.scratch.bytes() {
             flight.wait(&mut stage.device)?;
@@ -184,17 +210,22 @@ impl<D: Device> SequenceDecoder<D> {
         flight.counted = Some((Arc::clone(batch), plan));
         flight.dirty = true;
         // SAFETY:
-        // - The stream is the device's, and this waits for it before it drops anything, or never drops it.
-        // - The batch lies on this device, and `counted`, then `held`, has it until the stream was waited for.
+        // - The stream is the device's, and this waits for it before it drops anything, or never
+        //   drops it.
+        // - The batch lies on this device, and `counted`, then `held`, has it until the stream was
+        //   waited for.
         // - The work space was reserved; what was put on the stream before is done with it by then.
         // - The host reads what the count says only after it has waited.
         unsafe { stage.count(&flight.queue, &batch.batch, flight.work(0)) }
     }
 
-    /// Waits for the count on a stream, if there is one, puts the writing there, and returns the number of hits.
+    /// Waits for the count on a stream, if there is one, puts the writing there, and returns the
+    /// number of hits.
     fn write(&mut self, i: usize) -> Result<usize, DecodeError> {
         let (stage, flight) = (&mut *self.stage, &mut self.flights[i]);
-        let Some((batch, plan)) = flight.counted.take() else { return Ok(0) };
+        let Some((batch, plan)) = flight.counted.take() else {
+            return Ok(0);
+        };
         // For the time until the wait, and below for the writing.
         flight.held.push(Arc::clone(&batch));
         let [n, status] = flight.wait(&mut stage.device)?;
@@ -206,9 +237,19 @@ impl<D: Device> SequenceDecoder<D> {
         let n = n as usize;
         let stride = flight.output.stride();
         // Batches differ: room for somewhat larger ones, too.
-        let room = if n.max(1) > stride { (n + n / 8 + 1).next_multiple_of(32) } else { stride };
+        let room = if n.max(1) > stride {
+            (n + n / 8 + 1).next_multiple_of(32)
+        } else {
+            stride
+        };
         flight.output.reserve(&mut stage.device, &plan, room)?;
-        let DeviceHits { address, stride, offsets, report, .. } = flight.output.on_device(&plan, n);
+        let DeviceHits {
+            address,
+            stride,
+            offsets,
+            report,
+            ..
+        } = flight.output.on_device(&plan, n);
         let hits = SequenceHits {
             arrays: std::array::from_fn(|array| address + (array * stride * WORD) as u64),
             max_hits: n,
@@ -219,8 +260,8 @@ impl<D: Device> SequenceDecoder<D> {
         (flight.written, flight.dirty) = (Some(n), true);
         // SAFETY:
         // - As for the count, which was of this batch, on this stream, with this work space.
-        // - The arrays have room for `n` hits, offsets and report for the plan: reserved above, when nothing was in
-        //   flight.
+        // - The arrays have room for `n` hits, offsets and report for the plan: reserved above,
+        //   when nothing was in flight.
         unsafe { stage.write(&flight.queue, &batch.batch, flight.work(1), &hits) }?;
         Ok(n)
     }
@@ -231,7 +272,12 @@ impl<D: Device> Decoder for SequenceDecoder<D> {
         "cuda"
     }
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError> {
         let n_groups = self.stage.n_groups();
         // Refused before any work is done.
         hits.begin(batch.n_events, n_groups)?;
@@ -247,18 +293,39 @@ impl<D: Device> Decoder for SequenceDecoder<D> {
         flight.home.reserve(device, (words + N_ARRAYS * n) * WORD)?;
         let from = flight.output.on_device(&plan, n);
         flight.dirty = true;
-        let rows = Rows { n: N_ARRAYS, width: n * WORD, host: n * WORD, device: from.stride * WORD };
-        // SAFETY: both sides have that many bytes, reserved here and for the plan; the host looks there after the wait.
-        unsafe { device.read(&flight.queue, from.report, flight.home.start(), Rows::one(words * WORD)) }?;
+        let rows = Rows {
+            n: N_ARRAYS,
+            width: n * WORD,
+            host: n * WORD,
+            device: from.stride * WORD,
+        };
+        // SAFETY: both sides have that many bytes, reserved here and for the plan; the host looks
+        // there after the wait.
+        unsafe {
+            device.read(
+                &flight.queue,
+                from.report,
+                flight.home.start(),
+                Rows::one(words * WORD),
+            )
+        }?;
         if n > 0 {
-            // SAFETY: the plan holds that many bytes of hits, and `reserve` took room for them behind the report; the
-            // host looks there after the wait.
-            unsafe { device.read(&flight.queue, from.address, flight.home.start().add(words * WORD), rows) }?;
+            // SAFETY: the plan holds that many bytes of hits, and `reserve` took room for them
+            // behind the report; the host looks there after the wait.
+            unsafe {
+                device.read(
+                    &flight.queue,
+                    from.address,
+                    flight.home.start().add(words * WORD),
+                    rows,
+                )
+            }?;
         }
         flight.settle(device)?;
         // SAFETY: the stream was waited for.
         let all = unsafe { flight.home.slice::<u32>(0, words + N_ARRAYS * n) };
         let (of_events, arrays) = all.split_at(words);
-        HostHits::new((n, n_groups), results, of_events, (arrays, n), &batch.meta).copy_to(hits, report)
+        HostHits::new((n, n_groups), results, of_events, (arrays, n), &batch.meta)
+            .copy_to(hits, report)
     }
 }

@@ -1,12 +1,13 @@
-//! Finds out if a GPU can run the kernels, and says why not and what to do: all that can go wrong before the first
-//! launch, in the order in which it would show. `tests/cuda/device.rs` has the cases, on a stand-in for the driver.
+//! Finds out if a GPU can run the kernels, and says why not and what to do: all that can go wrong
+//! before the first launch, in the order in which it would show. `tests/cuda/device.rs` has the
+//! cases, on a stand-in for the driver.
 
 use super::driver::{self, Attributes, CallError};
 use ut_data::DecodeError;
 use ut_data::error::ErrorKind;
 
-/// Oldest driver, as `cuDriverGetVersion` counts: 1000 · major + 10 · minor of its CUDA release. 12.4 brought
-/// `cuFuncGetParamInfo`, the newest call that is used.
+/// Oldest driver, as `cuDriverGetVersion` counts: 1000 · major + 10 · minor of its CUDA release.
+/// 12.4 brought `cuFuncGetParamInfo`, the newest call that is used.
 const MIN_DRIVER: i32 = 12040;
 
 /// Oldest compute capability: the target of the PTX.
@@ -46,7 +47,10 @@ impl From<CallError> for StartError {
 
 impl From<StartError> for DecodeError {
     fn from(error: StartError) -> Self {
-        Self::Device { backend: "cuda", message: error.0 }
+        Self::Device {
+            backend: "cuda",
+            message: error.0,
+        }
     }
 }
 
@@ -83,9 +87,17 @@ pub(super) fn check_driver() -> Result<usize, StartError> {
 pub fn choose(ordinal: usize) -> Result<Gpu, StartError> {
     let found = check_driver()?;
     if ordinal >= found {
-        return Err(StartError(format!("there is no GPU {ordinal}: the driver finds {found}, numbered from 0")));
+        return Err(StartError(format!(
+            "there is no GPU {ordinal}: the driver finds {found}, numbered from 0"
+        )));
     }
-    let Attributes { name, capability, memory, multiprocessors, .. } = driver::describe(ordinal)?;
+    let Attributes {
+        name,
+        capability,
+        memory,
+        multiprocessors,
+        ..
+    } = driver::describe(ordinal)?;
     if capability < MIN_CAPABILITY {
         let ((major, minor), needed) = (capability, MIN_CAPABILITY);
         return Err(StartError(format!(
@@ -94,7 +106,13 @@ pub fn choose(ordinal: usize) -> Result<Gpu, StartError> {
             needed.0, needed.1
         )));
     }
-    Ok(Gpu { ordinal, name, capability, memory, multiprocessors })
+    Ok(Gpu {
+        ordinal,
+        name,
+        capability,
+        memory,
+        multiprocessors,
+    })
 }
 
 impl From<CallError> for DecodeError {

@@ -55,7 +55,8 @@ pub(super) struct Request {
 pub enum Readback {
     /// Hits and report, in the host's memory.
     Hits,
-    /// Only the number of hits: they stay on the device, as for the next stage of a trigger sequence.
+    /// Only the number of hits: they stay on the device, as for the next stage of a trigger
+    /// sequence.
     None,
 }
 
@@ -102,7 +103,8 @@ pub(super) struct BatchStream<D: Device> {
     /// Words from one array of `hits` to the next.
     stride: usize,
     job: Option<Job<D>>,
-    /// Memory of a batch that was given up and could not be waited for: the device may still use it.
+    /// Memory of a batch that was given up and could not be waited for: the device may still use
+    /// it.
     kept: Held<D>,
     /// Is true if something was put on the stream since it was waited for.
     dirty: bool,
@@ -141,22 +143,33 @@ impl<D: Device> BatchStream<D> {
     }
 
     pub(super) fn has(&self, serial: u64) -> bool {
-        self.job.as_ref().is_some_and(|job| job.request.serial == serial)
+        self.job
+            .as_ref()
+            .is_some_and(|job| job.request.serial == serial)
     }
 
     pub(super) const fn moved(&self) -> TransferBytes {
-        TransferBytes { to_device: self.upload.moved(), from_device: self.read }
+        TransferBytes {
+            to_device: self.upload.moved(),
+            from_device: self.read,
+        }
     }
 
     /// Makes room on the device for a batch with this many strips and hits. Nothing is in flight.
-    fn reserve(&mut self, device: &mut D, plan: &Plan, batch: &DeviceBatch, strips: usize) -> Result<(), DecodeError> {
+    fn reserve(
+        &mut self,
+        device: &mut D,
+        plan: &Plan,
+        batch: &DeviceBatch,
+        strips: usize,
+    ) -> Result<(), DecodeError> {
         let strips = strips.next_multiple_of(LINE / WORD);
         self.work.reserve(device, plan, batch, strips)?;
         self.output.reserve(device, plan, strips)
     }
 
-    /// Waits for the stream, and forgets its batch. While the stream cannot be waited for, this fails, and so does
-    /// everything that begins with it: work in flight may still use the buffers.
+    /// Waits for the stream, and forgets its batch. While the stream cannot be waited for, this
+    /// fails, and so does everything that begins with it: work in flight may still use the buffers.
     pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
         if let Some(job) = self.job.take() {
             self.kept = job.source;
@@ -171,7 +184,11 @@ impl<D: Device> BatchStream<D> {
     }
 
     /// Settles the stream after an error, and returns that error.
-    fn or_settle<T>(&mut self, device: &mut D, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
+    fn or_settle<T>(
+        &mut self,
+        device: &mut D,
+        result: Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
         if result.is_err() {
             let _ = self.settle(device);
         }
@@ -190,14 +207,15 @@ impl<D: Device> BatchStream<D> {
         self.dirty = true;
         let put = match source {
             Source::Host(view) => {
-                // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams before it drops
-                // them.
+                // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams
+                // before it drops them.
                 unsafe { self.upload.write_host(device, &self.queue, &view) }
                     .map(|batch| (batch, Held::Meta(view.meta_of_results())))
             }
             Source::Pinned(pinned) => {
-                // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams before it drops
-                // them, and the job, or on an error `kept`, has the pinned batch until the stream was waited for.
+                // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams
+                // before it drops them, and the job, or on an error `kept`, has the pinned batch
+                // until the stream was waited for.
                 let put = unsafe { self.upload.write_pinned(device, &self.queue, &pinned) };
                 match put {
                     Ok(batch) => Ok((batch, Held::Pinned(pinned))),
@@ -210,7 +228,8 @@ impl<D: Device> BatchStream<D> {
             Source::Resident(resident) => Ok((resident.batch, Held::Resident(resident))),
         };
         let started = put.and_then(|(batch, source)| {
-            // SAFETY: the batch lies in the upload buffer, or in what `source` keeps, which `submit_at` does.
+            // SAFETY: the batch lies in the upload buffer, or in what `source` keeps, which
+            // `submit_at` does.
             unsafe { self.submit_at(device, setup, batch, source, request) }
         });
         self.or_settle(device, started)
@@ -234,10 +253,12 @@ impl<D: Device> BatchStream<D> {
         self.or_settle(device, started)
     }
 
-    /// Starts a batch, whose `source` the job keeps. After an error the stream must be waited for before that is freed.
+    /// Starts a batch, whose `source` the job keeps. After an error the stream must be waited for
+    /// before that is freed.
     ///
     /// # Safety
-    /// - The device can read `batch` as long as `source` is kept, or until the stream was waited for.
+    /// - The device can read `batch` as long as `source` is kept, or until the stream was waited
+    ///   for.
     /// - Nothing is in flight but what brings the batch.
     unsafe fn submit_at(
         &mut self,
@@ -249,7 +270,12 @@ impl<D: Device> BatchStream<D> {
     ) -> Result<(), DecodeError> {
         self.done = None;
         let (plan, readback) = (request.plan, request.readback);
-        self.job = Some(Job { request, batch, copied: 0, source });
+        self.job = Some(Job {
+            request,
+            batch,
+            copied: 0,
+            source,
+        });
         let Some(plan) = plan else { return Ok(()) };
         self.reserve(
             device,
@@ -261,7 +287,11 @@ impl<D: Device> BatchStream<D> {
         // suffices. The first batch finds 0 here, and its hits are copied when their number is
         // known.
         let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
-        let copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
+        let copied = if readback == Readback::Hits {
+            expected.min(self.output.stride())
+        } else {
+            0
+        };
         self.reserve_host(device, &plan, copied)?;
         if let Some(job) = &mut self.job {
             job.copied = copied;
@@ -270,8 +300,14 @@ impl<D: Device> BatchStream<D> {
         unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }
     }
 
-    fn reserve_host(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
-        self.results.reserve(device, Results::of(plan).words() * WORD)?;
+    fn reserve_host(
+        &mut self,
+        device: &mut D,
+        plan: &Plan,
+        hits: usize,
+    ) -> Result<(), DecodeError> {
+        self.results
+            .reserve(device, Results::of(plan).words() * WORD)?;
         if hits > self.stride {
             // Batches differ a little: room for larger ones saves pinning memory again, which is
             // slow.
@@ -287,7 +323,8 @@ impl<D: Device> BatchStream<D> {
     ///
     /// # Safety
     /// - The device can read `batch` until the stream was waited for.
-    /// - The buffers, on the device and on the host, are reserved for the plan, the batch and `copied` hits.
+    /// - The buffers, on the device and on the host, are reserved for the plan, the batch and
+    ///   `copied` hits.
     unsafe fn launch(
         &mut self,
         device: &mut D,
@@ -298,7 +335,11 @@ impl<D: Device> BatchStream<D> {
         copied: usize,
     ) -> Result<(), DecodeError> {
         let results = Results::of(plan);
-        let first = if readback == Readback::Hits { 0 } else { results.total() };
+        let first = if readback == Readback::Hits {
+            0
+        } else {
+            results.total()
+        };
         let bytes = (results.words() - first) * WORD;
         assert!(results.words() * WORD <= self.results.bytes());
         self.read += bytes as u64;
@@ -306,12 +347,16 @@ impl<D: Device> BatchStream<D> {
         // the results lies in one piece, which a single copy brings. SAFETY: a word of the results,
         // which are reserved for the plan and live until the stream was waited for.
         unsafe { device.zero(&self.queue, self.output.result(results.status()), 1) }?;
-        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0
-        // by then, in the stream's order.
-        unsafe { self.work.launch(device, &self.queue, setup, plan, batch, &self.output) }?;
+        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says;
+        // the status word is 0 by then, in the stream's order.
+        unsafe {
+            self.work
+                .launch(device, &self.queue, setup, plan, batch, &self.output)
+        }?;
         // SAFETY: within the results, checked above.
         let to = unsafe { self.results.start().add(first * WORD) };
-        // SAFETY: both sides are reserved for the plan and live until then; the host does not look there before.
+        // SAFETY: both sides are reserved for the plan and live until then; the host does not look
+        // there before.
         unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }?;
         // SAFETY: the host does not look at the hits before the stream was waited for.
         unsafe { self.read_hits(device, 0, copied) }
@@ -321,9 +366,19 @@ impl<D: Device> BatchStream<D> {
     ///
     /// # Safety
     /// - The host does not look at them before the stream was waited for.
-    unsafe fn read_hits(&mut self, device: &mut D, from: usize, to: usize) -> Result<(), DecodeError> {
+    unsafe fn read_hits(
+        &mut self,
+        device: &mut D,
+        from: usize,
+        to: usize,
+    ) -> Result<(), DecodeError> {
         let (host, device_stride) = (self.stride * WORD, self.output.stride() * WORD);
-        let rows = Rows { n: N_ARRAYS, width: (to - from) * WORD, host, device: device_stride };
+        let rows = Rows {
+            n: N_ARRAYS,
+            width: (to - from) * WORD,
+            host,
+            device: device_stride,
+        };
         if from == to {
             return Ok(());
         }
@@ -331,8 +386,8 @@ impl<D: Device> BatchStream<D> {
         self.read += rows.bytes() as u64;
         // SAFETY: within the first array, checked above.
         let start = unsafe { self.hits.start().add(from * WORD) };
-        // SAFETY: both sides have seven arrays of their strides, which `to` is within, checked above, and live until
-        // then; the host does not look there, as the caller says.
+        // SAFETY: both sides have seven arrays of their strides, which `to` is within, checked
+        // above, and live until then; the host does not look there, as the caller says.
         unsafe { device.read(&self.queue, self.output.hit(from), start, rows) }
     }
 
@@ -342,7 +397,8 @@ impl<D: Device> BatchStream<D> {
     /// - It is a word of this stream's buffers on the device.
     unsafe fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
         self.read += WORD as u64;
-        // SAFETY: the word is there, as the caller says; the results have room, and are looked at only after the wait.
+        // SAFETY: the word is there, as the caller says; the results have room, and are looked at
+        // only after the wait.
         unsafe { device.read(&self.queue, place, self.results.start(), Rows::one(WORD)) }?;
         device.synchronize(&self.queue)?;
         // SAFETY: the stream was waited for.
@@ -350,22 +406,56 @@ impl<D: Device> BatchStream<D> {
     }
 
     /// Waits for the batch in flight, and runs its kernels again if a buffer was too small.
-    pub(super) fn collect(&mut self, device: &mut D, setup: &Setup<D>, name: &'static str) -> Result<(), DecodeError> {
-        let finished = device.synchronize(&self.queue).and_then(|()| self.finish(device, setup, name));
+    pub(super) fn collect(
+        &mut self,
+        device: &mut D,
+        setup: &Setup<D>,
+        name: &'static str,
+    ) -> Result<(), DecodeError> {
+        let finished = device
+            .synchronize(&self.queue)
+            .and_then(|()| self.finish(device, setup, name));
         let hits = self.or_settle(device, finished)?;
         self.dirty = false;
-        if let Some(Job { request, source, .. }) = self.job.take() {
-            self.done = Some(Collected { hits, plan: request.plan, source });
+        if let Some(Job {
+            request, source, ..
+        }) = self.job.take()
+        {
+            self.done = Some(Collected {
+                hits,
+                plan: request.plan,
+                source,
+            });
         }
         Ok(())
     }
 
-    /// Finishes the batch in flight, whose stream was waited for, and returns its number of hits. Nothing is in flight
-    /// then.
-    fn finish(&mut self, device: &mut D, setup: &Setup<D>, name: &'static str) -> Result<usize, DecodeError> {
-        let failure = |message| Err(DecodeError::Device { backend: name, message });
-        let Some(Job { request, batch, copied, .. }) = &self.job else { return Ok(0) };
-        let Some(plan) = request.plan else { return Ok(0) };
+    /// Finishes the batch in flight, whose stream was waited for, and returns its number of hits.
+    /// Nothing is in flight then.
+    fn finish(
+        &mut self,
+        device: &mut D,
+        setup: &Setup<D>,
+        name: &'static str,
+    ) -> Result<usize, DecodeError> {
+        let failure = |message| {
+            Err(DecodeError::Device {
+                backend: name,
+                message,
+            })
+        };
+        let Some(Job {
+            request,
+            batch,
+            copied,
+            ..
+        }) = &self.job
+        else {
+            return Ok(0);
+        };
+        let Some(plan) = request.plan else {
+            return Ok(0);
+        };
         let (readback, batch, mut copied) = (request.readback, *batch, *copied);
         let results = Results::of(&plan);
         let n = loop {
@@ -379,7 +469,9 @@ impl<D: Device> BatchStream<D> {
                     return failure(NOT_THERE.to_owned());
                 }
                 if found & !WRONG_VERSION != 0 || hits as usize > self.output.stride() {
-                    return failure(format!("inconsistent result from the device: status {found} with {hits} hits"));
+                    return failure(format!(
+                        "inconsistent result from the device: status {found} with {hits} hits"
+                    ));
                 }
                 break hits as usize;
             }
@@ -396,7 +488,8 @@ impl<D: Device> BatchStream<D> {
                 ));
             }
             self.reserve(device, &plan, &batch, strips as usize)?;
-            // SAFETY: the job keeps the batch; the buffers were reserved for it, and for its strips just now.
+            // SAFETY: the job keeps the batch; the buffers were reserved for it, and for its strips
+            // just now.
             unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
             device.synchronize(&self.queue)?;
         };
@@ -417,20 +510,42 @@ impl<D: Device> BatchStream<D> {
 
     pub(super) fn on_device(&self) -> DeviceHits {
         match &self.done {
-            Some(Collected { hits, plan: Some(plan), .. }) => self.output.on_device(plan, *hits),
+            Some(Collected {
+                hits,
+                plan: Some(plan),
+                ..
+            }) => self.output.on_device(plan, *hits),
             _ => DeviceHits::default(),
         }
     }
 
     /// Returns the hits last collected with [`Readback::Hits`].
     pub(super) fn on_host(&self, n_groups: usize) -> HostHits<'_> {
-        let Some(Collected { hits, plan: Some(plan), source }) = &self.done else { return HostHits::none(n_groups) };
+        let Some(Collected {
+            hits,
+            plan: Some(plan),
+            source,
+        }) = &self.done
+        else {
+            return HostHits::none(n_groups);
+        };
         let results = Results::of(plan);
-        let len = if *hits == 0 { 0 } else { N_ARRAYS * self.stride };
-        // SAFETY: nothing is in flight on a stream whose batch was collected; the next one is submitted by `&mut self`.
+        let len = if *hits == 0 {
+            0
+        } else {
+            N_ARRAYS * self.stride
+        };
+        // SAFETY: nothing is in flight on a stream whose batch was collected; the next one is
+        // submitted by `&mut self`.
         let words = unsafe { self.results.slice::<u32>(0, results.words()) };
         // SAFETY: as for `words`: nothing is in flight as long as this is borrowed.
         let arrays = unsafe { self.hits.slice::<u32>(0, len) };
-        HostHits::new((*hits, n_groups), results, words, (arrays, self.stride), source.meta())
+        HostHits::new(
+            (*hits, n_groups),
+            results,
+            words,
+            (arrays, self.stride),
+            source.meta(),
+        )
     }
 }

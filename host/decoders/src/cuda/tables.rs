@@ -29,22 +29,36 @@ impl<D: Device> TablesOnDevice<D> {
         ranks: Option<RankTables>,
         moved: &mut TransferBytes,
     ) -> Result<Self, DecodeError> {
-        let mut parts = Parts { parts: Vec::new(), end: 0 };
+        let mut parts = Parts {
+            parts: Vec::new(),
+            end: 0,
+        };
         host.placed(&mut parts);
         let ranks_at = parts.end;
         if let Some(ranks) = &ranks {
             ranks.placed(&mut parts);
         }
         let memory = write_all(device, stream, &parts.parts, moved)?;
-        Ok(Self { host, ranks, memory, ranks_at })
+        Ok(Self {
+            host,
+            ranks,
+            memory,
+            ranks_at,
+        })
     }
 
     pub(super) fn view(&self) -> Tables<'static> {
-        self.host.placed(&mut Placed { memory: &self.memory, at: 0 })
+        self.host.placed(&mut Placed {
+            memory: &self.memory,
+            at: 0,
+        })
     }
 
     pub(super) fn rank_view(&self) -> Option<AllTables<'static>> {
-        Some(self.ranks.as_ref()?.placed(&mut Placed { memory: &self.memory, at: self.ranks_at }))
+        Some(self.ranks.as_ref()?.placed(&mut Placed {
+            memory: &self.memory,
+            at: self.ranks_at,
+        }))
     }
 }
 
@@ -93,8 +107,8 @@ pub(super) fn write_all<D: Device>(
     }
     moved.to_device += bytes as u64;
     if bytes > 0 {
-        // SAFETY: memory of this device, with that many bytes on both sides, which live unchanged until the stream was
-        // waited for below, or for good.
+        // SAFETY: memory of this device, with that many bytes on both sides, which live unchanged
+        // until the stream was waited for below, or for good.
         let written = unsafe { device.write(stream, buffer.address(), staging.start(), bytes) };
         if let Err(error) = device.synchronize(stream) {
             // The copy may still go on.

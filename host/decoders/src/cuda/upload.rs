@@ -1,4 +1,5 @@
-//! A batch on its way to the device: through pinned memory that the stream keeps, or from pinned memory of its own.
+//! A batch on its way to the device: through pinned memory that the stream keeps, or from pinned
+//! memory of its own.
 
 use super::batch::{DeviceBatch, Packing, PinnedBatch};
 use super::buffer::{Buffer, HostBuffer};
@@ -6,8 +7,8 @@ use super::device::Device;
 use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
-/// Bytes of a piece that the CPU copies to pinned memory while the device takes the one before: large enough that a
-/// copy's own cost does not count, small enough that both overlap.
+/// Bytes of a piece that the CPU copies to pinned memory while the device takes the one before:
+/// large enough that a copy's own cost does not count, small enough that both overlap.
 const PIECE: usize = 2 << 20;
 
 /// A stream's staging memory on the host, and the place of its batch on the device.
@@ -19,7 +20,11 @@ pub(super) struct Upload<D: Device> {
 
 impl<D: Device> Upload<D> {
     pub(super) const fn new() -> Self {
-        Self { staging: HostBuffer::new(), input: Buffer::new(), bytes: 0 }
+        Self {
+            staging: HostBuffer::new(),
+            input: Buffer::new(),
+            bytes: 0,
+        }
     }
 
     pub(super) const fn moved(&self) -> u64 {
@@ -44,7 +49,8 @@ impl<D: Device> Upload<D> {
         for (at, part) in packing.parts(batch) {
             for (i, piece) in part.chunks(PIECE).enumerate() {
                 let at = at + i * PIECE;
-                // SAFETY: copies in flight end at `written`, and `at` is not before it: pieces come in order.
+                // SAFETY: copies in flight end at `written`, and `at` is not before it: pieces come
+                // in order.
                 unsafe { self.staging.put(at, piece) };
                 let end = at + piece.len();
                 if end - written >= PIECE {
@@ -64,7 +70,13 @@ impl<D: Device> Upload<D> {
     /// # Safety
     /// - `stream` is the device's, and nothing in flight there uses these bytes.
     /// - The host leaves them alone, and this is not dropped, until the stream was waited for.
-    unsafe fn write(&mut self, device: &mut D, stream: &D::Stream, from: usize, to: usize) -> Result<(), DecodeError> {
+    unsafe fn write(
+        &mut self,
+        device: &mut D,
+        stream: &D::Stream,
+        from: usize,
+        to: usize,
+    ) -> Result<(), DecodeError> {
         if from == to {
             return Ok(());
         }
@@ -74,7 +86,8 @@ impl<D: Device> Upload<D> {
         // SAFETY: inside of the staging buffer, checked above.
         let start = unsafe { self.staging.start().add(from) };
         // SAFETY:
-        // - The stream is the device's, and the host's bytes are left alone until it has done this, as the caller says.
+        // - The stream is the device's, and the host's bytes are left alone until it has done this,
+        //   as the caller says.
         // - Both buffers are this device's, and the bytes are inside of both, checked above.
         unsafe { device.write(stream, address, start, to - from) }
     }
@@ -94,8 +107,8 @@ impl<D: Device> Upload<D> {
         self.input.reserve(device, bytes)?;
         if bytes > 0 {
             self.bytes += bytes as u64;
-            // SAFETY: stream and both sides are as the caller says; a pinned batch is never written after it was made,
-            // and the device has room, reserved above.
+            // SAFETY: stream and both sides are as the caller says; a pinned batch is never written
+            // after it was made, and the device has room, reserved above.
             unsafe { device.write(stream, self.input.address(), pinned.memory.start(), bytes) }?;
         }
         Ok(pinned.packing.at(self.input.address()))

@@ -68,8 +68,10 @@ impl<D: Device> Work<D> {
     /// Launches all kernels, without waiting for any.
     ///
     /// # Safety
-    /// - `batch` can be read by the device, for as many elements as it says, until the stream has done this.
-    /// - The buffers are reserved for the plan and the batch, here and in `output`, and its status word is 0 by then.
+    /// - `batch` can be read by the device, for as many elements as it says, until the stream has
+    ///   done this.
+    /// - The buffers are reserved for the plan and the batch, here and in `output`, and its status
+    ///   word is 0 by then.
     pub(super) unsafe fn launch(
         &self,
         device: &mut D,
@@ -85,7 +87,8 @@ impl<D: Device> Work<D> {
             Self::Ranked(memory, records) => {
                 let (output, task) = (output.views(plan), ranked::Task::Decode);
                 let memory = (memory.address(), *records);
-                // SAFETY: these are this function's preconditions; `memory` is a buffer, from a line on.
+                // SAFETY: these are this function's preconditions; `memory` is a buffer, from a
+                // line on.
                 unsafe { ranked::launch(device, stream, setup, task, plan, batch, memory, output) }
             }
         }

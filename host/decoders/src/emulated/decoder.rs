@@ -21,8 +21,8 @@ use crate::occupancy::{Architecture, Multiprocessors};
 use crate::parameters::Parameters;
 use crate::placer::{InPlace, Placer};
 use crate::plan::{
-    DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, most_records, too_many_hits,
-    version_word,
+    DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, most_records,
+    too_many_hits, version_word,
 };
 use crate::rank_tables::RankTables;
 use ut_data::detector::DetectorTables;
@@ -51,7 +51,10 @@ impl Default for EmulatedConfig {
 impl EmulatedConfig {
     /// Returns the defaults, with the kernels and launches of `parameters`.
     pub fn of(parameters: &Parameters) -> Self {
-        Self { launch: *parameters, ..Self::default() }
+        Self {
+            launch: *parameters,
+            ..Self::default()
+        }
     }
 
     /// Sets the kernels. Default: [`Pipeline::Ranked`].
@@ -68,8 +71,8 @@ impl EmulatedConfig {
         self
     }
 
-    /// Sets the optimisations of Allen's pipeline. Tables and batch set version and layout; `count.bins` sets `bins`,
-    /// unless it is 1. Default: all.
+    /// Sets the optimisations of Allen's pipeline. Tables and batch set version and layout;
+    /// `count.bins` sets `bins`, unless it is 1. Default: all.
     #[must_use]
     pub const fn with_switches(mut self, switches: Switches) -> Self {
         self.switches = switches;
@@ -77,8 +80,12 @@ impl EmulatedConfig {
     }
 }
 
-/// Multiprocessors that the executor stands for: a small GPU, so that blocks take several events in turn.
-const DEVICE: Multiprocessors = Multiprocessors { number: 2, each: Architecture::ALL[0] };
+/// Multiprocessors that the executor stands for: a small GPU, so that blocks take several events in
+/// turn.
+const DEVICE: Multiprocessors = Multiprocessors {
+    number: 2,
+    each: Architecture::ALL[0],
+};
 
 /// Decodes with the device kernels on the CPU, and checks them.
 #[derive(Debug)]
@@ -96,16 +103,31 @@ pub struct EmulatedDecoder {
 
 impl EmulatedDecoder {
     /// Creates a decoder for one detector and one set of options.
-    pub fn new(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Result<Self, DecodeError> {
-        config.launch.validate().map_err(|error| failure(&error.to_string()))?;
+    pub fn new(
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        config: EmulatedConfig,
+    ) -> Result<Self, DecodeError> {
+        config
+            .launch
+            .validate()
+            .map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
         let ranks = match config.launch.pipeline() {
             Pipeline::Allen => None,
             Pipeline::Ranked => Some(RankTables::new("emulated", tables, options)?),
         };
-        let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };
+        let bins = if config.switches.bins == 1 {
+            1
+        } else {
+            config.launch.count_bins()
+        };
         Ok(Self {
-            switches: Switches { version: detector.version, bins, ..config.switches },
+            switches: Switches {
+                version: detector.version,
+                bins,
+                ..config.switches
+            },
             detector,
             options: cluster_options(&options),
             flip_origin: options.flip().origin(),
@@ -121,8 +143,14 @@ impl EmulatedDecoder {
         &self.stats
     }
 
-    /// Launches all kernels for a batch of at least one event. `report` has `N_COUNTS` words an event.
-    fn run(&mut self, batch: &BatchView<'_>, hits: &mut UtHitsMut<'_>, report: &mut [u32]) -> Result<(), DecodeError> {
+    /// Launches all kernels for a batch of at least one event. `report` has `N_COUNTS` words an
+    /// event.
+    fn run(
+        &mut self,
+        batch: &BatchView<'_>,
+        hits: &mut UtHitsMut<'_>,
+        report: &mut [u32],
+    ) -> Result<(), DecodeError> {
         let plan = Plan::new(&self.detector, self.params, batch.n_events, DEVICE);
         let mut status_word = [0];
         let mut output: Output<ExecutorLauncher<'_>> = Output {
@@ -142,7 +170,10 @@ impl EmulatedDecoder {
         match &self.ranks {
             None => {
                 let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
-                let switches = Switches { layout: batch.layout, ..self.switches };
+                let switches = Switches {
+                    layout: batch.layout,
+                    ..self.switches
+                };
                 let setup = AllenSetup {
                     switches,
                     options: self.options,
@@ -150,7 +181,14 @@ impl EmulatedDecoder {
                     sort_run: self.params.sort_run(),
                     shapes: plan.allen_shapes(),
                 };
-                run_allen(&mut launcher, &self.detector, &plan, &setup, batch, &mut output)?;
+                run_allen(
+                    &mut launcher,
+                    &self.detector,
+                    &plan,
+                    &setup,
+                    batch,
+                    &mut output,
+                )?;
             }
             Some(ranks) => {
                 let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
@@ -163,7 +201,15 @@ impl EmulatedDecoder {
                 };
                 let mut room = most_records(self.switches.version, batch.raw.len(), batch.n_events);
                 loop {
-                    let taken = run_ranked(&mut launcher, ranks, &plan, &setup, batch, &mut output, room)?;
+                    let taken = run_ranked(
+                        &mut launcher,
+                        ranks,
+                        &plan,
+                        &setup,
+                        batch,
+                        &mut output,
+                        room,
+                    )?;
                     if taken <= room {
                         break;
                     }
@@ -175,7 +221,11 @@ impl EmulatedDecoder {
             return Err(failure("the strip buffers are too small for the batch"));
         }
         if status_word[0] & status::HITS_OVERFLOW != 0 {
-            return Err(too_many_hits(hits.offsets, self.detector.n_groups as usize, hits.id.len()));
+            return Err(too_many_hits(
+                hits.offsets,
+                self.detector.n_groups as usize,
+                hits.id.len(),
+            ));
         }
         Ok(())
     }
@@ -208,7 +258,14 @@ fn run_allen<'h>(
             scratch: HostBuffer::of_len(0)?,
         },
     };
-    allen::decode(launcher, setup, device_batch(batch, detector.version), tables, &mut buffers, output)
+    allen::decode(
+        launcher,
+        setup,
+        device_batch(batch, detector.version),
+        tables,
+        &mut buffers,
+        output,
+    )
 }
 
 /// Decodes with room for so many records; returns how many there are.
@@ -228,7 +285,11 @@ fn run_ranked<'h>(
     let is_mep = batch.layout == Layout::Mep;
     let mut buffers: RankedBuffers<ExecutorLauncher<'h>> = RankedBuffers {
         selected: HostBuffer::of_len(batch.selected.map_or(0, |_| events.div_ceil(32)))?,
-        bank_words: HostBuffer::of_len(if is_mep { bank_words(events, batch.offsets.len()) } else { 0 })?,
+        bank_words: HostBuffer::of_len(if is_mep {
+            bank_words(events, batch.offsets.len())
+        } else {
+            0
+        })?,
         records: HostBuffer::of_len(room)?,
         counters: HostBuffer::of_len(ranked::COUNTERS)?,
         heads: HostBuffer::of_len(events * ranked::HEAD_WORDS as usize)?,
@@ -273,18 +334,34 @@ impl Decoder for EmulatedDecoder {
         "emulated"
     }
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError> {
         check_selected("emulated", self.ranks.as_ref(), &batch)?;
         self.detector.check.check(&batch)?;
         let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
-        let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
+        let words = [
+            batch.offsets,
+            batch.sizes,
+            batch.types,
+            optional[0],
+            optional[1],
+        ];
         let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
-        self.detector.check_size("emulated", batch.n_events, batch.raw.len(), most_words)?;
+        self.detector
+            .check_size("emulated", batch.n_events, batch.raw.len(), most_words)?;
         let mut arrays = hits.begin(batch.n_events, self.detector.n_groups as usize)?;
         report.reset(batch.n_events);
         self.stats.clear();
         if batch.n_events > 0 {
-            let result = self.run(&batch, &mut arrays, bytemuck::cast_slice_mut(&mut report.events));
+            let result = self.run(
+                &batch,
+                &mut arrays,
+                bytemuck::cast_slice_mut(&mut report.events),
+            );
             hits.forget_on(result)?;
         }
         for (counts, meta) in report.events.iter_mut().zip(batch.meta_of_results()) {
@@ -305,7 +382,8 @@ mod tests {
     fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
         let tables = ut_data::synth::tables(BankVersion::V5, Grouping::YRows);
         let config = EmulatedConfig::default().with_pipeline(Pipeline::Allen);
-        let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("valid parameters");
+        let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config)
+            .expect("valid parameters");
         // Broken tables: most sectors are missing.
         decoder.detector.sectors.truncate(3);
         let event = Generator::new(Profile::PpNominal, BankVersion::V5, 1).event(0);
@@ -321,8 +399,20 @@ mod tests {
         builder.finish(&mut batch);
         let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());
         let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
-        let Err(DecodeError::Device { backend: "emulated", message }) = result else { panic!("{result:?}") };
-        assert!(message.starts_with("kernel compress_and_make_keys, block "), "{message}");
-        assert!(message.contains("hit.rs:") && message.ends_with("of 3"), "{message}");
+        let Err(DecodeError::Device {
+            backend: "emulated",
+            message,
+        }) = result
+        else {
+            panic!("{result:?}")
+        };
+        assert!(
+            message.starts_with("kernel compress_and_make_keys, block "),
+            "{message}"
+        );
+        assert!(
+            message.contains("hit.rs:") && message.ends_with("of 3"),
+            "{message}"
+        );
     }
 }

@@ -49,7 +49,10 @@ impl<T> HostBuffer<'_, T> {
 }
 
 impl<'h> ExecutorLauncher<'h> {
-    pub(super) fn new(executor: &'h mut Executor, stats: &'h mut Vec<(&'static str, LaunchStats)>) -> Self {
+    pub(super) fn new(
+        executor: &'h mut Executor,
+        stats: &'h mut Vec<(&'static str, LaunchStats)>,
+    ) -> Self {
         Self { executor, stats }
     }
 
@@ -75,10 +78,21 @@ impl<'h> Launcher for ExecutorLauncher<'h> {
         Ok(())
     }
 
-    fn launch<K: Kernel>(&mut self, kernel: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), DecodeError> {
-        let Shape { grid, block, shared_bytes } = shape;
+    fn launch<K: Kernel>(
+        &mut self,
+        kernel: K,
+        shape: Shape,
+        arguments: K::Arguments<'_>,
+    ) -> Result<(), DecodeError> {
+        let Shape {
+            grid,
+            block,
+            shared_bytes,
+        } = shape;
         let run = |block: &simt::executor::EmulatedBlock<'_>| kernel.run(block, &arguments);
-        let stats = self.executor.launch(K::NAME, grid, block, shared_bytes, run);
+        let stats = self
+            .executor
+            .launch(K::NAME, grid, block, shared_bytes, run);
         let stats = stats.map_err(|violation| failure(&violation.to_string()))?;
         self.stats.push((K::NAME, stats));
         Ok(())

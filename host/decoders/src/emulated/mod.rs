@@ -9,5 +9,8 @@ pub use simt::executor::{LaunchStats, Violation};
 use super::DecodeError;
 
 fn failure(message: &str) -> DecodeError {
-    DecodeError::Device { backend: "emulated", message: message.to_owned() }
+    DecodeError::Device {
+        backend: "emulated",
+        message: message.to_owned(),
+    }
 }

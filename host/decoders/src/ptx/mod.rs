@@ -1,5 +1,5 @@
-//! The kernels as PTX, embedded in `ut_kernels`, and their resources on each architecture. A stable compiler and a driver
-//! suffice to run it; `docs/ptx.md` says how it is made and checked.
+//! The kernels as PTX, embedded in `ut_kernels`, and their resources on each architecture. A stable
+//! compiler and a driver suffice to run it; `docs/ptx.md` says how it is made and checked.
 
 mod registers;
 mod resources;
@@ -31,15 +31,24 @@ pub struct Unit {
 
 macro_rules! unit {
     ($name:literal, $text:ident, $version:ident, $layout:ident) => {
-        Unit { name: $name, text: ut_kernels::ptx::$text, version: BankVersion::$version, layout: Layout::$layout }
+        Unit {
+            name: $name,
+            text: ut_kernels::ptx::$text,
+            version: BankVersion::$version,
+            layout: Layout::$layout,
+        }
     };
 }
 
 impl Unit {
     /// Counts the parameters of an entry; 0 if it does not exist.
     pub fn parameters(&self, entry: &str) -> usize {
-        let head = self.text.split(".entry ").find_map(|text| text.strip_prefix(entry)?.strip_prefix('('));
-        head.and_then(|head| head.split('{').next()).map_or(0, |head| head.matches(".param ").count())
+        let head = self
+            .text
+            .split(".entry ")
+            .find_map(|text| text.strip_prefix(entry)?.strip_prefix('('));
+        head.and_then(|head| head.split('{').next())
+            .map_or(0, |head| head.matches(".param ").count())
     }
 
     /// The production variants: a module for each format and layout.
@@ -50,8 +59,8 @@ impl Unit {
         unit!("v5_mep", V5_MEP, V5, Mep),
     ];
 
-    /// The rungs of `Switches::ladder` for v5 in Allen layout, variants `v5_allen__rung0` and on, and the clustering
-    /// kernel with 32-bit sums, variant [`WIDE`](Self::WIDE).
+    /// The rungs of `Switches::ladder` for v5 in Allen layout, variants `v5_allen__rung0` and on,
+    /// and the clustering kernel with 32-bit sums, variant [`WIDE`](Self::WIDE).
     pub const LADDER: Self = unit!("v5_allen_ladder", V5_ALLEN_LADDER, V5, Allen);
 
     /// The ranked pipeline: a module for each format and layout.
@@ -65,14 +74,18 @@ impl Unit {
     /// Variant of the clustering kernel that differs from production in its 32-bit sums only.
     pub const WIDE: &'static str = "v5_allen__wide";
 
-    /// Variant of the counting kernel with 8 size classes, which every production module has beside the one with 16.
+    /// Variant of the counting kernel with 8 size classes, which every production module has beside
+    /// the one with 16.
     pub fn bins8(&self) -> String {
         format!("{}__bins8", self.name)
     }
 
     /// All modules.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::PRODUCTION.into_iter().chain([Self::LADDER]).chain(Self::RANKED)
+        Self::PRODUCTION
+            .into_iter()
+            .chain([Self::LADDER])
+            .chain(Self::RANKED)
     }
 
     /// Kernels of each variant, but for those with 8 size classes and with 32-bit sums.
@@ -94,7 +107,11 @@ impl Unit {
         Self::of(Self::RANKED, version, layout)
     }
 
-    fn of([v4_allen, v4_mep, v5_allen, v5_mep]: [Self; 4], version: BankVersion, layout: Layout) -> Self {
+    fn of(
+        [v4_allen, v4_mep, v5_allen, v5_mep]: [Self; 4],
+        version: BankVersion,
+        layout: Layout,
+    ) -> Self {
         match (version, layout) {
             (BankVersion::V4, Layout::Allen) => v4_allen,
             (BankVersion::V4, Layout::Mep) => v4_mep,
@@ -143,8 +160,14 @@ named!("kernel" Kernel: CountHits "count_hits", PrefixSumTiles "prefix_sum_tiles
 
 impl Kernel {
     /// Kernels of the ranked pipeline in Allen layout; the mask only runs for a list of events.
-    pub const RANKED: [Self; 6] =
-        [Self::SelectEvents, Self::Cluster, Self::ClusterUnusual, Self::SortGroups, Self::Scan, Self::MakeHits];
+    pub const RANKED: [Self; 6] = [
+        Self::SelectEvents,
+        Self::Cluster,
+        Self::ClusterUnusual,
+        Self::SortGroups,
+        Self::Scan,
+        Self::MakeHits,
+    ];
 
     /// Same in MEP layout, where the banks are gathered first.
     pub const RANKED_MEP: [Self; 7] = [

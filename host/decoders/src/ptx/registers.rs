@@ -1,5 +1,5 @@
-//! A limit of registers, written into the PTX when it is loaded: the driver's option (`CU_JIT_MAX_REGISTERS`) applies
-//! to all entries of a module, also to those that only spill.
+//! A limit of registers, written into the PTX when it is loaded: the driver's option
+//! (`CU_JIT_MAX_REGISTERS`) applies to all entries of a module, also to those that only spill.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -26,7 +26,8 @@ impl Unit {
         for line in self.text.split_inclusive('\n') {
             if let Some(entry) = line.strip_prefix(".visible .entry ") {
                 let name = entry.split('(').next().unwrap_or_default();
-                in_head = Kernel::of_entry(name).is_none_or(|(kernel, _)| kernel.has_register_limit());
+                in_head =
+                    Kernel::of_entry(name).is_none_or(|(kernel, _)| kernel.has_register_limit());
             }
             if in_head && line.starts_with('{') {
                 let _ = writeln!(text, ".maxnreg {registers}");
@@ -46,11 +47,19 @@ mod tests {
 
     /// Directives of each entry between its parameters and its body.
     fn directives(text: &str) -> Vec<(Kernel, Vec<&str>)> {
-        let heads = text.split(".visible .entry ").skip(1).map(|entry| entry.split('{').next().unwrap());
+        let heads = text
+            .split(".visible .entry ")
+            .skip(1)
+            .map(|entry| entry.split('{').next().unwrap());
         heads
             .map(|head| {
                 let (kernel, _) = Kernel::of_entry(head.split('(').next().unwrap()).unwrap();
-                (kernel, head.lines().filter(|line| line.starts_with(".max")).collect())
+                (
+                    kernel,
+                    head.lines()
+                        .filter(|line| line.starts_with(".max"))
+                        .collect(),
+                )
             })
             .collect()
     }
@@ -62,11 +71,18 @@ mod tests {
             let (before, after) = (directives(unit.text), directives(&limited));
             assert_eq!(before.len(), after.len(), "{}", unit.name);
             for ((kernel, before), (_, after)) in before.into_iter().zip(after) {
-                let expected = if kernel.has_register_limit() { vec![".maxnreg 48"] } else { before };
+                let expected = if kernel.has_register_limit() {
+                    vec![".maxnreg 48"]
+                } else {
+                    before
+                };
                 assert_eq!(after, expected, "{kernel:?} of {}", unit.name);
             }
             let code = |text: &str| {
-                text.lines().filter(|line| !line.starts_with(".max")).map(str::to_owned).collect::<Vec<_>>()
+                text.lines()
+                    .filter(|line| !line.starts_with(".max"))
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
             };
             assert_eq!(code(&limited), code(unit.text), "{}", unit.name);
             assert_eq!(unit.limited(0), unit.text);

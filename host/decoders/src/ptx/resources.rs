@@ -1,4 +1,5 @@
-//! Resources of the kernels on each architecture, as committed or measured with the installed `ptxas`.
+//! Resources of the kernels on each architecture, as committed or measured with the installed
+//! `ptxas`.
 
 use std::path::Path;
 
@@ -71,7 +72,10 @@ impl Resources {
         let mut kernels = Vec::new();
         for unit in Unit::all() {
             for arch in ARCHS {
-                for usage in ptxas.assemble(unit.text, arch, folder).map_err(ResourcesError::Ptxas)? {
+                for usage in ptxas
+                    .assemble(unit.text, arch, folder)
+                    .map_err(ResourcesError::Ptxas)?
+                {
                     kernels.push(KernelUse {
                         unit: unit.name.to_owned(),
                         kernel: usage.kernel,
@@ -86,21 +90,31 @@ impl Resources {
                 }
             }
         }
-        Ok(Self { ptxas: ptxas.version().map_err(ResourcesError::Ptxas)?, kernels })
+        Ok(Self {
+            ptxas: ptxas.version().map_err(ResourcesError::Ptxas)?,
+            kernels,
+        })
     }
 
     /// Finds the resources of a variant's kernel on an architecture.
     pub fn of(&self, kernel: Kernel, variant: &str, arch: &str) -> Option<&KernelUse> {
         let entry = kernel.entry(variant);
-        self.kernels.iter().find(|of| of.kernel == entry && of.arch == arch)
+        self.kernels
+            .iter()
+            .find(|of| of.kernel == entry && of.arch == arch)
     }
 }
 
 impl KernelUse {
-    /// Occupancy in blocks of `threads` threads with `dynamic_shared` bytes; `None` on an unknown architecture.
+    /// Occupancy in blocks of `threads` threads with `dynamic_shared` bytes; `None` on an unknown
+    /// architecture.
     pub fn occupancy(&self, threads: u32, dynamic_shared: u32) -> Option<Occupancy> {
         let shared = self.shared.saturating_add(dynamic_shared);
-        Some(Architecture::named(&self.arch)?.occupancy(Launch { threads, registers: self.registers, shared }))
+        Some(Architecture::named(&self.arch)?.occupancy(Launch {
+            threads,
+            registers: self.registers,
+            shared,
+        }))
     }
 }
 
@@ -116,64 +130,131 @@ mod tests {
     fn every_kernel_of_every_module_has_figures_on_every_architecture() {
         let committed = Resources::committed().unwrap();
         for unit in Unit::PRODUCTION.into_iter().chain(Unit::RANKED) {
-            for (kernel, arch) in unit.kernels().iter().flat_map(|&k| ARCHS.map(|arch| (k, arch))) {
+            for (kernel, arch) in unit
+                .kernels()
+                .iter()
+                .flat_map(|&k| ARCHS.map(|arch| (k, arch)))
+            {
                 let found = committed.of(kernel, unit.name, arch).unwrap();
-                assert!(found.unit == unit.name && found.occupancy(128, 0).unwrap().blocks > 0, "{found:?}");
+                assert!(
+                    found.unit == unit.name && found.occupancy(128, 0).unwrap().blocks > 0,
+                    "{found:?}"
+                );
             }
         }
-        let ladder = committed.kernels.iter().filter(|of| of.unit == Unit::LADDER.name).count();
+        let ladder = committed
+            .kernels
+            .iter()
+            .filter(|of| of.unit == Unit::LADDER.name)
+            .count();
         assert_eq!(ladder, ARCHS.len() * (7 * Kernel::ALLEN.len() + 1));
     }
 
     #[test]
     fn no_kernel_spills_but_those_with_a_limit_a_few_words() {
         let kernels = Resources::committed().unwrap().kernels;
-        let few = |of: &&KernelUse| of.kernel.starts_with("cluster__") && of.stack <= 16 && of.spill_loads <= 64;
+        let few = |of: &&KernelUse| {
+            of.kernel.starts_with("cluster__") && of.stack <= 16 && of.spill_loads <= 64
+        };
         let spills = |of: &&KernelUse| of.stack + of.spill_stores + of.spill_loads > 0;
         let dirty: Vec<_> = kernels.iter().filter(|of| spills(of) && !few(of)).collect();
         assert!(dirty.is_empty(), "{dirty:#?}");
     }
 
-    /// Limits of compute capability 12.0, for which there are no figures: the driver compiles for it as for sm_100.
-    const SM_120: Architecture = Architecture { name: "sm_120", warps: 48, blocks: 24, shared: 100 << 10 };
+    /// Limits of compute capability 12.0, for which there are no figures: the driver compiles for
+    /// it as for sm_100.
+    const SM_120: Architecture = Architecture {
+        name: "sm_120",
+        warps: 48,
+        blocks: 24,
+        shared: 100 << 10,
+    };
 
     #[test]
     fn the_ranked_kernels_fill_the_multiprocessors_of_every_architecture() {
         let committed = Resources::committed().unwrap();
-        for (each, most) in Architecture::ALL.into_iter().chain([SM_120]).zip([4, 6, 6, 6, 6, 6, 6]) {
+        for (each, most) in Architecture::ALL
+            .into_iter()
+            .chain([SM_120])
+            .zip([4, 6, 6, 6, 6, 6, 6])
+        {
             let arch = if each == SM_120 { "sm_100" } else { each.name };
             let device = Multiprocessors { number: 1, each };
             assert_eq!(events_at_once(device), most, "{}", each.name);
             for unit in Unit::RANKED {
                 let tables = ut_data::synth::tables(unit.version, Grouping::UniqueX);
-                let plan =
-                    Plan::new(&DeviceTables::new("cuda", &tables).unwrap(), Parameters::default(), 1 << 16, device);
+                let plan = Plan::new(
+                    &DeviceTables::new("cuda", &tables).unwrap(),
+                    Parameters::default(),
+                    1 << 16,
+                    device,
+                );
                 let blocks = |kernel: Kernel| {
-                    let (of, shape) = (committed.of(kernel, unit.name, arch).unwrap(), plan.shape(kernel));
+                    let (of, shape) = (
+                        committed.of(kernel, unit.name, arch).unwrap(),
+                        plan.shape(kernel),
+                    );
                     let (threads, registers) = (shape.block.0, of.registers);
-                    each.occupancy(Launch { threads, registers, shared: of.shared + shape.shared_bytes }).blocks
+                    each.occupancy(Launch {
+                        threads,
+                        registers,
+                        shared: of.shared + shape.shared_bytes,
+                    })
+                    .blocks
                 };
                 // (Blocks of 256 threads: four fill the slots of sm_75.)
-                assert_eq!(blocks(Kernel::Cluster), most, "{} on {}", unit.name, each.name);
-                assert!(blocks(Kernel::MakeHits) >= most.min(5), "{} on {}", unit.name, each.name);
-                assert!(blocks(Kernel::ClusterUnusual) >= 2, "{} on {}", unit.name, each.name);
-                assert!(blocks(Kernel::SortGroups) >= 2, "{} on {}", unit.name, each.name);
+                assert_eq!(
+                    blocks(Kernel::Cluster),
+                    most,
+                    "{} on {}",
+                    unit.name,
+                    each.name
+                );
+                assert!(
+                    blocks(Kernel::MakeHits) >= most.min(5),
+                    "{} on {}",
+                    unit.name,
+                    each.name
+                );
+                assert!(
+                    blocks(Kernel::ClusterUnusual) >= 2,
+                    "{} on {}",
+                    unit.name,
+                    each.name
+                );
+                assert!(
+                    blocks(Kernel::SortGroups) >= 2,
+                    "{} on {}",
+                    unit.name,
+                    each.name
+                );
             }
         }
     }
 
     #[test]
-    fn the_clustering_kernel_keeps_to_40_registers_and_takes_fewer_than_with_32_bit_sums_on_sm_80() {
+    fn the_clustering_kernel_keeps_to_40_registers_and_takes_fewer_than_with_32_bit_sums_on_sm_80()
+    {
         let committed = Resources::committed().unwrap();
         for arch in ARCHS {
-            let registers = |variant| committed.of(Kernel::ClusterAndPredecode, variant, arch).unwrap().registers;
+            let registers = |variant| {
+                committed
+                    .of(Kernel::ClusterAndPredecode, variant, arch)
+                    .unwrap()
+                    .registers
+            };
             for unit in Unit::PRODUCTION {
                 assert!(registers(unit.name) <= 40, "{} on {arch}", unit.name);
             }
             // (On sm_90 and sm_100 ptxas takes one register more.)
             assert!(registers("v5_allen") <= registers(Unit::WIDE) + 1, "{arch}");
         }
-        let on_sm_80 = |variant| committed.of(Kernel::ClusterAndPredecode, variant, "sm_80").unwrap().registers;
+        let on_sm_80 = |variant| {
+            committed
+                .of(Kernel::ClusterAndPredecode, variant, "sm_80")
+                .unwrap()
+                .registers
+        };
         assert!(on_sm_80("v5_allen") < on_sm_80(Unit::WIDE));
     }
 
@@ -187,7 +268,12 @@ mod tests {
                 Kernel::Cluster | Kernel::MakeHits => ut_kernels::ranked::THREADS,
                 _ => 1024,
             };
-            assert!(of.occupancy(threads, shared).unwrap().blocks > 0, "{} on {}", of.kernel, of.arch);
+            assert!(
+                of.occupancy(threads, shared).unwrap().blocks > 0,
+                "{} on {}",
+                of.kernel,
+                of.arch
+            );
         }
     }
 }

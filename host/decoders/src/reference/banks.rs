@@ -12,10 +12,13 @@ pub struct Bank<'a> {
     pub payload: &'a [u8],
 }
 
-/// Lists the banks of an event up to the first about which the batch contradicts itself; also returns true if one does.
+/// Lists the banks of an event up to the first about which the batch contradicts itself; also
+/// returns true if one does.
 pub fn banks_of_event<'a>(batch: &BatchView<'a>, event: usize) -> (Vec<Bank<'a>>, bool) {
     let mut banks = Vec::new();
-    let Some(n_banks) = n_banks(batch, event) else { return (banks, true) };
+    let Some(n_banks) = n_banks(batch, event) else {
+        return (banks, true);
+    };
     for bank in 0..n_banks {
         let found = match batch.layout {
             Layout::Allen => allen_bank(batch, event, bank),
@@ -54,7 +57,10 @@ fn allen_bank<'a>(batch: &BatchView<'a>, event: usize, bank: u64) -> Option<Bank
     let fragment = base + u64::from(word_at(batch.raw, table + 4 * bank)?);
     let fragment_end = base + u64::from(word_at(batch.raw, table + 4 * (bank + 1))?);
     let size = size_at(batch.sizes, event as u64, bank)?;
-    if fragment_end < fragment || fragment_end - fragment < 4 + size || fragment_end > batch.raw.len() as u64 {
+    if fragment_end < fragment
+        || fragment_end - fragment < 4 + size
+        || fragment_end > batch.raw.len() as u64
+    {
         return None;
     }
     Some(Bank {
@@ -78,7 +84,8 @@ fn mep_bank<'a>(batch: &BatchView<'a>, event: usize, bank: u64) -> Option<Bank<'
     })
 }
 
-/// Reads entry `column` of row `row` of `sizes`: word `row` is the place of the row's first entry, counted in u16.
+/// Reads entry `column` of row `row` of `sizes`: word `row` is the place of the row's first entry,
+/// counted in u16.
 fn size_at(words: &[u32], row: u64, column: u64) -> Option<u64> {
     let first = u64::from(*words.get(usize::try_from(row).ok()?)?);
     let place = first + column;
@@ -86,8 +93,8 @@ fn size_at(words: &[u32], row: u64, column: u64) -> Option<u64> {
     Some(u64::from((word >> (16 * (place % 2))) & 0xFFFF))
 }
 
-/// Reads entry `column` of row `row` of `types` or `versions`: word `row` is the place of the row's first entry, in
-/// bytes.
+/// Reads entry `column` of row `row` of `types` or `versions`: word `row` is the place of the row's
+/// first entry, in bytes.
 fn byte_at(words: &[u32], row: u64, column: u64) -> Option<u8> {
     let first = u64::from(*words.get(usize::try_from(row).ok()?)?);
     let place = first + column;
@@ -95,9 +102,12 @@ fn byte_at(words: &[u32], row: u64, column: u64) -> Option<u8> {
     Some((word >> (8 * (place % 4))) as u8)
 }
 
-/// Returns the version byte of a bank: `Some(None)` if the batch carries no versions, `None` if it does but not
-/// for this bank.
-#[expect(clippy::option_option, reason = "two kinds of absence, of which one is an error")]
+/// Returns the version byte of a bank: `Some(None)` if the batch carries no versions, `None` if it
+/// does but not for this bank.
+#[expect(
+    clippy::option_option,
+    reason = "two kinds of absence, of which one is an error"
+)]
 fn version_at(batch: &BatchView<'_>, row: u64, column: u64) -> Option<Option<u8>> {
     match batch.versions {
         None => Some(batch.version),

@@ -22,10 +22,15 @@ pub struct Cluster {
 }
 
 /// Returns the clusters of a lane, in the order in which they are emitted.
-pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut EventReport) -> Vec<Cluster> {
+pub fn cluster_lane(
+    hits: &[LaneHit],
+    options: DecodeOptions,
+    report: &mut EventReport,
+) -> Vec<Cluster> {
     let mut clusters = Vec::new();
     let max_size = options.max_cluster_size().get();
-    let (mut previous, mut first, mut n, mut sum_adc, mut sum_position, mut exceeded) = (0, 0, 0, 0, 0, false);
+    let (mut previous, mut first, mut n, mut sum_adc, mut sum_position, mut exceeded) =
+        (0, 0, 0, 0, 0, false);
     // Emits the current cluster, unless it has no charge.
     let emit = |(first, n): (u32, u32),
                 sum_adc: u32,
@@ -40,12 +45,24 @@ pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut Event
             Position::Adc => sum_adc,
             Position::Geometric => n,
         };
-        clusters.push(Cluster { sum_position, weight, sum_adc, n, first });
+        clusters.push(Cluster {
+            sum_position,
+            weight,
+            sum_adc,
+            n,
+            first,
+        });
     };
     for (i, hit) in hits.iter().enumerate() {
         // 1
         if !options.clustering() {
-            clusters.push(Cluster { sum_position: hit.strip, weight: 1, sum_adc: hit.adc, n: 1, first: hit.strip });
+            clusters.push(Cluster {
+                sum_position: hit.strip,
+                weight: 1,
+                sum_adc: hit.adc,
+                n: 1,
+                first: hit.strip,
+            });
             continue;
         }
         // 2
@@ -91,10 +108,25 @@ mod tests {
     use ut_data::{Count, DecodeOptions, EventReport, Position};
 
     fn run(strips: &[(u32, u32)], options: DecodeOptions) -> (Vec<(u32, u32)>, EventReport) {
-        let hits: Vec<LaneHit> = strips.iter().map(|&(strip, adc)| LaneHit { adc, strip }).collect();
+        let hits: Vec<LaneHit> = strips
+            .iter()
+            .map(|&(strip, adc)| LaneHit { adc, strip })
+            .collect();
         let mut report = EventReport::default();
         let clusters = cluster_lane(&hits, options, &mut report);
-        (clusters.iter().map(|&Cluster { sum_position, weight, .. }| (sum_position, weight)).collect(), report)
+        (
+            clusters
+                .iter()
+                .map(
+                    |&Cluster {
+                         sum_position,
+                         weight,
+                         ..
+                     }| (sum_position, weight),
+                )
+                .collect(),
+            report,
+        )
     }
 
     fn up_to(max: u32) -> DecodeOptions {
@@ -104,17 +136,33 @@ mod tests {
     #[test]
     fn strips_become_the_clusters_that_the_options_say() {
         let plain = DecodeOptions::default();
-        let (unclustered, geometric) = (plain.with_clustering(false), plain.with_position(Position::Geometric));
+        let (unclustered, geometric) = (
+            plain.with_clustering(false),
+            plain.with_position(Position::Geometric),
+        );
         let long = [(1, 1), (2, 1), (3, 1), (4, 1), (9, 2)];
         let save = up_to(2).with_save_above_max(true);
-        let (none, oversized, chargeless) =
-            (None, Some((Count::OversizedClusters, 1)), Some((Count::ZeroChargeClusters, 2)));
+        let (none, oversized, chargeless) = (
+            None,
+            Some((Count::OversizedClusters, 1)),
+            Some((Count::ZeroChargeClusters, 2)),
+        );
         for (strips, options, expected, counted) in [
             // Neighbours join, and gaps separate.
-            (&[(3, 10), (4, 20), (6, 5)][..], plain, &[(3 * 10 + 4 * 20, 30), (30, 5)][..], none),
+            (
+                &[(3, 10), (4, 20), (6, 5)][..],
+                plain,
+                &[(3 * 10 + 4 * 20, 30), (30, 5)][..],
+                none,
+            ),
             (&[], plain, &[], none),
             // A strip that is repeated or descends starts a new cluster.
-            (&[(7, 1), (7, 2), (6, 3), (7, 4)], plain, &[(7, 1), (14, 2), (6 * 3 + 7 * 4, 7)], none),
+            (
+                &[(7, 1), (7, 2), (6, 3), (7, 4)],
+                plain,
+                &[(7, 1), (14, 2), (6 * 3 + 7 * 4, 7)],
+                none,
+            ),
             // Exactly the maximum is a whole cluster, one above is dropped or cut.
             (&[(1, 1), (2, 1)], up_to(2), &[(3, 2)], none),
             (&long, up_to(2), &[(18, 2)], oversized),
@@ -123,14 +171,23 @@ mod tests {
             (&[(1, 0), (2, 0), (5, 0)], plain, &[], chargeless),
             (&[(1, 0), (2, 0), (5, 0)], geometric, &[], chargeless),
             (&[(1, 31), (2, 0), (3, 1)], geometric, &[(6, 3)], none),
-            (&[(1, 0), (2, 9), (2, 9)], unclustered, &[(1, 1), (2, 1), (2, 1)], none),
+            (
+                &[(1, 0), (2, 9), (2, 9)],
+                unclustered,
+                &[(1, 1), (2, 1), (2, 1)],
+                none,
+            ),
         ] {
             let (clusters, found) = run(strips, options);
             let mut report = EventReport::default();
             if let Some((count, n)) = counted {
                 report.add(count, n);
             }
-            assert_eq!((&clusters[..], found), (expected, report), "{strips:?}, {options:?}");
+            assert_eq!(
+                (&clusters[..], found),
+                (expected, report),
+                "{strips:?}, {options:?}"
+            );
         }
     }
 }

@@ -52,7 +52,8 @@ impl Lookup {
         (board < self.n_boards() && self.boards.strips_per_hybrid[board] > 0).then_some(board)
     }
 
-    /// Returns the number of strips per hybrid, which is not 0 for a board from [`board`](Self::board).
+    /// Returns the number of strips per hybrid, which is not 0 for a board from
+    /// [`board`](Self::board).
     pub fn strips_per_hybrid(&self, board: usize) -> u32 {
         self.boards.strips_per_hybrid[board]
     }
@@ -83,13 +84,28 @@ impl Lookup {
 /// Computes the sector id, as in `docs/format.md`, "Sector ids". The formula is computed with
 /// signed numbers, because its terms may be negative before they are added up.
 fn sector_id(lane: &Lane) -> usize {
-    let [sector, module, face, stave, layer, side] =
-        [lane.sector, lane.module, lane.face, lane.stave, lane.layer, lane.side].map(i64::from);
+    let [sector, module, face, stave, layer, side] = [
+        lane.sector,
+        lane.module,
+        lane.face,
+        lane.stave,
+        lane.layer,
+        lane.side,
+    ]
+    .map(i64::from);
     let m = 2 * module + (1 - face);
-    let st = if side == 1 { stave } else { 7 + layer / 2 - stave };
+    let st = if side == 1 {
+        stave
+    } else {
+        7 + layer / 2 - stave
+    };
     let n_outer = if layer < 2 { 6 } else { 7 };
     let half_layer = 2 * layer + side;
-    let base = if half_layer < 4 { 124 * half_layer } else { 496 + 138 * (half_layer - 4) };
+    let base = if half_layer < 4 {
+        124 * half_layer
+    } else {
+        496 + 138 * (half_layer - 4)
+    };
     let id = match stave {
         0 => {
             let place = match m {

@@ -13,7 +13,10 @@ mod lookup;
 use self::banks::{Bank, banks_of_event};
 use self::clustering::{LaneHit, cluster_lane};
 use self::lookup::Lookup;
-use super::{BatchReport, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, UtHits, check_selected};
+use super::{
+    BatchReport, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, UtHits,
+    check_selected,
+};
 use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::hits::BatchCheck;
 use ut_data::input::BatchView;
@@ -67,7 +70,11 @@ struct Hit {
 impl ReferenceDecoder {
     /// Creates a decoder for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
-        Self { lookup: Lookup::new(tables), check: BatchCheck::new(tables), options }
+        Self {
+            lookup: Lookup::new(tables),
+            check: BatchCheck::new(tables),
+            options,
+        }
     }
 
     /// Decodes one event: its hits, in output order, and its counters.
@@ -93,7 +100,10 @@ impl ReferenceDecoder {
                 report.add(Count::SurplusBanks, 1);
                 continue;
             }
-            if bank.version.is_some_and(|version| version != self.lookup.version().byte()) {
+            if bank
+                .version
+                .is_some_and(|version| version != self.lookup.version().byte())
+            {
                 report.add(Count::WrongVersion, 1);
                 continue;
             }
@@ -111,12 +121,27 @@ impl ReferenceDecoder {
             }
         }
 
-        hits.sort_by_key(|hit| (hit.group, order(hit.x_at_y_eq0), hit.id, order(hit.n), hit.slot, hit.cluster));
+        hits.sort_by_key(|hit| {
+            (
+                hit.group,
+                order(hit.x_at_y_eq0),
+                hit.id,
+                order(hit.n),
+                hit.slot,
+                hit.cluster,
+            )
+        });
         (hits, report)
     }
 
     /// Decodes a v4 bank, as in `docs/format.md`, "v4 banks", and the v4 rows of `docs/policy.md`.
-    fn v4_bank(&self, board: usize, bank: &Bank<'_>, hits: &mut Vec<Hit>, report: &mut EventReport) {
+    fn v4_bank(
+        &self,
+        board: usize,
+        bank: &Bank<'_>,
+        hits: &mut Vec<Hit>,
+        report: &mut EventReport,
+    ) {
         let payload = bank.payload;
         if payload.len() < 4 {
             report.add(Count::Truncated, 1);
@@ -149,12 +174,27 @@ impl ReferenceDecoder {
     }
 
     /// Decodes a v5 bank, as in `docs/format.md`, "v5 banks", and the v5 rows of `docs/policy.md`.
-    fn v5_bank(&self, board: usize, bank: &Bank<'_>, hits: &mut Vec<Hit>, report: &mut EventReport) {
+    fn v5_bank(
+        &self,
+        board: usize,
+        bank: &Bank<'_>,
+        hits: &mut Vec<Hit>,
+        report: &mut EventReport,
+    ) {
         const COUNT_BYTES: [usize; 6] = [4, 5, 6, 7, 0, 1];
         let payload = bank.payload;
         if payload.len() < 24 {
-            let claims_hits = COUNT_BYTES.iter().any(|&byte| byte < payload.len() && payload[byte] != 0);
-            report.add(if claims_hits { Count::Short } else { Count::Banks }, 1);
+            let claims_hits = COUNT_BYTES
+                .iter()
+                .any(|&byte| byte < payload.len() && payload[byte] != 0);
+            report.add(
+                if claims_hits {
+                    Count::Short
+                } else {
+                    Count::Banks
+                },
+                1,
+            );
             return;
         }
         let counts = COUNT_BYTES.map(|byte| usize::from(payload[byte]));
@@ -179,10 +219,16 @@ impl ReferenceDecoder {
                 .map(|i| {
                     let byte = 8 + 2 * (16 * (i / 2) + 2 * (5 - lane) + i % 2);
                     let word = u16::from_le_bytes([payload[byte], payload[byte + 1]]);
-                    LaneHit { adc: u32::from(word & 0x1F), strip: u32::from((word >> 5) & 0x1FF) }
+                    LaneHit {
+                        adc: u32::from(word & 0x1F),
+                        strip: u32::from((word >> 5) & 0x1FF),
+                    }
                 })
                 .collect();
-            if lane_hits.windows(2).any(|pair| pair[0].strip >= pair[1].strip) {
+            if lane_hits
+                .windows(2)
+                .any(|pair| pair[0].strip >= pair[1].strip)
+            {
                 report.add(Count::UnsortedLanes, 1);
             }
             for cluster in cluster_lane(&lane_hits, self.options, report) {
@@ -194,10 +240,20 @@ impl ReferenceDecoder {
     /// Emits a cluster, as in `docs/format.md`, "Clustering".
     #[expect(clippy::manual_midpoint, reason = "as docs/format.md writes it")]
     fn v5_hit(&self, slot: usize, cluster: clustering::Cluster) -> Hit {
-        let clustering::Cluster { sum_position, weight, sum_adc, n: n_strips, first } = cluster;
+        let clustering::Cluster {
+            sum_position,
+            weight,
+            sum_adc,
+            n: n_strips,
+            first,
+        } = cluster;
         let mean = sum_position as f32 / weight as f32;
         let strip = (2 * sum_position + weight) / 2 / weight;
-        let n = if self.lookup.is_flipped(slot) { self.options.flip().origin() - mean } else { mean };
+        let n = if self.lookup.is_flipped(slot) {
+            self.options.flip().origin() - mean
+        } else {
+            mean
+        };
         let id = UT_ID | (self.lookup.chan_id(slot) & !0x1FF).wrapping_add(strip);
         self.hit(slot, n, id, Cluster::new(sum_adc, n_strips, first))
     }
@@ -226,7 +282,11 @@ impl ReferenceDecoder {
 /// Returns an integer that is ordered as the float is, as in `docs/format.md`, "The order of hits".
 fn order(value: f32) -> u32 {
     let bits = value.to_bits();
-    if bits & 0x8000_0000 != 0 { !bits } else { bits | 0x8000_0000 }
+    if bits & 0x8000_0000 != 0 {
+        !bits
+    } else {
+        bits | 0x8000_0000
+    }
 }
 
 impl Decoder for ReferenceDecoder {
@@ -234,7 +294,12 @@ impl Decoder for ReferenceDecoder {
         "reference"
     }
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError> {
         let n_groups = self.lookup.n_groups();
         let mut out = hits.begin_with_clusters(batch.n_events, n_groups, self.lookup.version())?;
         report.reset(batch.n_events);
@@ -243,7 +308,9 @@ impl Decoder for ReferenceDecoder {
         self.check.check(&batch)?;
         let mut written = 0;
         for event in 0..batch.n_events {
-            let is_selected = batch.selected.is_none_or(|list| list.contains(&(event as u32)));
+            let is_selected = batch
+                .selected
+                .is_none_or(|list| list.contains(&(event as u32)));
             let (event_hits, event_report) = if is_selected {
                 self.event(&batch, batch.first_event.saturating_add(event))
             } else {
@@ -252,7 +319,11 @@ impl Decoder for ReferenceDecoder {
             report.events[event] = event_report;
             if written + event_hits.len() > capacity {
                 let n_hits = written + event_hits.len();
-                return hits.forget_on(Err(DecodeError::TooManyHits { event, hits: n_hits, capacity }));
+                return hits.forget_on(Err(DecodeError::TooManyHits {
+                    event,
+                    hits: n_hits,
+                    capacity,
+                }));
             }
             for hit in &event_hits {
                 out.y_begin[written] = hit.y_begin;
@@ -269,7 +340,10 @@ impl Decoder for ReferenceDecoder {
             }
             let before = written - event_hits.len();
             for group in 0..n_groups {
-                let up_to_group = event_hits.iter().filter(|hit| usize::from(hit.group) <= group).count();
+                let up_to_group = event_hits
+                    .iter()
+                    .filter(|hit| usize::from(hit.group) <= group)
+                    .count();
                 out.offsets[event * n_groups + group + 1] = (before + up_to_group) as u32;
             }
         }

@@ -4,14 +4,17 @@ use chart_page::{Areas, Chart, Page, Shading, Sign};
 
 use super::Run;
 use super::names::{LAYERS, lane, lanes_of_sectors, sector, short};
-use crate::{Difference, MARKED, Outlier, OutlierKind, OutlierPart, SectorShape, mean_charge, shapes};
+use crate::{
+    Difference, MARKED, Outlier, OutlierKind, OutlierPart, SectorShape, mean_charge, shapes,
+};
 use ut_data::DetectorTables;
 use ut_data::detector::{N_LAYERS, N_SECTORS, sectors_of_layer};
 
 /// Heights of a map, alone and in a row of three, CSS pixels.
 const HEIGHTS: (u32, u32) = (470, 330);
 
-/// Largest factor from the middle value to the ends of the colours, even with a stray hit in a dead sector.
+/// Largest factor from the middle value to the ends of the colours, even with a stray hit in a dead
+/// sector.
 const FAR: f64 = 10.0;
 
 const SEEN: &str = "Seen along the beam, as particles fly: +x, the A side, is on the left. Strips have their true lengths and \
@@ -45,10 +48,20 @@ pub fn name_sectors(page: &mut Page, tables: &DetectorTables) {
 
 fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Chart {
     let of_layer = sectors_of_layer(layer);
-    let corners = |shape: &SectorShape| shape.corners.map(|(x, y)| (f64::from(x), f64::from(y))).to_vec();
+    let corners = |shape: &SectorShape| {
+        shape
+            .corners
+            .map(|(x, y)| (f64::from(x), f64::from(y)))
+            .to_vec()
+    };
     let marks = map.marks.iter().map(|(name, sign, which)| {
         let here = which.iter().filter(|sector| of_layer.contains(sector));
-        (name.clone(), *sign, here.map(|sector| sector - of_layer.start).collect::<Vec<_>>())
+        (
+            name.clone(),
+            *sign,
+            here.map(|sector| sector - of_layer.start)
+                .collect::<Vec<_>>(),
+        )
     });
     let areas = Areas {
         outlines: shapes[of_layer.clone()].iter().map(corners).collect(),
@@ -70,17 +83,29 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
 
 /// Returns the corners of what all layers need, so that all have one scale.
 fn ends(shapes: &[SectorShape]) -> Vec<(f64, f64)> {
-    let corners = shapes.iter().flat_map(|shape| shape.corners).map(|(x, y)| (f64::from(x), f64::from(y)));
-    let far = corners.fold((0.0, 0.0), |(x, y): (f64, f64), corner| (x.max(corner.0.abs()), y.max(corner.1.abs())));
+    let corners = shapes
+        .iter()
+        .flat_map(|shape| shape.corners)
+        .map(|(x, y)| (f64::from(x), f64::from(y)));
+    let far = corners.fold((0.0, 0.0), |(x, y): (f64, f64), corner| {
+        (x.max(corner.0.abs()), y.max(corner.1.abs()))
+    });
     vec![(-far.0, -far.1), far]
 }
 
 /// Returns the ends of 98 % of the values, at most a factor `far` from the middle one.
 fn range(values: &[f64], far: f64) -> Option<(f64, f64)> {
-    let mut values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
+    let mut values: Vec<f64> = values
+        .iter()
+        .copied()
+        .filter(|value| value.is_finite() && *value > 0.0)
+        .collect();
     values.sort_by(f64::total_cmp);
     let (n, middle) = (values.len(), *values.get(values.len() / 2)?);
-    Some((values[n / 100].max(middle / far), values[n - 1 - n / 100].min(middle * far)))
+    Some((
+        values[n / 100].max(middle / far),
+        values[n - 1 - n / 100].min(middle * far),
+    ))
 }
 
 /// Returns the sectors with an outlier, by kind.
@@ -88,37 +113,71 @@ fn marks(run: &Run<'_>) -> Vec<(String, Sign, Vec<usize>)> {
     let tables = &run.sums.detector.tables;
     let marked = |name: &str, sign, is: &dyn Fn(&Outlier) -> bool| {
         let of_kind = run.verdicts.outliers.iter().filter(|outlier| is(outlier));
-        let mut sectors: Vec<usize> = of_kind.flat_map(|outlier| outlier.sectors(tables)).collect();
+        let mut sectors: Vec<usize> = of_kind
+            .flat_map(|outlier| outlier.sectors(tables))
+            .collect();
         sectors.sort_unstable();
         sectors.dedup();
         (name.to_owned(), sign, sectors)
     };
     let is_strip = |of: &Outlier| of.part == OutlierPart::Strip;
-    let dead = |of: &Outlier| matches!(of.kind, OutlierKind::Dead | OutlierKind::Silent) && !is_strip(of);
+    let dead =
+        |of: &Outlier| matches!(of.kind, OutlierKind::Dead | OutlierKind::Silent) && !is_strip(of);
     vec![
         marked("dead", Sign::Cross, &dead),
         marked("quiet", Sign::Down, &|of| of.kind == OutlierKind::Quiet),
-        marked("hot", Sign::Up, &|of| matches!(of.kind, OutlierKind::Hot | OutlierKind::Noisy) && !is_strip(of)),
-        marked("hot strip", Sign::Circle, &|of| of.kind == OutlierKind::Hot && is_strip(of)),
+        marked("hot", Sign::Up, &|of| {
+            matches!(of.kind, OutlierKind::Hot | OutlierKind::Noisy) && !is_strip(of)
+        }),
+        marked("hot strip", Sign::Circle, &|of| {
+            of.kind == OutlierKind::Hot && is_strip(of)
+        }),
     ]
 }
 
 fn hits(run: &Run<'_>) -> MapOf {
     let view = &run.sums.view;
-    let values: Vec<f64> = (0..N_SECTORS).map(|s| view.hits_of_sector(s) as f64 / view.events.max(1) as f64).collect();
-    let hover = |s: usize| format!("{} hits, {} an event", view.hits_of_sector(s), short(values[s]));
+    let values: Vec<f64> = (0..N_SECTORS)
+        .map(|s| view.hits_of_sector(s) as f64 / view.events.max(1) as f64)
+        .collect();
+    let hover = |s: usize| {
+        format!(
+            "{} hits, {} an event",
+            view.hits_of_sector(s),
+            short(values[s])
+        )
+    };
     let hover = (0..N_SECTORS).map(hover).collect();
     let (name, title) = (format!("hits{}", run.of("of")), String::new());
-    MapOf { name, title, unit: "hits an event", shading: Shading::Log, range: None, values, hover, marks: Vec::new() }
+    MapOf {
+        name,
+        title,
+        unit: "hits an event",
+        shading: Shading::Log,
+        range: None,
+        values,
+        hover,
+        marks: Vec::new(),
+    }
 }
 
 fn charge(run: &Run<'_>) -> MapOf {
     let view = &run.sums.view;
-    let charge: Vec<(f64, f64)> = (0..N_SECTORS).map(|sector| mean_charge(view, sector)).collect();
+    let charge: Vec<(f64, f64)> = (0..N_SECTORS)
+        .map(|sector| mean_charge(view, sector))
+        .collect();
     let hover = |s: usize| {
         let (mean, error) = charge[s];
-        let error = if error.is_finite() { format!(" ± {}", short(error)) } else { String::new() };
-        format!("mean charge {}{error} ADC, {} hits", short(mean), view.hits_of_sector(s))
+        let error = if error.is_finite() {
+            format!(" ± {}", short(error))
+        } else {
+            String::new()
+        };
+        format!(
+            "mean charge {}{error} ADC, {} hits",
+            short(mean),
+            view.hits_of_sector(s)
+        )
     };
     let hover = (0..N_SECTORS).map(hover).collect();
     MapOf {
@@ -133,9 +192,14 @@ fn charge(run: &Run<'_>) -> MapOf {
     }
 }
 
-/// Returns the ends of the colours: few hits must not stretch them, nor chance fill them where sectors are alike.
+/// Returns the ends of the colours: few hits must not stretch them, nor chance fill them where
+/// sectors are alike.
 fn charge_range(charge: &[(f64, f64)]) -> Option<(f64, f64)> {
-    let known: Vec<f64> = charge.iter().filter(|(mean, error)| *error < 0.2 * mean).map(|(mean, _)| *mean).collect();
+    let known: Vec<f64> = charge
+        .iter()
+        .filter(|(mean, error)| *error < 0.2 * mean)
+        .map(|(mean, _)| *mean)
+        .collect();
     let ((low, high), (middle, _)) = (range(&known, FAR)?, range(&known, 1.0)?);
     Some((low.min(0.8 * middle), high.max(1.2 * middle)))
 }
@@ -143,7 +207,11 @@ fn charge_range(charge: &[(f64, f64)]) -> Option<(f64, f64)> {
 pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let (view, shapes) = (&run.sums.view, shapes(tables));
     let draw = |page: &mut Page, map: &MapOf| {
-        page.large_charts(&(0..N_LAYERS).map(|layer| chart(map, &shapes, layer, HEIGHTS.0)).collect::<Vec<_>>());
+        page.large_charts(
+            &(0..N_LAYERS)
+                .map(|layer| chart(map, &shapes, layer, HEIGHTS.0))
+                .collect::<Vec<_>>(),
+        );
     };
     page.heading("Hits of each sector");
     draw(page, &hits(run));
@@ -161,7 +229,11 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
             "{} hits, {} expected{}",
             view.hits_of_sector(s),
             short(expected),
-            if run.verdicts.judged[s] { "" } else { "\ntoo few to tell a dead lane from chance" }
+            if run.verdicts.judged[s] {
+                ""
+            } else {
+                "\ntoo few to tell a dead lane from chance"
+            }
         ),
         None => "nothing to compare with".to_owned(),
     };
@@ -189,31 +261,73 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
 }
 
 /// Draws the maps of a run, of its reference, and of one by the other, side by side.
-pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>, differences: &[Difference]) {
+pub fn beside(
+    page: &mut Page,
+    tables: &DetectorTables,
+    a: &Run<'_>,
+    b: &Run<'_>,
+    differences: &[Difference],
+) {
     let shapes = shapes(tables);
     let by = |page: &mut Page, [a, b]: [MapOf; 2], ratio: MapOf| {
-        let maps = [MapOf { title: ": A".to_owned(), ..a }, MapOf { title: ": B".to_owned(), ..b }, ratio];
+        let maps = [
+            MapOf {
+                title: ": A".to_owned(),
+                ..a
+            },
+            MapOf {
+                title: ": B".to_owned(),
+                ..b
+            },
+            ratio,
+        ];
         let layer = |layer: usize| maps.iter().map(move |map| (map, layer));
-        let charts = (0..N_LAYERS).flat_map(layer).map(|(map, layer)| chart(map, &shapes, layer, HEIGHTS.1));
+        let charts = (0..N_LAYERS)
+            .flat_map(layer)
+            .map(|(map, layer)| chart(map, &shapes, layer, HEIGHTS.1));
         page.charts_in_threes(&charts.collect::<Vec<_>>());
     };
     let which = |pick: &dyn Fn(&Difference) -> bool| -> Vec<usize> {
-        differences.iter().filter(|d| pick(d)).map(|d| d.sector).collect()
+        differences
+            .iter()
+            .filter(|d| pick(d))
+            .map(|d| d.sector)
+            .collect()
     };
     let marked = |name: &str, sign, which| (format!("{name}, {MARKED} σ"), sign, which);
     page.heading("Hits of each sector: A, B, and A by B");
     let both = [hits(a), hits(b)];
-    let common = range(&both.iter().flat_map(|map| map.values.clone()).collect::<Vec<_>>(), FAR);
+    let common = range(
+        &both
+            .iter()
+            .flat_map(|map| map.values.clone())
+            .collect::<Vec<_>>(),
+        FAR,
+    );
     let [of_a, of_b] = both;
     let hover = |d: &Difference| {
         let [in_a, in_b] = d.hits.map(short);
-        format!("{in_a} and {in_b} hits an event\nA by B, as shares: {}, {} σ", short(d.ratio), short(d.sigmas))
+        format!(
+            "{in_a} and {in_b} hits an event\nA by B, as shares: {}, {} σ",
+            short(d.ratio),
+            short(d.sigmas)
+        )
     };
     by(
         page,
         [
-            MapOf { range: common, marks: marks(a), hover: Vec::new(), ..of_a },
-            MapOf { range: common, marks: marks(b), hover: Vec::new(), ..of_b },
+            MapOf {
+                range: common,
+                marks: marks(a),
+                hover: Vec::new(),
+                ..of_a
+            },
+            MapOf {
+                range: common,
+                marks: marks(b),
+                hover: Vec::new(),
+                ..of_b
+            },
         ],
         MapOf {
             name: "hits in A by B".to_owned(),
@@ -224,8 +338,16 @@ pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>
             values: differences.iter().map(|d| d.ratio).collect(),
             hover: differences.iter().map(hover).collect(),
             marks: vec![
-                marked("more", Sign::Up, which(&|d| d.is_marked() && d.sigmas > 0.0)),
-                marked("fewer", Sign::Down, which(&|d| d.is_marked() && d.sigmas < 0.0)),
+                marked(
+                    "more",
+                    Sign::Up,
+                    which(&|d| d.is_marked() && d.sigmas > 0.0),
+                ),
+                marked(
+                    "fewer",
+                    Sign::Down,
+                    which(&|d| d.is_marked() && d.sigmas < 0.0),
+                ),
             ],
         },
     );
@@ -238,18 +360,36 @@ pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>
         page.text("These banks do not say the charge of a hit.");
         return;
     }
-    let known = |run: &Run<'_>| (0..N_SECTORS).map(|s| mean_charge(&run.sums.view, s)).collect::<Vec<_>>();
+    let known = |run: &Run<'_>| {
+        (0..N_SECTORS)
+            .map(|s| mean_charge(&run.sums.view, s))
+            .collect::<Vec<_>>()
+    };
     let common = charge_range(&[known(a), known(b)].concat());
-    let map = |run| MapOf { range: common, hover: Vec::new(), ..charge(run) };
+    let map = |run| MapOf {
+        range: common,
+        hover: Vec::new(),
+        ..charge(run)
+    };
     let hover = |d: &Difference| {
         let few = if d.charge_sigmas.is_finite() {
             format!("{} σ", short(d.charge_sigmas))
         } else {
             "too few hits".to_owned()
         };
-        format!("mean charge {} and {}, {few}", short(d.charge[0]), short(d.charge[1]))
+        format!(
+            "mean charge {} and {}, {few}",
+            short(d.charge[0]),
+            short(d.charge[1])
+        )
     };
-    let ratio = |d: &Difference| if d.charge_sigmas.is_finite() { d.charge[0] / d.charge[1] } else { f64::NAN };
+    let ratio = |d: &Difference| {
+        if d.charge_sigmas.is_finite() {
+            d.charge[0] / d.charge[1]
+        } else {
+            f64::NAN
+        }
+    };
     by(
         page,
         [map(a), map(b)],
@@ -261,7 +401,11 @@ pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>
             range: Some((0.8, 1.25)),
             values: differences.iter().map(ratio).collect(),
             hover: differences.iter().map(hover).collect(),
-            marks: vec![marked("charge", Sign::Circle, which(&Difference::is_charge_marked))],
+            marks: vec![marked(
+                "charge",
+                Sign::Circle,
+                which(&Difference::is_charge_marked),
+            )],
         },
     );
     page.note("ΣADC of a hit's strips. A sector with few hits in one of the runs is not compared.");

@@ -15,14 +15,18 @@ use std::path::Path;
 use chart_page::Page;
 use serde_json::Value;
 
-use self::names::{count, difference_json, lanes_of_sectors, numbers, part_text, place_text, run_json, short, whole};
+use self::names::{
+    count, difference_json, lanes_of_sectors, numbers, part_text, place_text, run_json, short,
+    whole,
+};
 use crate::outlier::{
-    DEAD, HOT, LEAST_EVENTS, LOW_CHARGE, NOISY, QUIET, SIGMAS, SILENT_EXPECTED, STRIP_FACTOR, STRIP_HITS,
+    DEAD, HOT, LEAST_EVENTS, LOW_CHARGE, NOISY, QUIET, SIGMAS, SILENT_EXPECTED, STRIP_FACTOR,
+    STRIP_HITS,
 };
 use crate::overall;
 use crate::{
-    Against, Difference, MARKED, Outlier, OutlierKind, Overall, RunView, Sums, SumsError, TroubleSum, Verdicts, both,
-    differences, mask, meaning, outliers,
+    Against, Difference, MARKED, Outlier, OutlierKind, Overall, RunView, Sums, SumsError,
+    TroubleSum, Verdicts, both, differences, mask, meaning, outliers,
 };
 use ut_data::detector::Mask;
 use ut_data::input::{kind, utc};
@@ -72,12 +76,20 @@ pub struct Run<'a> {
 impl Run<'_> {
     /// Returns the name in a legend.
     fn called(&self) -> String {
-        if self.letter.is_empty() { self.name.clone() } else { format!("{}, {}", self.letter, self.name) }
+        if self.letter.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}, {}", self.letter, self.name)
+        }
     }
 
     /// Returns the end of headings and names of pictures that tells two runs apart.
     fn of(&self, word: &str) -> String {
-        if self.letter.is_empty() { String::new() } else { format!(" {word} {}", self.letter) }
+        if self.letter.is_empty() {
+            String::new()
+        } else {
+            format!(" {word} {}", self.letter)
+        }
     }
 }
 
@@ -98,8 +110,13 @@ impl<'a> Drawing<'a> {
 
     /// Returns the sectors that differ, the most first.
     fn marked(&self) -> Vec<&'a Difference> {
-        let all = self.reference.iter().flat_map(|(_, differences)| *differences);
-        let mut marked: Vec<&Difference> = all.filter(|d| d.is_marked() || d.is_charge_marked()).collect();
+        let all = self
+            .reference
+            .iter()
+            .flat_map(|(_, differences)| *differences);
+        let mut marked: Vec<&Difference> = all
+            .filter(|d| d.is_marked() || d.is_charge_marked())
+            .collect();
         marked.sort_by(|a, b| compare::most(b).total_cmp(&compare::most(a)));
         marked
     }
@@ -108,37 +125,70 @@ impl<'a> Drawing<'a> {
 /// Draws a run, alone or beside a reference.
 ///
 /// # Errors
-/// If the two are of different detectors or options: the page says these once, and has the same maps for both.
+/// If the two are of different detectors or options: the page says these once, and has the same
+/// maps for both.
 pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn, SumsError> {
     reference.map_or(Ok(()), |reference| run.check_alike(reference))?;
     let tables = &run.detector.tables;
     let judge = |sums: &Sums| outliers(&sums.view, tables, about.mask.as_ref());
     let mut verdicts = judge(run);
-    let other = reference.map(|sums| (sums, judge(sums), differences(&run.view, &sums.view, tables)));
+    let other = reference.map(|sums| {
+        (
+            sums,
+            judge(sums),
+            differences(&run.view, &sums.view, tables),
+        )
+    });
     let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
     let letter = if reference.is_some() { "A" } else { "" };
     // The mask of a run also covers what is known.
     let mask = mask(&name, &verdicts, tables, &run.view);
     if let Some((_, reference, _)) = &other {
-        let is_known = |outlier: &mut Outlier| reference.outliers.iter().any(|known| known.is_same_as(outlier));
+        let is_known = |outlier: &mut Outlier| {
+            reference
+                .outliers
+                .iter()
+                .any(|known| known.is_same_as(outlier))
+        };
         verdicts.known = verdicts.outliers.extract_if(.., is_known).collect();
     }
     let drawing = Drawing {
-        run: Run { name, letter, sums: run, verdicts: &verdicts },
+        run: Run {
+            name,
+            letter,
+            sums: run,
+            verdicts: &verdicts,
+        },
         reference: other.as_ref().map(|(sums, verdicts, differences)| {
-            (Run { name: other_name, letter: "B", sums, verdicts }, differences.as_slice())
+            (
+                Run {
+                    name: other_name,
+                    letter: "B",
+                    sums,
+                    verdicts,
+                },
+                differences.as_slice(),
+            )
         }),
     };
-    Ok(Drawn { html: html(&drawing, about), json: json(&drawing), text: text(&drawing), mask })
+    Ok(Drawn {
+        html: html(&drawing, about),
+        json: json(&drawing),
+        text: text(&drawing),
+        mask,
+    })
 }
 
-/// Returns the names of two runs: of files with the same name, with as many folders as tell them apart.
+/// Returns the names of two runs: of files with the same name, with as many folders as tell them
+/// apart.
 fn names_of(run: &[OsString], reference: &[OsString]) -> [String; 2] {
     let names = [run, reference].map(name_of);
     if names[0] != names[1] {
         return names;
     }
-    let ([run], [reference]) = (run, reference) else { return names };
+    let ([run], [reference]) = (run, reference) else {
+        return names;
+    };
     let paths = [run, reference].map(|file| Path::new(file).components().collect::<Vec<_>>());
     let end = |n: usize| {
         paths.each_ref().map(|path| {
@@ -147,12 +197,19 @@ fn names_of(run: &[OsString], reference: &[OsString]) -> [String; 2] {
         })
     };
     let longest = paths[0].len().max(paths[1].len());
-    (2..=longest).map(end).find(|[one, other]| one != other).unwrap_or(names)
+    (2..=longest)
+        .map(end)
+        .find(|[one, other]| one != other)
+        .unwrap_or(names)
 }
 
 fn name_of(files: &[OsString]) -> String {
     match files {
-        [file] => Path::new(file).file_name().unwrap_or(file).to_string_lossy().into_owned(),
+        [file] => Path::new(file)
+            .file_name()
+            .unwrap_or(file)
+            .to_string_lossy()
+            .into_owned(),
         files => count(files.len() as u64, "file"),
     }
 }
@@ -162,10 +219,16 @@ fn json(drawing: &Drawing<'_>) -> Value {
     let mut json = run_json(&drawing.run, tables);
     if let Some((reference, _)) = &drawing.reference {
         let lanes = lanes_of_sectors(tables);
-        let marked = drawing.marked().into_iter().map(|d| difference_json(d, &lanes[d.sector], tables));
+        let marked = drawing
+            .marked()
+            .into_iter()
+            .map(|d| difference_json(d, &lanes[d.sector], tables));
         json.insert("differences".to_owned(), marked.collect());
         let Overall { hits, charge } = overall(&drawing.run.sums.view, &reference.sums.view);
-        json.insert("overall".to_owned(), serde_json::json!({"hits": hits, "charge": charge}));
+        json.insert(
+            "overall".to_owned(),
+            serde_json::json!({"hits": hits, "charge": charge}),
+        );
         json.insert("reference".to_owned(), run_json(reference, tables).into());
     }
     json.into()
@@ -175,9 +238,21 @@ fn text(drawing: &Drawing<'_>) -> String {
     let (mut text, tables) = (String::new(), drawing.tables());
     let mut list = |what: &str, lines: &[String]| {
         let (n, more) = (lines.len(), lines.len().saturating_sub(SAID));
-        let shown = lines.iter().take(SAID).flat_map(|line| ["\n  ", line]).collect::<String>();
-        let more = if more > 0 { format!("\n  and {} more", whole(more as u64)) } else { String::new() };
-        let _ = if n > 0 { writeln!(text, "{what}:{shown}{more}") } else { writeln!(text, "{what}") };
+        let shown = lines
+            .iter()
+            .take(SAID)
+            .flat_map(|line| ["\n  ", line])
+            .collect::<String>();
+        let more = if more > 0 {
+            format!("\n  and {} more", whole(more as u64))
+        } else {
+            String::new()
+        };
+        let _ = if n > 0 {
+            writeln!(text, "{what}:{shown}{more}")
+        } else {
+            writeln!(text, "{what}")
+        };
     };
     for run in drawing.runs() {
         let outliers = &run.verdicts.outliers;
@@ -204,9 +279,16 @@ fn text(drawing: &Drawing<'_>) -> String {
         for line in compare::said_of_all(&drawing.run.sums.view, &reference.sums.view) {
             list(&line, &[]);
         }
-        let verb = if lines.len() == 1 { "differs" } else { "differ" };
+        let verb = if lines.len() == 1 {
+            "differs"
+        } else {
+            "differ"
+        };
         let n = count(lines.len() as u64, "sector");
-        list(&format!("A is {a}, B {b}: {n} {verb} by {MARKED} σ or more"), &lines);
+        list(
+            &format!("A is {a}, B {b}: {n} {verb} by {MARKED} σ or more"),
+            &lines,
+        );
     }
     text
 }
@@ -223,7 +305,12 @@ const fn nothing(view: &RunView) -> &'static str {
 /// Counts the outliers that the reference has as well; `None` if it has none.
 fn known(run: &Run<'_>) -> Option<String> {
     let known = &run.verdicts.known;
-    (!known.is_empty()).then(|| format!("Known, because they stand out in B as well: {}", by_outlier_kind(known)))
+    (!known.is_empty()).then(|| {
+        format!(
+            "Known, because they stand out in B as well: {}",
+            by_outlier_kind(known)
+        )
+    })
 }
 
 fn by_outlier_kind(outliers: &[Outlier]) -> String {
@@ -234,7 +321,12 @@ fn by_outlier_kind(outliers: &[Outlier]) -> String {
             None => kinds.push((name, 1)),
         }
     }
-    list(kinds.into_iter().map(|(name, n)| format!("{name} ({})", whole(n))), "")
+    list(
+        kinds
+            .into_iter()
+            .map(|(name, n)| format!("{name} ({})", whole(n))),
+        "",
+    )
 }
 
 /// Returns an outlier in one line.
@@ -288,7 +380,9 @@ fn html(drawing: &Drawing<'_>, about: &About) -> String {
         found(&mut page, tables, reference);
     }
     match &drawing.reference {
-        Some((reference, differences)) => maps::beside(&mut page, tables, &drawing.run, reference, differences),
+        Some((reference, differences)) => {
+            maps::beside(&mut page, tables, &drawing.run, reference, differences);
+        }
         None => maps::sections(&mut page, tables, &drawing.run),
     }
     spectra::sections(&mut page, drawing);
@@ -303,21 +397,38 @@ fn html(drawing: &Drawing<'_>, about: &About) -> String {
 }
 
 fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
-    let per_event = |n: u64, events: u64| format!("{}, {} an event", whole(n), short(n as f64 / events.max(1) as f64));
+    let per_event = |n: u64, events: u64| {
+        format!(
+            "{}, {} an event",
+            whole(n),
+            short(n as f64 / events.max(1) as f64)
+        )
+    };
     let of_run = |run: &Run<'_>| {
         let (view, sums) = (&run.sums.view, run.sums);
         let numbers = |(least, greatest)| format!("{} to {}", whole(least), whole(greatest));
         [
             ("files", files(&sums.files)),
             ("events", whole(view.events)),
-            ("runs", list(view.runs.keys().map(u32::to_string), "none named")),
+            (
+                "runs",
+                list(view.runs.keys().map(u32::to_string), "none named"),
+            ),
             (
                 "event numbers",
-                view.numbers().filter(|_| view.against == Against::Number).map_or_else(|| "none".to_owned(), numbers),
+                view.numbers()
+                    .filter(|_| view.against == Against::Number)
+                    .map_or_else(|| "none".to_owned(), numbers),
             ),
             ("hits", per_event(view.hits, view.events)),
-            ("strips read", per_event(view.count(Count::Strips), view.events)),
-            ("banks decoded", per_event(view.count(Count::Banks), view.events)),
+            (
+                "strips read",
+                per_event(view.count(Count::Strips), view.events),
+            ),
+            (
+                "banks decoded",
+                per_event(view.count(Count::Banks), view.events),
+            ),
             ("troubles", trouble_text(view)),
             ("error banks", whole(view.error_banks.values().sum())),
             ("lost", sums.loss().to_string()),
@@ -325,10 +436,16 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
     };
     let facts = of_run(&drawing.run);
     match &drawing.reference {
-        None => page.facts(facts.iter().map(|(name, value)| (*name, value)).chain(texts(&about.facts))),
+        None => page.facts(
+            facts
+                .iter()
+                .map(|(name, value)| (*name, value))
+                .chain(texts(&about.facts)),
+        ),
         Some((reference, _)) => {
             let rows = facts.into_iter().zip(of_run(reference));
-            let rows = rows.map(|((name, of_a), (_, of_b))| (false, vec![name.to_owned(), of_a, of_b]));
+            let rows =
+                rows.map(|((name, of_a), (_, of_b))| (false, vec![name.to_owned(), of_a, of_b]));
             let head = ["what", "A", "B, the reference"].map(str::to_owned);
             page.short_table("The two runs", &head, rows);
             page.facts(texts(&about.facts));
@@ -347,7 +464,10 @@ fn warnings(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
         }
         let repeated = run.sums.repeats.repeated();
         if repeated.events.lost > 0 {
-            page.text(&format!("Repeated{}: {repeated} have the UT banks of another event.", run.of("in")));
+            page.text(&format!(
+                "Repeated{}: {repeated} have the UT banks of another event.",
+                run.of("in")
+            ));
         }
     }
     for trouble in drawing.runs().flat_map(|run| run.sums.troubles()) {
@@ -358,42 +478,80 @@ fn warnings(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
 /// Returns a run in one line: events, hits, run numbers and time.
 fn in_short(run: &Run<'_>) -> String {
     let view = &run.sums.view;
-    let name = if run.letter.is_empty() { String::new() } else { format!("{}: ", run.called()) };
+    let name = if run.letter.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", run.called())
+    };
     let runs: Vec<String> = view.runs.keys().take(3).map(u32::to_string).collect();
     let runs = match (view.runs.len(), runs.join(", ")) {
         (0, _) => String::new(),
         (1, runs) => format!("run {runs}, "),
         (n, runs) => format!("runs {runs}{}, ", if n > 3 { " and more" } else { "" }),
     };
-    let times = view.spans.iter().fold(None, |all, (_, span)| both(all, span.times));
+    let times = view
+        .spans
+        .iter()
+        .fold(None, |all, (_, span)| both(all, span.times));
     let times = times.map_or_else(String::new, |(from, to)| {
-        format!(", {} to {} UTC", utc(from)[..19].replace('T', " "), &utc(to)[11..19])
+        format!(
+            ", {} to {} UTC",
+            utc(from)[..19].replace('T', " "),
+            &utc(to)[11..19]
+        )
     });
-    format!("{name}{runs}{}, {}{times}.", count(view.events, "event"), count(view.hits, "hit"))
+    format!(
+        "{name}{runs}{}, {}{times}.",
+        count(view.events, "event"),
+        count(view.hits, "hit")
+    )
 }
 
 fn texts(facts: &[(String, String)]) -> impl Iterator<Item = (&str, &String)> {
-    facts.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name.as_str(), value))
+    facts
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| (name.as_str(), value))
 }
 
 fn list(texts: impl Iterator<Item = String>, none: &str) -> String {
     let all: Vec<String> = texts.collect();
-    if all.is_empty() { none.to_owned() } else { all.join(", ") }
+    if all.is_empty() {
+        none.to_owned()
+    } else {
+        all.join(", ")
+    }
 }
 
 fn files(files: &[OsString]) -> String {
-    let named: Vec<String> = files.iter().take(NAMED_FILES).map(|file| file.display().to_string()).collect();
+    let named: Vec<String> = files
+        .iter()
+        .take(NAMED_FILES)
+        .map(|file| file.display().to_string())
+        .collect();
     let more = files.len() - named.len();
-    named.join(", ") + &if more > 0 { format!(" and {} more", whole(more as u64)) } else { String::new() }
+    named.join(", ")
+        + &if more > 0 {
+            format!(" and {} more", whole(more as u64))
+        } else {
+            String::new()
+        }
 }
 
 fn trouble_text(view: &RunView) -> String {
-    let troubles = Count::ALL.into_iter().filter(|&count| count.kind() == Kind::Trouble && view.count(count) > 0);
-    list(troubles.map(|count| format!("{} {}", whole(view.count(count)), count.name())), "none")
+    let troubles = Count::ALL
+        .into_iter()
+        .filter(|&count| count.kind() == Kind::Trouble && view.count(count) > 0);
+    list(
+        troubles.map(|count| format!("{} {}", whole(view.count(count)), count.name())),
+        "none",
+    )
 }
 
 fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
-    let Verdicts { outliers, spread, .. } = run.verdicts;
+    let Verdicts {
+        outliers, spread, ..
+    } = run.verdicts;
     let heading = format!("What stands out{}", run.of("in"));
     page.heading(&heading);
     if outliers.is_empty() {
@@ -407,11 +565,21 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
             let [seen, expected] = numbers(outlier);
             let place = part_text(outlier, tables);
             let (when, sigmas) = (outlier.when.text(&run.sums.view), short(outlier.sigmas));
-            (false, vec![outlier.name(), place, when, seen, expected, sigmas])
+            (
+                false,
+                vec![outlier.name(), place, when, seen, expected, sigmas],
+            )
         };
-        page.long_table(&heading, &head, outliers.iter().take(LISTED).map(row).collect());
+        page.long_table(
+            &heading,
+            &head,
+            outliers.iter().take(LISTED).map(row).collect(),
+        );
         if outliers.len() > LISTED {
-            page.note(&format!("And {} more.", whole((outliers.len() - LISTED) as u64)));
+            page.note(&format!(
+                "And {} more.",
+                whole((outliers.len() - LISTED) as u64)
+            ));
         }
     }
     if let Some(known) = known(run) {
@@ -420,7 +588,8 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     if let Some(unjudged) = unjudged(run, tables) {
         page.text(&format!("{unjudged}."));
     }
-    let [dead, quiet, low, whole, half] = [DEAD, QUIET, LOW_CHARGE, spread[0], spread[1]].map(|of| short(100.0 * of));
+    let [dead, quiet, low, whole, half] =
+        [DEAD, QUIET, LOW_CHARGE, spread[0], spread[1]].map(|of| short(100.0 * of));
     page.begin_details(&format!("The rules{}", run.of("for")));
     page.note(&format!(
         "A lane is expected to have the median of the hits of lanes at the mirrored places, in its own layer and in the \
@@ -446,22 +615,38 @@ fn troubles(page: &mut Page, run: &Run<'_>) {
     }
     let board = |board: Option<u32>| board.map_or_else(String::new, |board| board.to_string());
     if !view.troubles.is_empty() {
-        let mut kinds: Vec<_> =
-            Count::ALL.into_iter().filter_map(|count| Some((count, by_kind(view, count)?))).collect();
+        let mut kinds: Vec<_> = Count::ALL
+            .into_iter()
+            .filter_map(|count| Some((count, by_kind(view, count)?)))
+            .collect();
         kinds.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.0));
-        let head = ["trouble", "count", "boards", "first in event", "what it means"].map(str::to_owned);
+        let head = [
+            "trouble",
+            "count",
+            "boards",
+            "first in event",
+            "what it means",
+        ]
+        .map(str::to_owned);
         let rows = kinds.into_iter().map(|(kind, (n, boards, first))| {
-            let cells = [kind.name().to_owned(), whole(n), whole(boards as u64), whole(first)];
+            let cells = [
+                kind.name().to_owned(),
+                whole(n),
+                whole(boards as u64),
+                whole(first),
+            ];
             (false, [&cells[..], &[meaning(kind).to_owned()]].concat())
         });
         page.short_table(&format!("Troubles{of}"), &head, rows);
         page.note("The first event is counted over all files from 0, as ut-decode inspect --event counts.");
         let mut rows: Vec<_> = view.troubles.iter().collect();
         rows.sort_by_key(|(_, trouble)| std::cmp::Reverse(trouble.count));
-        let rows = rows.into_iter().take(LISTED).filter_map(|((kind, of), TroubleSum { count, first })| {
-            let kind = Count::ALL.get(*kind)?.name().to_owned();
-            Some((false, vec![board(*of), kind, whole(*count), whole(*first)]))
-        });
+        let rows = rows.into_iter().take(LISTED).filter_map(
+            |((kind, of), TroubleSum { count, first })| {
+                let kind = Count::ALL.get(*kind)?.name().to_owned();
+                Some((false, vec![board(*of), kind, whole(*count), whole(*first)]))
+            },
+        );
         let head = ["board", "trouble", "count", "first in event"].map(str::to_owned);
         page.folded_table(&format!("Troubles by board{of}"), &head, rows);
     }
@@ -470,10 +655,18 @@ fn troubles(page: &mut Page, run: &Run<'_>) {
         let mut rows: Vec<_> = view.error_banks.iter().collect();
         rows.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
         let row = |&(&(of, source), &n): &(&(u8, u32), &u64)| {
-            let cells = [board(board_of(source)), format!("0x{source:04x}"), kind::name(of).to_owned()];
+            let cells = [
+                board(board_of(source)),
+                format!("0x{source:04x}"),
+                kind::name(of).to_owned(),
+            ];
             (false, [&cells[..], &[of.to_string(), whole(n)]].concat())
         };
-        page.long_table(&format!("Error banks by board{of}"), &head, rows.iter().take(LISTED).map(row).collect());
+        page.long_table(
+            &format!("Error banks by board{of}"),
+            &head,
+            rows.iter().take(LISTED).map(row).collect(),
+        );
         page.note(
             "UTError: the board reported an error, its hits are decoded. DaqError: the read-out sent this in place of the \
              board's fragment. ut-decode inspect shows their bytes.",
@@ -481,10 +674,21 @@ fn troubles(page: &mut Page, run: &Run<'_>) {
     }
 }
 
-/// Returns the number of troubles of a kind, of boards with it, and the first event with it, if there are any.
+/// Returns the number of troubles of a kind, of boards with it, and the first event with it, if
+/// there are any.
 fn by_kind(view: &RunView, count: Count) -> Option<(u64, usize, u64)> {
-    let of_kind = view.troubles.iter().filter(|((kind, _), _)| *kind == count as usize);
-    let boards = of_kind.clone().filter(|((_, board), _)| board.is_some()).count();
+    let of_kind = view
+        .troubles
+        .iter()
+        .filter(|((kind, _), _)| *kind == count as usize);
+    let boards = of_kind
+        .clone()
+        .filter(|((_, board), _)| board.is_some())
+        .count();
     let first = of_kind.clone().map(|(_, trouble)| trouble.first).min()?;
-    Some((of_kind.map(|(_, trouble)| trouble.count).sum(), boards, first))
+    Some((
+        of_kind.map(|(_, trouble)| trouble.count).sum(),
+        boards,
+        first,
+    ))
 }

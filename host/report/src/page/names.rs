@@ -15,37 +15,72 @@ use crate::{Difference, Outlier, OutlierPart as Part, RunView, When, mean_charge
 /// Returns the lanes that read each sector, as slots.
 pub fn lanes_of_sectors(tables: &DetectorTables) -> Vec<Vec<usize>> {
     let mut lanes = vec![Vec::new(); N_SECTORS];
-    for (i, slot) in tables.slots().iter().enumerate().filter(|(_, slot)| slot.chan_id != 0) {
+    for (i, slot) in tables
+        .slots()
+        .iter()
+        .enumerate()
+        .filter(|(_, slot)| slot.chan_id != 0)
+    {
         lanes[usize::from(slot.sector)].push(i);
     }
     lanes
 }
 
 pub fn mounted(lane: &Lane) -> String {
-    let Lane { layer, side, stave, face, module, sector, .. } = *lane;
+    let Lane {
+        layer,
+        side,
+        stave,
+        face,
+        module,
+        sector,
+        ..
+    } = *lane;
     let side = if side == 1 { 'A' } else { 'C' };
-    format!("{} {side} stave {stave} face {face} module {module} sector {sector}", LAYERS[layer as usize % 4])
+    format!(
+        "{} {side} stave {stave} face {face} module {module} sector {sector}",
+        LAYERS[layer as usize % 4]
+    )
 }
 
 /// Names a lane as a mask does.
 pub fn lane(slot: usize) -> String {
-    format!("board {} lane {}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD)
+    format!(
+        "board {} lane {}",
+        slot / LANES_PER_BOARD,
+        slot % LANES_PER_BOARD
+    )
 }
 
-/// Names a sector by the number that a mask takes and by its place; `lanes` are the slots that read it.
+/// Names a sector by the number that a mask takes and by its place; `lanes` are the slots that read
+/// it.
 pub fn sector(sector: usize, lanes: &[usize], tables: &DetectorTables) -> String {
-    let place =
-        lanes.first().map_or_else(|| "which no lane reads".to_owned(), |&slot| mounted(&tables.boards().lanes[slot]));
+    let place = lanes.first().map_or_else(
+        || "which no lane reads".to_owned(),
+        |&slot| mounted(&tables.boards().lanes[slot]),
+    );
     format!("sector {sector} ({place})")
 }
 
 /// Names the part that stands out; empty for the whole run.
 pub fn part_text(outlier: &Outlier, tables: &DetectorTables) -> String {
-    let Outlier { part, board, sector, strips, slots, detail, .. } = outlier;
+    let Outlier {
+        part,
+        board,
+        sector,
+        strips,
+        slots,
+        detail,
+        ..
+    } = outlier;
     let mut text = match (part, outlier.slot(), board, sector) {
         (Part::Sector, _, _, Some(of)) => {
             let lanes: Vec<String> = slots.iter().map(|&slot| lane(slot)).collect();
-            format!("{}, {}", self::sector(*of, slots, tables), lanes.join(" and "))
+            format!(
+                "{}, {}",
+                self::sector(*of, slots, tables),
+                lanes.join(" and ")
+            )
         }
         (_, Some(slot), ..) => {
             let of = usize::from(tables.slots()[slot].sector);
@@ -86,18 +121,40 @@ pub fn numbers(outlier: &Outlier) -> [String; 2] {
 }
 
 fn place_json(outlier: &Outlier, tables: &DetectorTables, view: &RunView) -> Value {
-    let Outlier { kind, board, lane, sector, strips, seen, expected, sigmas, when, .. } = outlier;
-    let mounted = outlier.slot().map(|slot| mounted(&tables.boards().lanes[slot]));
-    let (hits, charge) = if kind.is_of_charge() { (None, number(*seen)) } else { (Some(seen.round() as u64), None) };
+    let Outlier {
+        kind,
+        board,
+        lane,
+        sector,
+        strips,
+        seen,
+        expected,
+        sigmas,
+        when,
+        ..
+    } = outlier;
+    let mounted = outlier
+        .slot()
+        .map(|slot| mounted(&tables.boards().lanes[slot]));
+    let (hits, charge) = if kind.is_of_charge() {
+        (None, number(*seen))
+    } else {
+        (Some(seen.round() as u64), None)
+    };
     let of_slot = |slot: usize| [slot / LANES_PER_BOARD, slot % LANES_PER_BOARD];
     let windows: Vec<(u64, u64)> = match when {
         When::In(windows) => windows.iter().map(|window| window.numbers).collect(),
         _ => Vec::new(),
     };
     let times: Vec<Option<[String; 2]>> = match when {
-        When::In(windows) => {
-            windows.iter().map(|window| window.times.map(|(from, to)| [from, to].map(ut_data::input::utc))).collect()
-        }
+        When::In(windows) => windows
+            .iter()
+            .map(|window| {
+                window
+                    .times
+                    .map(|(from, to)| [from, to].map(ut_data::input::utc))
+            })
+            .collect(),
         _ => Vec::new(),
     };
     json!({
@@ -118,10 +175,18 @@ fn number(value: f64) -> Option<f64> {
 
 pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
     let view = &run.sums.view;
-    let places = |outliers: &[Outlier]| outliers.iter().map(|one| place_json(one, tables, view)).collect::<Vec<_>>();
-    let counts = Count::ALL.into_iter().map(|count| (count.name().to_owned(), view.count(count).into()));
+    let places = |outliers: &[Outlier]| {
+        outliers
+            .iter()
+            .map(|one| place_json(one, tables, view))
+            .collect::<Vec<_>>()
+    };
+    let counts = Count::ALL
+        .into_iter()
+        .map(|count| (count.name().to_owned(), view.count(count).into()));
     let errors = view.error_banks.iter();
-    let errors = errors.map(|((kind, source_id), n)| json!({"type": kind, "source_id": source_id, "banks": n}));
+    let errors = errors
+        .map(|((kind, source_id), n)| json!({"type": kind, "source_id": source_id, "banks": n}));
     let troubles = view.troubles.iter().map(|((kind, board), trouble)| {
         let kind = Count::ALL.get(*kind).map_or("", |count| count.name());
         json!({"kind": kind, "board": board, "count": trouble.count, "first_event": trouble.first})
@@ -153,8 +218,10 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
 /// Returns an account of loss for programs.
 pub fn loss_json(loss: &Loss) -> Value {
     let part = |LostPart { lost, of }: LostPart| json!({ "lost": lost, "of": of });
-    let causes: Map<String, Value> =
-        Cause::ALL.into_iter().map(|cause| (cause.name().to_owned(), loss.by(cause).into())).collect();
+    let causes: Map<String, Value> = Cause::ALL
+        .into_iter()
+        .map(|cause| (cause.name().to_owned(), loss.by(cause).into()))
+        .collect();
     json!({
         "share": loss.share(),
         "lost": loss.to_string(),
@@ -168,7 +235,10 @@ pub fn loss_json(loss: &Loss) -> Value {
 
 /// Returns the number of repeated events for programs.
 pub fn repeated_json(repeated: &Repeated) -> Value {
-    let Repeated { events: LostPart { lost, of }, is_estimate } = *repeated;
+    let Repeated {
+        events: LostPart { lost, of },
+        is_estimate,
+    } = *repeated;
     json!({ "events": lost, "of": of, "share": repeated.events.share(), "estimated": is_estimate })
 }
 

@@ -1,4 +1,5 @@
-//! Distributions: charge, cluster size, hits of lanes, layers and events; and hits along the strips of a sector.
+//! Distributions: charge, cluster size, hits of lanes, layers and events; and hits along the strips
+//! of a sector.
 
 use chart_page::{Chart, Choices, Page};
 
@@ -14,11 +15,18 @@ const MOST_STRIPS: usize = 200;
 /// Returns the number of bins up to the last one with an entry, at least `least`.
 fn used(histograms: &[&Vec<u64>], least: usize) -> usize {
     let last = |bins: &&Vec<u64>| bins.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
-    histograms.iter().map(last).max().unwrap_or_default().max(least)
+    histograms
+        .iter()
+        .map(last)
+        .max()
+        .unwrap_or_default()
+        .max(least)
 }
 
 fn edges(numbers: std::ops::Range<usize>) -> Vec<f64> {
-    (numbers.start..=numbers.end).map(|number| number as f64 - 0.5).collect()
+    (numbers.start..=numbers.end)
+        .map(|number| number as f64 - 0.5)
+        .collect()
 }
 
 /// Returns the edges of the bins, and their contents in per cent of the sum.
@@ -27,10 +35,19 @@ fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
     let x = edges(first..used);
     let y = (first..used).map(|bin| bins.get(bin).map_or(0.0, |&n| 100.0 * n as f64 / sum));
     // A logarithmic axis has no 0.
-    (x, y.map(|share| if share > 0.0 { share } else { f64::NAN }).collect())
+    (
+        x,
+        y.map(|share| if share > 0.0 { share } else { f64::NAN })
+            .collect(),
+    )
 }
 
-fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &[Vec<u64>], first: usize) -> Chart {
+fn by_layer(
+    chart: Chart,
+    runs: &[&Run<'_>],
+    of: fn(&RunView) -> &[Vec<u64>],
+    first: usize,
+) -> Chart {
     let all: Vec<&Vec<u64>> = runs.iter().flat_map(|run| of(&run.sums.view)).collect();
     let used = used(&all, first + 3);
     let mut chart = chart.log_y();
@@ -62,7 +79,9 @@ fn by_event(mut chart: Chart, run: &Run<'_>, which: &[(usize, &str)]) -> Chart {
         let (mut x, mut y): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
         for some in bins.iter().collect::<Vec<_>>().chunks(together) {
             x.push(some[0].0 as f64);
-            y.push(100.0 * some.iter().map(|(_, n)| **n as f64).sum::<f64>() / events as f64 / width);
+            y.push(
+                100.0 * some.iter().map(|(_, n)| **n as f64).sum::<f64>() / events as f64 / width,
+            );
         }
         if let Some(&last) = x.last() {
             x.push(last + width);
@@ -79,19 +98,31 @@ pub fn sections(page: &mut Page, drawing: &Drawing<'_>) {
     if runs.iter().any(|run| run.sums.view.clusters > 0) {
         let chart = Chart::new("charge", "charge of a hit, ΣADC", "hits, %").title("Charge");
         charts.push(by_layer(chart, runs, |view| &view.charge_of_layer, 0));
-        let chart = Chart::new("cluster size", "strips of a cluster", "hits, %").title("Cluster size");
+        let chart =
+            Chart::new("cluster size", "strips of a cluster", "hits, %").title("Cluster size");
         charts.push(by_layer(chart, runs, |view| &view.size_of_layer, 1));
     }
-    let chart =
-        Chart::new("hits of a lane", "hits of a lane in an event", "lanes with hits, %").title("Hits of a lane");
+    let chart = Chart::new(
+        "hits of a lane",
+        "hits of a lane in an event",
+        "lanes with hits, %",
+    )
+    .title("Hits of a lane");
     charts.push(by_layer(chart, runs, |view| &view.lane_hits_of_layer, 1));
     let layers: Vec<(usize, &str)> = LAYERS.into_iter().enumerate().collect();
-    let chart =
-        |title: &str, name: &str| Chart::new(name, "hits of an event", "events, % a hit").title(title).from_zero();
+    let chart = |title: &str, name: &str| {
+        Chart::new(name, "hits of an event", "events, % a hit")
+            .title(title)
+            .from_zero()
+    };
     for run in runs {
         let of = run.of("of");
         let name = format!("hits of a layer in an event{of}");
-        charts.push(by_event(chart(&format!("Hits of a layer{of}"), &name), run, &layers));
+        charts.push(by_event(
+            chart(&format!("Hits of a layer{of}"), &name),
+            run,
+            &layers,
+        ));
     }
     let mut all = chart("Hits of an event", "hits of an event");
     for run in runs {
@@ -112,11 +143,16 @@ pub fn sections(page: &mut Page, drawing: &Drawing<'_>) {
 fn strips(page: &mut Page, drawing: &Drawing<'_>) {
     let lanes = lanes_of_sectors(drawing.tables());
     // Hot strips, which have most to show, are the last that stand out, and come first.
-    let outliers = drawing.runs().flat_map(|run| run.verdicts.outliers.iter().rev());
+    let outliers = drawing
+        .runs()
+        .flat_map(|run| run.verdicts.outliers.iter().rev());
     let tables = drawing.tables();
     let differ = drawing.marked().into_iter().map(|d| d.sector);
     let mut order: Vec<usize> = Vec::new();
-    for sector in outliers.flat_map(|outlier| outlier.sectors(tables)).chain(differ) {
+    for sector in outliers
+        .flat_map(|outlier| outlier.sectors(tables))
+        .chain(differ)
+    {
         if !order.contains(&sector) {
             order.push(sector);
         }
@@ -125,7 +161,9 @@ fn strips(page: &mut Page, drawing: &Drawing<'_>) {
     if drawing.reference.is_none() {
         order.extend((0..N_SECTORS).filter(|&sector| !lanes[sector].is_empty()));
     } else if striking == 0 {
-        page.text("Nothing stands out, and no sector differs. The page of one run shows all sectors.");
+        page.text(
+            "Nothing stands out, and no sector differs. The page of one run shows all sectors.",
+        );
         return;
     } else {
         order.truncate(MOST_STRIPS);
@@ -146,32 +184,16 @@ fn strips(page: &mut Page, drawing: &Drawing<'_>) {
 fn strips_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
     let (view, of) = (&run.sums.view, run.of("of"));
     let x = edges(0..STRIPS_PER_SECTOR as usize);
-    let values: Vec<Vec<u64>> = order.iter().map(|&sector| view.strips_of(sector).to_vec()).collect();
-    let first: Vec<f64> = values.first().map_or_else(Vec::new, |values| values.iter().map(|&n| n as f64).collect());
-    let chart =
-        Chart::new(&format!("strips{of}"), "strip", "hits").bins("hits", &x, &first).height(300).from_zero().choices(
-            Choices {
-                label: format!("Sector{of}"),
-                values,
-                keys: order.iter().map(|&sector| sector as u64).collect(),
-                marked: striking.min(order.len()),
-            },
-        );
-    page.chart(&chart);
-}
-
-/// Draws the ADC values of the four chips of a chosen sector, side by side.
-fn adc_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
-    let of = run.of("of");
-    let n = ADCS * CHIPS_PER_SECTOR;
-    let values: Vec<Vec<u64>> =
-        order.iter().map(|&sector| run.sums.view.adc[sector * n..(sector + 1) * n].to_vec()).collect();
-    let first: Vec<f64> = values.first().map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
-    let x: Vec<f64> = (0..=n).map(|bin| bin as f64 / ADCS as f64).collect();
-    let chart = Chart::new(&format!("charge of chips{of}"), "chip 0, 1, 2 and 3, each from ADC 0 to 31", "hits")
-        .title("Charge in the four chips")
+    let values: Vec<Vec<u64>> = order
+        .iter()
+        .map(|&sector| view.strips_of(sector).to_vec())
+        .collect();
+    let first: Vec<f64> = values.first().map_or_else(Vec::new, |values| {
+        values.iter().map(|&n| n as f64).collect()
+    });
+    let chart = Chart::new(&format!("strips{of}"), "strip", "hits")
         .bins("hits", &x, &first)
-        .height(260)
+        .height(300)
         .from_zero()
         .choices(Choices {
             label: format!("Sector{of}"),
@@ -179,5 +201,35 @@ fn adc_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
             keys: order.iter().map(|&sector| sector as u64).collect(),
             marked: striking.min(order.len()),
         });
+    page.chart(&chart);
+}
+
+/// Draws the ADC values of the four chips of a chosen sector, side by side.
+fn adc_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
+    let of = run.of("of");
+    let n = ADCS * CHIPS_PER_SECTOR;
+    let values: Vec<Vec<u64>> = order
+        .iter()
+        .map(|&sector| run.sums.view.adc[sector * n..(sector + 1) * n].to_vec())
+        .collect();
+    let first: Vec<f64> = values
+        .first()
+        .map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
+    let x: Vec<f64> = (0..=n).map(|bin| bin as f64 / ADCS as f64).collect();
+    let chart = Chart::new(
+        &format!("charge of chips{of}"),
+        "chip 0, 1, 2 and 3, each from ADC 0 to 31",
+        "hits",
+    )
+    .title("Charge in the four chips")
+    .bins("hits", &x, &first)
+    .height(260)
+    .from_zero()
+    .choices(Choices {
+        label: format!("Sector{of}"),
+        values,
+        keys: order.iter().map(|&sector| sector as u64).collect(),
+        marked: striking.min(order.len()),
+    });
     page.chart(&chart);
 }

@@ -1,4 +1,5 @@
-//! Hits of layers, boards and chips, charge, banks and troubles, against the event number, the time and the crossing.
+//! Hits of layers, boards and chips, charge, banks and troubles, against the event number, the time
+//! and the crossing.
 
 use chart_page::{Chart, Choices, Heat, Page, Shading};
 
@@ -36,40 +37,73 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
         return;
     }
     if events < view.events {
-        page.text(&format!("Left out here: {} without event number.", count(view.events - events, "event")));
+        page.text(&format!(
+            "Left out here: {} without event number.",
+            count(view.events - events, "event")
+        ));
     }
     if view.runs.len() > 1 && view.against == Against::Number {
         page.text("There are several runs here, whose event numbers fall together; --run draws one of them.");
     }
     let x = edges(view, &spans);
     let steps = |value: &dyn Fn(&Span) -> f64| -> Vec<f64> {
-        let of = |span: &Span| if span.events > 0 { value(span) / span.events as f64 } else { f64::NAN };
+        let of = |span: &Span| {
+            if span.events > 0 {
+                value(span) / span.events as f64
+            } else {
+                f64::NAN
+            }
+        };
         spans.iter().map(|(_, span)| of(span)).collect()
     };
-    let mut hits =
-        Chart::new(&format!("hits against event number{of}"), what, "hits an event").title("Hits of the layers");
-    let mut charge = Chart::new(&format!("charge against event number{of}"), what, "mean ΣADC of a hit, 64 at most")
-        .title("Mean charge");
+    let mut hits = Chart::new(
+        &format!("hits against event number{of}"),
+        what,
+        "hits an event",
+    )
+    .title("Hits of the layers");
+    let mut charge = Chart::new(
+        &format!("charge against event number{of}"),
+        what,
+        "mean ΣADC of a hit, 64 at most",
+    )
+    .title("Mean charge");
     for (layer, name) in LAYERS.iter().enumerate().take(N_LAYERS) {
         let sectors = sectors_of_layer(layer);
         let chips = sectors.start * CHIPS_PER_SECTOR..sectors.end * CHIPS_PER_SECTOR;
         hits = hits.bins(name, &x, &steps(&|span| span.hits_of(&chips) as f64));
         let mean = |span: &Span| span.charge_of(&chips) as f64 / span.hits_of(&chips) as f64;
-        charge = charge.bins(name, &x, &spans.iter().map(|(_, span)| mean(span)).collect::<Vec<_>>());
+        charge = charge.bins(
+            name,
+            &x,
+            &spans.iter().map(|(_, span)| mean(span)).collect::<Vec<_>>(),
+        );
     }
     let counted: Vec<f64> = spans.iter().map(|(_, span)| span.events as f64).collect();
-    let rate = Chart::new(&format!("events against event number{of}"), what, &format!("events in {width}"))
-        .title("Events")
-        .from_zero()
-        .bins("events", &x, &counted);
+    let rate = Chart::new(
+        &format!("events against event number{of}"),
+        what,
+        &format!("events in {width}"),
+    )
+    .title("Events")
+    .from_zero()
+    .bins("events", &x, &counted);
     let mut charts = vec![hits];
     charts.extend((view.clusters > 0).then_some(charge));
     charts.extend(against_time(view, &spans, &of));
     charts.push(rate);
-    let mut troubles =
-        Chart::new(&format!("troubles against event number{of}"), what, "an event").title("Troubles").from_zero();
+    let mut troubles = Chart::new(
+        &format!("troubles against event number{of}"),
+        what,
+        "an event",
+    )
+    .title("Troubles")
+    .from_zero();
     let mut any = false;
-    for kind in Count::ALL.into_iter().filter(|count| count.kind() == Kind::Trouble && view.count(*count) > 0) {
+    for kind in Count::ALL
+        .into_iter()
+        .filter(|count| count.kind() == Kind::Trouble && view.count(*count) > 0)
+    {
         any = true;
         troubles = troubles.bins(kind.name(), &x, &steps(&|span| span.count(kind) as f64));
     }
@@ -79,7 +113,9 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     }
     let used = used_boards(tables);
     let missing = |span: &Span| {
-        used.iter().map(|&board| span.ut_events.saturating_sub(span.board(board).banks)).sum::<u64>() as f64
+        used.iter()
+            .map(|&board| span.ut_events.saturating_sub(span.board(board).banks))
+            .sum::<u64>() as f64
     };
     if spans.iter().any(|(_, span)| missing(span) > 0.0) {
         any = true;
@@ -97,15 +133,21 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
 /// Returns the edges of the bins; the first and the last one end where the run does.
 fn edges(view: &RunView, spans: &[(u64, &Span)]) -> Vec<f64> {
     let (least, greatest) = view.numbers().unwrap_or_default();
-    let last = spans.last().map(|(key, _)| *key as f64 + view.spans.width() as f64);
+    let last = spans
+        .last()
+        .map(|(key, _)| *key as f64 + view.spans.width() as f64);
     let edges = spans.iter().map(|(key, _)| *key as f64).chain(last);
-    edges.map(|edge| edge.clamp(least as f64, greatest as f64 + 1.0)).collect()
+    edges
+        .map(|edge| edge.clamp(least as f64, greatest as f64 + 1.0))
+        .collect()
 }
 
 /// Returns the boards with a lane that reads a sector.
 fn used_boards(tables: &DetectorTables) -> Vec<usize> {
     let is_used = |board: &usize| {
-        tables.slots()[board * LANES_PER_BOARD..][..LANES_PER_BOARD].iter().any(|slot| slot.chan_id != 0)
+        tables.slots()[board * LANES_PER_BOARD..][..LANES_PER_BOARD]
+            .iter()
+            .any(|slot| slot.chan_id != 0)
     };
     (0..tables.boards().n_boards()).filter(is_used).collect()
 }
@@ -124,30 +166,51 @@ fn against_time(view: &RunView, spans: &[(u64, &Span)], of: &str) -> Option<Char
         return None;
     }
     let seconds = |time: u64| (time - start) as f64 / 1e6;
-    let x: Vec<f64> = timed.iter().map(|(times, _)| seconds(times.0)).chain([seconds(end)]).collect();
+    let x: Vec<f64> = timed
+        .iter()
+        .map(|(times, _)| seconds(times.0))
+        .chain([seconds(end)])
+        .collect();
     let y: Vec<f64> = timed.iter().map(|(_, hits)| *hits).collect();
     let since = format!("seconds since {} UTC", utc(start)[..19].replace('T', " "));
-    let chart = Chart::new(&format!("hits against time{of}"), &since, "hits an event").title("Hits against time");
+    let chart = Chart::new(&format!("hits against time{of}"), &since, "hits an event")
+        .title("Hits against time");
     Some(chart.bins("hits", &x, &y))
 }
 
 /// Draws the hits of every board against the event number, over its usual number.
-fn boards(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, what: &str, spans: &[(u64, &Span)]) {
+fn boards(
+    page: &mut Page,
+    tables: &DetectorTables,
+    run: &Run<'_>,
+    what: &str,
+    spans: &[(u64, &Span)],
+) {
     let of = run.of("of");
     let together = spans.len().div_ceil(COLUMNS).next_power_of_two();
     let columns: Vec<&[(u64, &Span)]> = spans.chunks(together).collect();
     let used = used_boards(tables);
-    let events: Vec<u64> = columns.iter().map(|column| column.iter().map(|(_, span)| span.events).sum()).collect();
+    let events: Vec<u64> = columns
+        .iter()
+        .map(|column| column.iter().map(|(_, span)| span.events).sum())
+        .collect();
     let mut values = Vec::new();
     let chips = chips_of_lanes(tables);
     let of_board = |span: &Span, board: usize| -> u64 {
-        chips[board * LANES_PER_BOARD..][..LANES_PER_BOARD].iter().map(|chips| span.hits_of(chips)).sum()
+        chips[board * LANES_PER_BOARD..][..LANES_PER_BOARD]
+            .iter()
+            .map(|chips| span.hits_of(chips))
+            .sum()
     };
     for &board in &used {
-        let hits: Vec<u64> =
-            columns.iter().map(|column| column.iter().map(|(_, span)| of_board(span, board)).sum()).collect();
+        let hits: Vec<u64> = columns
+            .iter()
+            .map(|column| column.iter().map(|(_, span)| of_board(span, board)).sum())
+            .collect();
         let rates = hits.iter().zip(&events).filter(|(_, events)| **events > 0);
-        let mut rates: Vec<f64> = rates.map(|(&n, &events)| n as f64 / events as f64).collect();
+        let mut rates: Vec<f64> = rates
+            .map(|(&n, &events)| n as f64 / events as f64)
+            .collect();
         rates.sort_by(f64::total_cmp);
         let usual = rates.get(rates.len() * 3 / 4).copied().unwrap_or_default();
         let value = |(&n, &events): (&u64, &u64)| {
@@ -162,7 +225,10 @@ fn boards(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, what: &str, s
         values.push(hits.iter().zip(&events).map(value).collect());
     }
     let heat = Heat {
-        columns: columns.iter().map(|column| column[0].0.to_string()).collect(),
+        columns: columns
+            .iter()
+            .map(|column| column[0].0.to_string())
+            .collect(),
         rows: used.iter().map(usize::to_string).collect(),
         values,
         unit: "× the board's usual hits".to_owned(),
@@ -182,20 +248,41 @@ fn boards(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, what: &str, s
 }
 
 /// Draws bank sizes and troubles of a chosen board against the event number.
-fn of_board(page: &mut Page, run: &Run<'_>, what: &str, (x, spans): (&[f64], &[(u64, &Span)]), used: &[usize]) {
+fn of_board(
+    page: &mut Page,
+    run: &Run<'_>,
+    what: &str,
+    (x, spans): (&[f64], &[(u64, &Span)]),
+    used: &[usize],
+) {
     let of = run.of("of");
     // Boards in which something stands out come first.
-    let mut order: Vec<usize> = run.verdicts.outliers.iter().filter_map(|outlier| outlier.board).collect();
+    let mut order: Vec<usize> = run
+        .verdicts
+        .outliers
+        .iter()
+        .filter_map(|outlier| outlier.board)
+        .collect();
     order.retain(|board| used.contains(board));
     order.sort_unstable();
     order.dedup();
     let marked = order.len();
     order.extend(used);
-    page.name_keys(used.iter().map(|&board| (FIRST_BOARD + board as u64, format!("board {board}"))));
+    page.name_keys(
+        used.iter()
+            .map(|&board| (FIRST_BOARD + board as u64, format!("board {board}"))),
+    );
     let chart = |name: &str, y: &str, value: &dyn Fn(&Span, usize) -> u64| {
-        let values = |&board: &usize| spans.iter().map(|(_, span)| value(span, board)).collect::<Vec<u64>>();
+        let values = |&board: &usize| {
+            spans
+                .iter()
+                .map(|(_, span)| value(span, board))
+                .collect::<Vec<u64>>()
+        };
         let values: Vec<Vec<u64>> = order.iter().map(values).collect();
-        let first: Vec<f64> = values.first().map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
+        let first: Vec<f64> = values
+            .first()
+            .map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
         Chart::new(&format!("{name} of a board{of}"), what, y)
             .title(name)
             .bins(name, x, &first)
@@ -204,7 +291,10 @@ fn of_board(page: &mut Page, run: &Run<'_>, what: &str, (x, spans): (&[f64], &[(
             .choices(Choices {
                 label: format!("Board{of}"),
                 values,
-                keys: order.iter().map(|&board| FIRST_BOARD + board as u64).collect(),
+                keys: order
+                    .iter()
+                    .map(|&board| FIRST_BOARD + board as u64)
+                    .collect(),
                 marked,
             })
     };
@@ -218,7 +308,11 @@ fn of_board(page: &mut Page, run: &Run<'_>, what: &str, (x, spans): (&[f64], &[(
     };
     page.charts(&[
         chart("Mean size of the banks", "bytes", &mean),
-        chart("Troubles, error, missing and repeated banks", "banks in a bin", &wrong),
+        chart(
+            "Troubles, error, missing and repeated banks",
+            "banks in a bin",
+            &wrong,
+        ),
     ]);
 }
 
@@ -238,19 +332,39 @@ fn crossings(page: &mut Page, run: &Run<'_>) {
             (events, hits)
         })
         .collect();
-    let Some(last) = bins.iter().rposition(|bin| bin.0 > 0) else { return };
+    let Some(last) = bins.iter().rposition(|bin| bin.0 > 0) else {
+        return;
+    };
     page.heading(&format!("Against the bunch crossing{of}"));
     let x: Vec<f64> = (0..=last + 1).map(|bin| (bin * CROSSINGS) as f64).collect();
     let events: Vec<f64> = bins[..=last].iter().map(|bin| bin.0 as f64).collect();
-    let hits: Vec<f64> =
-        bins[..=last].iter().map(|bin| if bin.0 > 0 { bin.1 as f64 / bin.0 as f64 } else { f64::NAN }).collect();
+    let hits: Vec<f64> = bins[..=last]
+        .iter()
+        .map(|bin| {
+            if bin.0 > 0 {
+                bin.1 as f64 / bin.0 as f64
+            } else {
+                f64::NAN
+            }
+        })
+        .collect();
     let what = "bunch crossing of the orbit";
     page.charts(&[
-        Chart::new(&format!("hits by bunch crossing{of}"), what, "hits an event").title("Hits").bins("hits", &x, &hits),
-        Chart::new(&format!("events by bunch crossing{of}"), what, &format!("events in {CROSSINGS} crossings"))
-            .title("Events")
-            .from_zero()
-            .bins("events", &x, &events),
+        Chart::new(
+            &format!("hits by bunch crossing{of}"),
+            what,
+            "hits an event",
+        )
+        .title("Hits")
+        .bins("hits", &x, &hits),
+        Chart::new(
+            &format!("events by bunch crossing{of}"),
+            what,
+            &format!("events in {CROSSINGS} crossings"),
+        )
+        .title("Events")
+        .from_zero()
+        .bins("events", &x, &events),
     ]);
 }
 
@@ -268,24 +382,36 @@ pub fn chips(page: &mut Page, run: &Run<'_>, (order, marked): (&[usize], usize))
     let values = |&sector: &usize| -> Vec<u64> {
         let chips = sector * CHIPS_PER_SECTOR..((sector + 1) * CHIPS_PER_SECTOR).min(N_CHIPS);
         let hits = |chip: usize| {
-            columns.iter().map(move |column| column.iter().map(|(_, span)| span.hits_of(&(chip..chip + 1))).sum())
+            columns.iter().map(move |column| {
+                column
+                    .iter()
+                    .map(|(_, span)| span.hits_of(&(chip..chip + 1)))
+                    .sum()
+            })
         };
         chips.flat_map(hits).collect()
     };
     let values: Vec<Vec<u64>> = order.iter().map(values).collect();
-    let first: Vec<f64> = values.first().map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
-    let x: Vec<f64> = (0..=n * CHIPS_PER_SECTOR).map(|bin| bin as f64 / n as f64).collect();
-    let chart =
-        Chart::new(&format!("hits of chips{of}"), "chip 0, 1, 2 and 3, each from the first event to the last", "hits")
-            .title("Hits of the four chips against the event number")
-            .bins("hits", &x, &first)
-            .height(260)
-            .from_zero()
-            .choices(Choices {
-                label: format!("Sector{of}"),
-                values,
-                keys: order.iter().map(|&sector| sector as u64).collect(),
-                marked,
-            });
+    let first: Vec<f64> = values
+        .first()
+        .map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
+    let x: Vec<f64> = (0..=n * CHIPS_PER_SECTOR)
+        .map(|bin| bin as f64 / n as f64)
+        .collect();
+    let chart = Chart::new(
+        &format!("hits of chips{of}"),
+        "chip 0, 1, 2 and 3, each from the first event to the last",
+        "hits",
+    )
+    .title("Hits of the four chips against the event number")
+    .bins("hits", &x, &first)
+    .height(260)
+    .from_zero()
+    .choices(Choices {
+        label: format!("Sector{of}"),
+        values,
+        keys: order.iter().map(|&sector| sector as u64).collect(),
+        marked,
+    });
     page.chart(&chart);
 }

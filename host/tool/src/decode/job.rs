@@ -1,4 +1,5 @@
-//! State of a job that goes from piece to piece of the inputs, in their order: sums, failures, outputs.
+//! State of a job that goes from piece to piece of the inputs, in their order: sums, failures,
+//! outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,9 @@ use super::work::Batch;
 use crate::Failure;
 use crate::args::layout_name;
 use crate::detector::{check_makers, check_versions};
-use crate::output::{count, is_broken_pipe, is_quiet, made_by, on_stdout, print_beside, say, write_json};
+use crate::output::{
+    count, is_broken_pipe, is_quiet, made_by, on_stdout, print_beside, say, write_json,
+};
 use crate::progress::Progress;
 use crate::signals;
 use crate::summary::{self, Totals};
@@ -110,13 +113,24 @@ impl<'a> Taker<'a> {
 
     /// Shows progress from now on, unless it is quiet.
     pub fn show_progress(&mut self) {
-        let total = self.files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+        let total = self
+            .files
+            .iter()
+            .filter_map(|file| file.metadata().ok())
+            .map(|meta| meta.len())
+            .sum();
         let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
         self.progress = (!is_quiet()).then(|| Progress::new(total, template));
     }
 
-    /// Takes the result of a piece, and the place of its file among the inputs; returns true if the job goes on.
-    pub fn take(&mut self, reached: Reached, file: usize, done: Result<Done<Batch>, WorkError>) -> bool {
+    /// Takes the result of a piece, and the place of its file among the inputs; returns true if the
+    /// job goes on.
+    pub fn take(
+        &mut self,
+        reached: Reached,
+        file: usize,
+        done: Result<Done<Batch>, WorkError>,
+    ) -> bool {
         let result = self.reach(file).and_then(|()| match done {
             Ok(done) => self.add(done, reached),
             Err(error) => {
@@ -135,10 +149,18 @@ impl<'a> Taker<'a> {
         });
         if let Err(error) = result {
             let has_left = is_broken_pipe(error.as_ref());
-            self.stop = Some(if has_left { Stop::ReaderLeft } else { Stop::Failure });
+            self.stop = Some(if has_left {
+                Stop::ReaderLeft
+            } else {
+                Stop::Failure
+            });
             // An output that failed is not completed.
             self.fail(error);
-            self.written = self.outputs.take().map(Outputs::into_written).unwrap_or_default();
+            self.written = self
+                .outputs
+                .take()
+                .map(Outputs::into_written)
+                .unwrap_or_default();
             self.table = self.table.take().filter(|_| has_left);
         }
         self.stop.is_none() && !signals::interrupted()
@@ -152,7 +174,12 @@ impl<'a> Taker<'a> {
 
     /// Completes the outputs of the inputs before `file`.
     fn reach(&mut self, file: usize) -> Result<(), Failure> {
-        let Self { detector, outputs, seen, .. } = self;
+        let Self {
+            detector,
+            outputs,
+            seen,
+            ..
+        } = self;
         if let Some(outputs) = outputs {
             outputs.reach(file, |file| detector.check_file(seen, file))?;
         }
@@ -166,7 +193,13 @@ impl<'a> Taker<'a> {
         // Before its hits are written.
         check_makers(self.detector, &seen)?;
         self.seen.merge(seen);
-        for Batch { part, mut runs, encoded, rows } in made {
+        for Batch {
+            part,
+            mut runs,
+            encoded,
+            rows,
+        } in made
+        {
             self.runs.append(&mut runs);
             if let Some(table) = &mut self.table {
                 table.append(&rows)?;
@@ -188,18 +221,33 @@ impl<'a> Taker<'a> {
         }
         if let Some(progress) = &mut self.progress {
             let events = self.totals.events;
-            let rate = events as f64 / self.start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
-            let (files, events) = (count(self.seen.files.len(), "file"), count(events as usize, "event"));
+            let rate = events as f64
+                / self
+                    .start
+                    .elapsed()
+                    .max(Duration::from_millis(1))
+                    .as_secs_f64();
+            let (files, events) = (
+                count(self.seen.files.len(), "file"),
+                count(events as usize, "event"),
+            );
             progress.message(&format!("{files}, {events}, {rate:.0}/s"));
             progress.set(reached.bytes);
         }
         Ok(())
     }
 
-    /// Leaves out the outputs that are not complete yet if too many events came more than once, which only the end tells.
+    /// Leaves out the outputs that are not complete yet if too many events came more than once,
+    /// which only the end tells.
     fn refuse_repeated(&mut self) {
-        let Some(why) = self.totals.loss.refusal().filter(|_| self.stop.is_none()) else { return };
-        self.written = self.outputs.take().map(Outputs::into_written).unwrap_or_default();
+        let Some(why) = self.totals.loss.refusal().filter(|_| self.stop.is_none()) else {
+            return;
+        };
+        self.written = self
+            .outputs
+            .take()
+            .map(Outputs::into_written)
+            .unwrap_or_default();
         self.table = None;
         let left = match self.written.files.len() {
             0 => String::new(),
@@ -209,7 +257,9 @@ impl<'a> Taker<'a> {
     }
 
     fn tell(&self, line: &str) {
-        self.progress.as_ref().map_or_else(|| say(line), |progress| progress.say(line));
+        self.progress
+            .as_ref()
+            .map_or_else(|| say(line), |progress| progress.say(line));
     }
 
     /// Completes the outputs and reports on the job, which took all pieces or ended early.
@@ -218,23 +268,35 @@ impl<'a> Taker<'a> {
         if signals::interrupted() {
             self.end_interrupted();
         }
-        // A reader that has gone (`| head`) is no error, but a wanted summary and unreadable files are still told.
-        let Args { output, json, keep_going, .. } = self.args;
+        // A reader that has gone (`| head`) is no error, but a wanted summary and unreadable files
+        // are still told.
+        let Args {
+            output,
+            json,
+            keep_going,
+            ..
+        } = self.args;
         if self.stop == Some(Stop::ReaderLeft) && json.is_none() && self.table.is_none() {
             if self.failed == 0 {
                 return Ok(());
             }
-            self.failures.retain(|failure| !is_broken_pipe(failure.as_ref()));
+            self.failures
+                .retain(|failure| !is_broken_pipe(failure.as_ref()));
         }
         let elapsed = self.start.elapsed();
         self.totals.loss.end();
         self.n_bytes = reached.bytes;
         self.warn();
         self.refuse_repeated();
-        let incomplete = self.failures.first().map(|error| with_causes(error.as_ref()));
+        let incomplete = self
+            .failures
+            .first()
+            .map(|error| with_causes(error.as_ref()));
         if let Some(mut outputs) = self.outputs.take() {
             let opened = self.stop.is_none().then_some(reached.opened);
-            match outputs.finish(incomplete.as_ref(), opened, |file| self.detector.check_file(&self.seen, file)) {
+            match outputs.finish(incomplete.as_ref(), opened, |file| {
+                self.detector.check_file(&self.seen, file)
+            }) {
                 Ok(()) => {}
                 Err(error) if is_broken_pipe(&error) && json.is_none() => {
                     if self.failures.is_empty() {
@@ -246,7 +308,9 @@ impl<'a> Taker<'a> {
             self.written = outputs.into_written();
         }
         if let Some(table) = self.table.take() {
-            let provenance = self.story.provenance(&self.files, self.seen.measured > 0, incomplete.clone());
+            let provenance =
+                self.story
+                    .provenance(&self.files, self.seen.measured > 0, incomplete.clone());
             if let Err(error) = table.finish(&provenance) {
                 self.failures.push(error.into());
             }
@@ -254,8 +318,13 @@ impl<'a> Taker<'a> {
         if let Some(path) = json {
             write_json(path, &self.json(elapsed, flow, incomplete))?;
         }
-        if !is_quiet() && !self.files.is_empty() && (self.failures.is_empty() || self.totals.events > 0) {
-            let text = self.totals.text(elapsed, flow, self.files.len() > 1, &self.seen);
+        if !is_quiet()
+            && !self.files.is_empty()
+            && (self.failures.is_empty() || self.totals.events > 0)
+        {
+            let text = self
+                .totals
+                .text(elapsed, flow, self.files.len() > 1, &self.seen);
             print_beside(on_stdout([output, json]), &text)?;
         }
         for path in self.written.incomplete.iter().take(LISTED) {
@@ -267,7 +336,10 @@ impl<'a> Taker<'a> {
             } else {
                 format!("the hits of the first {events}")
             };
-            say(&format!("warning: {} is incomplete: it holds {holds}", path.display()));
+            say(&format!(
+                "warning: {} is incomplete: it holds {holds}",
+                path.display()
+            ));
         }
         self.verdict()
     }
@@ -275,21 +347,37 @@ impl<'a> Taker<'a> {
     /// Ends the program as the signal that came would have.
     fn end_interrupted(&mut self) -> ! {
         let n = self.totals.events;
-        let left = match (&self.args.output, self.outputs.as_ref().map_or(0, Outputs::written)) {
+        let left = match (
+            &self.args.output,
+            self.outputs.as_ref().map_or(0, Outputs::written),
+        ) {
             (None, _) => String::new(),
             (Some(path), 0) => format!("; {} was not written", path.display()),
             (Some(path), n) => {
-                format!("; {} in {} are whole, the rest was not written", count(n, "file"), path.display())
+                format!(
+                    "; {} in {} are whole, the rest was not written",
+                    count(n, "file"),
+                    path.display()
+                )
             }
         };
         drop((self.outputs.take(), self.table.take()));
-        say(&format!("interrupted after {}{left}", count(n as usize, "event")));
+        say(&format!(
+            "interrupted after {}{left}",
+            count(n as usize, "event")
+        ));
         signals::end()
     }
 
     /// Warns of oddities of the inputs, and adds files of another version to the failures.
     fn warn(&mut self) {
-        let Self { detector, seen, failures, unknown_odin, .. } = self;
+        let Self {
+            detector,
+            seen,
+            failures,
+            unknown_odin,
+            ..
+        } = self;
         let unknown = unknown_odin.iter().map(|version| {
             format!(
                 "ODIN banks of version {version}: their layout is not known, so the event table lacks what they say"
@@ -300,14 +388,32 @@ impl<'a> Taker<'a> {
         }
         failures.extend(check_versions(detector, seen).take(LISTED_FAILURES));
         if self.failures.is_empty() && self.stop.is_none() && self.impossible().is_none() {
-            self.missing().iter().for_each(|text| say(&format!("warning: {text}")));
+            self.missing()
+                .iter()
+                .for_each(|text| say(&format!("warning: {text}")));
         }
     }
 
-    fn json(&self, elapsed: Duration, flow: &Flow, incomplete: Option<String>) -> Map<String, Value> {
-        let provenance = self.story.provenance(&self.files, self.seen.measured > 0, incomplete).entries;
-        let provenance: Map<_, _> = provenance.into_iter().map(|(key, value)| (key, Value::String(value))).collect();
-        let written: Vec<String> = self.written.files.iter().map(|path| path.display().to_string()).collect();
+    fn json(
+        &self,
+        elapsed: Duration,
+        flow: &Flow,
+        incomplete: Option<String>,
+    ) -> Map<String, Value> {
+        let provenance = self
+            .story
+            .provenance(&self.files, self.seen.measured > 0, incomplete)
+            .entries;
+        let provenance: Map<_, _> = provenance
+            .into_iter()
+            .map(|(key, value)| (key, Value::String(value)))
+            .collect();
+        let written: Vec<String> = self
+            .written
+            .files
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
         let mut json = self.totals.json(elapsed);
         let more = json!({
             "provenance": provenance,
@@ -335,15 +441,23 @@ impl<'a> Taker<'a> {
         let strict = self.args.strict;
         let requires = self.args.select.require_events && self.seen.events == 0;
         // All strips may be in clusters over a maximum that the user chose.
-        let all_may_go = self.args.clustering.max_cluster_size != DecodeOptions::default().max_cluster_size();
+        let all_may_go =
+            self.args.clustering.max_cluster_size != DecodeOptions::default().max_cluster_size();
         let too_much = self.totals.loss.verdict(&self.files, all_may_go);
-        let is_odd = self.totals.is_odd() || self.totals.loss.has_repeated() || self.seen.unidentified > 0;
-        let say_error = |failure: Failure| say(&format!("error: {}", with_causes(failure.as_ref())));
+        let is_odd =
+            self.totals.is_odd() || self.totals.loss.has_repeated() || self.seen.unidentified > 0;
+        let say_error =
+            |failure: Failure| say(&format!("error: {}", with_causes(failure.as_ref())));
         let mut failures = self.failures.into_iter();
         if self.args.keep_going && self.failed > 0 {
             failures.for_each(say_error);
             let n = self.files.len();
-            return Err(format!("{} of {} could not be read to their end", self.failed, count(n, "file")).into());
+            return Err(format!(
+                "{} of {} could not be read to their end",
+                self.failed,
+                count(n, "file")
+            )
+            .into());
         }
         if let Some(failure) = failures.next() {
             // A failure to write, beside that of the input.
@@ -351,15 +465,21 @@ impl<'a> Taker<'a> {
             return Err(failure);
         }
         if strict && is_odd {
-            return Err("there is trouble in the data (see the summary), and --strict was given".into());
+            return Err(
+                "there is trouble in the data (see the summary), and --strict was given".into(),
+            );
         }
         if let Some(impossible) = impossible {
             return Err(impossible.into());
         }
         match (too_much, missing) {
             (Some(too_much), _) => Err(too_much.into()),
-            (None, Some(missing)) if strict => Err(format!("{missing}, and --strict was given").into()),
-            (None, Some(missing)) if requires => Err(format!("{missing}, and --require-events was given").into()),
+            (None, Some(missing)) if strict => {
+                Err(format!("{missing}, and --strict was given").into())
+            }
+            (None, Some(missing)) if requires => {
+                Err(format!("{missing}, and --require-events was given").into())
+            }
             _ => Ok(()),
         }
     }
@@ -372,15 +492,24 @@ impl<'a> Taker<'a> {
         if self.takes_all && self.seen.events == 0 && self.n_bytes == 0 {
             return Some("the input has 0 bytes: there is no event in the input".to_owned());
         }
-        if self.takes_all { None } else { self.args.select.impossible(&self.seen) }
+        if self.takes_all {
+            None
+        } else {
+            self.args.select.impossible(&self.seen)
+        }
     }
 
-    /// Returns what the inputs lack of the wanted events. A part of a job may be empty, and the rest to resume, too.
+    /// Returns what the inputs lack of the wanted events. A part of a job may be empty, and the
+    /// rest to resume, too.
     fn missing(&self) -> Option<String> {
         if self.files.is_empty() || self.args.select.shard.is_some() {
             return None;
         }
-        let which = if self.takes_all { "there is no event" } else { "the selection matches no event" };
+        let which = if self.takes_all {
+            "there is no event"
+        } else {
+            "the selection matches no event"
+        };
         match (self.seen.events, self.seen.files.is_empty()) {
             (0, _) => Some(format!("{which} in the input")),
             (_, true) => Some("no event of the input has a bank to decode".to_owned()),
@@ -402,7 +531,10 @@ pub fn story(
     entries.push(("layout", layout.map_or("as read", layout_name).to_owned()));
     entries.extend(facts(options, detector, mask));
     Story {
-        entries: entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        entries: entries
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
         files,
         warning: detector.is_embedded().then_some(SYNTHETIC),
     }

@@ -39,36 +39,42 @@ use ut_report::Detector;
 
 /// Decode files into hits.
 ///
-/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job: reading, decoding and
-/// writing share all threads, and the output does not depend on their number. Prints a summary, and what was wrong with
-/// the data by the names of the policy: troubles cost only themselves. If a file cannot be read further, the command
-/// fails, and keeps the hits of the events before.
+/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job:
+/// reading, decoding and writing share all threads, and the output does not depend on their number.
+/// Prints a summary, and what was wrong with the data by the names of the policy: troubles cost
+/// only themselves. If a file cannot be read further, the command fails, and keeps the hits of the
+/// events before.
 #[derive(Debug, clap::Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
-    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made); -
-    /// is standard output. A folder (it exists, or the name ends in / or has no extension) gets one file per input.
+    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they
+    /// were made); - is standard output. A folder (it exists, or the name ends in / or has no
+    /// extension) gets one file per input.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Leave out inputs whose hits an earlier run with --resume has written whole, with the same tables, mask, options
-    /// and version of the tool; needs a folder of one file per input.
+    /// Leave out inputs whose hits an earlier run with --resume has written whole, with the same
+    /// tables, mask, options and version of the tool; needs a folder of one file per input.
     #[arg(long, requires = "output", conflicts_with_all = ["events", "shard", "skip", "limit"])]
     resume: bool,
     /// The output's format, if its name does not end in it.
     #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
     format: Option<String>,
-    /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane,
-    /// charge, n_strips, first_strip and flipped, or some of these by name; sector_id; in CSV also run, event_number,
-    /// file.
+    /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector,
+    /// strip, board, lane, charge, n_strips, first_strip and flipped, or some of these by name;
+    /// sector_id; in CSV also run, event_number, file.
     #[arg(long, value_name = "LIST", requires = "output")]
     columns: Option<Columns>,
     /// Write the summary as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a table with one row an event here, .csv or .parquet, also of events without hits: file, run, number,
-    /// ODIN's time, bunch crossing, trigger, orbit and TCK, and how many hits, banks and troubles it has.
+    /// Write a table with one row an event here, .csv or .parquet, also of events without hits:
+    /// file, run, number, ODIN's time, bunch crossing, trigger, orbit and TCK, and how many hits,
+    /// banks and troubles it has.
     #[arg(long, value_name = "PATH", conflicts_with = "resume")]
     event_table: Option<PathBuf>,
     /// Fail (exit code 1) when anything is wrong with the data.
@@ -76,10 +82,12 @@ pub struct Args {
     strict: bool,
     #[command(flatten)]
     loss: LossArgs,
-    /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
+    /// If a file cannot be read to its end, go on with the next one; list such files at the end,
+    /// and exit with 1.
     #[arg(long)]
     keep_going: bool,
-    /// Leave out and count hits on the strips, sectors, lanes and boards that this text file names (docs/tables.md).
+    /// Leave out and count hits on the strips, sectors, lanes and boards that this text file names
+    /// (docs/tables.md).
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
     /// Skip checksum verification.
@@ -104,18 +112,25 @@ pub struct Args {
 pub fn read_mask(path: &Path, tables: &DetectorTables) -> Result<Mask, Failure> {
     let mask = Mask::read(path, tables)?;
     if mask.n_strips() == 0 {
-        return Err(format!("{}: the mask names no strip: leave --mask out", path.display()).into());
+        return Err(format!(
+            "{}: the mask names no strip: leave --mask out",
+            path.display()
+        )
+        .into());
     }
     Ok(mask)
 }
 
-/// Returns the output that the user wants, checked before anything is read. Ends the program where it makes no sense.
+/// Returns the output that the user wants, checked before anything is read. Ends the program where
+/// it makes no sense.
 fn wanted(args: &Args) -> Option<Wanted<'_>> {
     let columns = args.columns.clone().unwrap_or_default();
     let backend = args.backend.backend;
     if let (Some(column), Backend::Emulated | Backend::Cuda) = (columns.needs_clusters(), backend) {
         let (column, backend) = (column.name(), backend.name());
-        usage(&format!("--columns: the backends reference and cpu give {column}, {backend} does not"));
+        usage(&format!(
+            "--columns: the backends reference and cpu give {column}, {backend} does not"
+        ));
     }
     on_stdout([&args.output, &args.json]);
     let wanted = Wanted {
@@ -127,22 +142,35 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
         resume: args.resume,
     };
     if wanted.resume && !wanted.is_folder() {
-        usage("--resume writes a file per input: name a folder, as --output FOLDER/ --format parquet");
+        usage(
+            "--resume writes a file per input: name a folder, as --output FOLDER/ --format parquet",
+        );
     }
     Some(wanted)
 }
 
-/// Completes the parameters by tuned ones, also those that say how many threads decode; returns the number of events in a
-/// batch, if one is known.
-fn tuned(args: &Args, detector: &Detector, files: &[PathBuf], config: &mut Parameters) -> Option<usize> {
+/// Completes the parameters by tuned ones, also those that say how many threads decode; returns the
+/// number of events in a batch, if one is known.
+fn tuned(
+    args: &Args,
+    detector: &Detector,
+    files: &[PathBuf],
+    config: &mut Parameters,
+) -> Option<usize> {
     let asked = args.batch.map(|size| size as usize);
     *config = config.with_threads(usize::from(args.backend.threads()));
     if args.backend.by_hand() {
         return asked;
     }
-    let what = Subject { backend: args.backend.backend, pipeline: config.pipeline() };
-    args.tuned.tune_first(what, detector, args.clustering.options(), files);
-    let tuned = args.tuned.configuration(what, &detector.tables, &args.clustering.options());
+    let what = Subject {
+        backend: args.backend.backend,
+        pipeline: config.pipeline(),
+    };
+    args.tuned
+        .tune_first(what, detector, args.clustering.options(), files);
+    let tuned = args
+        .tuned
+        .configuration(what, &detector.tables, &args.clustering.options());
     if let Some(tuned) = &tuned {
         *config = config.tuned(tuned);
         if args.backend.threads() == 0 && what.backend == Backend::Cpu {
@@ -157,20 +185,35 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let format = wanted.as_ref().map(Wanted::format);
     let mut files = args.inputs.expand()?;
     let mut protected = Protected::inputs(&files);
-    for output in [&args.output, &args.json, &args.event_table].into_iter().flatten() {
-        protected.check(output).unwrap_or_else(|message| usage(&message));
+    for output in [&args.output, &args.json, &args.event_table]
+        .into_iter()
+        .flatten()
+    {
+        protected
+            .check(output)
+            .unwrap_or_else(|message| usage(&message));
     }
     let (backend, layout) = (args.backend.backend, args.backend.layout());
-    args.event_table.iter().try_for_each(|table| HitFormat::of(table).map(|_| ()))?;
+    args.event_table
+        .iter()
+        .try_for_each(|table| HitFormat::of(table).map(|_| ()))?;
     let mut config = args.backend.config();
     let start = Instant::now();
     let detector = args.detector.load(&files)?;
     let tables = &detector.tables;
     ClusterArgs::check(tables.boards().version);
     config = config.with_pipeline(args.backend.pipeline());
-    let mask = args.mask.as_ref().map(|path| read_mask(path, tables)).transpose()?;
+    let mask = args
+        .mask
+        .as_ref()
+        .map(|path| read_mask(path, tables))
+        .transpose()?;
     if let (Some(path), Some(mask)) = (&args.mask, &mask) {
-        detail(&format!("mask: {}, {}", path.display(), count(mask.n_strips() as usize, "strip")));
+        detail(&format!(
+            "mask: {}, {}",
+            path.display(),
+            count(mask.n_strips() as usize, "strip")
+        ));
     }
     let batch = tuned(args, &detector, &files, &mut config);
     let n_files = files.len();
@@ -179,7 +222,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let read = [&detector.boards, &detector.geometry, &args.mask];
         protected.add_unnamed();
         protected.add(read.into_iter().flatten().chain(&args.inputs.lists()), what);
-        args.json.iter().chain(&args.event_table).for_each(|path| protected.add_output(path, what));
+        args.json
+            .iter()
+            .chain(&args.event_table)
+            .for_each(|path| protected.add_output(path, what));
         wanted.protected = protected;
         let plan = wanted.plan(&mut files, || made_with(args, &detector, mask.as_ref()));
         (wanted, plan)
@@ -187,7 +233,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let n_skipped = n_files - files.len();
     if n_skipped > 0 {
         let n = number(n_skipped as u64);
-        say(&format!("skipped {n} of {}: the hits are there already", count(n_files, "file")));
+        say(&format!(
+            "skipped {n} of {}: the hits are there already",
+            count(n_files, "file")
+        ));
     }
     check_once(&files, &args.loss)?;
     if !args.keep_going {
@@ -199,9 +248,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let options = args.clustering.options();
     let files: Arc<[PathBuf]> = files.into();
     let mask_file = args.mask.as_deref().zip(mask.as_ref());
-    let story = Arc::new(story(options, (backend, layout), &detector, mask_file, Arc::clone(&files)));
-    let outputs = planned.map(|(wanted, plan)| Outputs::begin(wanted, plan, Arc::clone(&story))).transpose()?;
-    let table = args.event_table.as_ref().map(|path| EventTable::create(path, &files)).transpose()?;
+    let story = Arc::new(story(
+        options,
+        (backend, layout),
+        &detector,
+        mask_file,
+        Arc::clone(&files),
+    ));
+    let outputs = planned
+        .map(|(wanted, plan)| Outputs::begin(wanted, plan, Arc::clone(&story)))
+        .transpose()?;
+    let table = args
+        .event_table
+        .as_ref()
+        .map(|path| EventTable::create(path, &files))
+        .transpose()?;
     let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
     let batch = batch.unwrap_or_else(|| match format {
         // A batch is a row group: the same from every backend.
@@ -219,10 +280,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         together: is_device,
         keep_going: args.keep_going,
         first_place: 0,
-        clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
+        clusters: args
+            .columns
+            .as_ref()
+            .is_some_and(|columns| columns.needs_clusters().is_some()),
         tables,
     };
-    let totals = Totals::new(tables, options.flip(), mask.is_some(), Account::new(&args.loss));
+    let totals = Totals::new(
+        tables,
+        options.flip(),
+        mask.is_some(),
+        Account::new(&args.loss),
+    );
     let worker = |_| -> Result<_, DecodeError> {
         Ok(Worker {
             decoder: backend.decoder_with(tables, options, &config)?,
@@ -245,7 +314,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         workers,
         || Some(batch),
         |reached, file, done| {
-            let Some(running) = &mut taker else { return false };
+            let Some(running) = &mut taker else {
+                return false;
+            };
             let goes_on = running.take(reached, file, done);
             // The next byte of a pipe may never come.
             if !goes_on

@@ -11,8 +11,8 @@ use crate::paths::Protected;
 use crate::{Failure, usage};
 use ut_data::input::without_compression;
 use ut_files::{
-    Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Provenance, place_of,
-    remove_abandoned,
+    Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Provenance,
+    place_of, remove_abandoned,
 };
 
 /// Endings of inputs that are left out of the name of their hits, after those of compression.
@@ -26,13 +26,29 @@ pub struct Story {
 }
 
 impl Story {
-    /// Returns the metadata of hits of `inputs`; `measured` says whether there were measured events among them.
-    pub fn provenance(&self, inputs: &[PathBuf], measured: bool, incomplete: Option<String>) -> Provenance {
+    /// Returns the metadata of hits of `inputs`; `measured` says whether there were measured events
+    /// among them.
+    pub fn provenance(
+        &self,
+        inputs: &[PathBuf],
+        measured: bool,
+        incomplete: Option<String>,
+    ) -> Provenance {
         let mut entries = self.entries.clone();
-        let inputs: Vec<String> = inputs.iter().map(|file| file.display().to_string()).collect();
+        let inputs: Vec<String> = inputs
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect();
         entries.push(("inputs".to_owned(), inputs.join("\n")));
-        entries.extend(self.warning.filter(|_| measured).map(|text| ("warning".to_owned(), text.to_owned())));
-        Provenance { entries, incomplete }
+        entries.extend(
+            self.warning
+                .filter(|_| measured)
+                .map(|text| ("warning".to_owned(), text.to_owned())),
+        );
+        Provenance {
+            entries,
+            incomplete,
+        }
     }
 }
 
@@ -85,7 +101,8 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     /// Returns true if the path is a folder, ends as one, or says no format itself.
     pub fn is_folder(&self) -> bool {
-        let says_none = self.format.is_some() && self.path.extension().is_none() && !self.path.exists();
+        let says_none =
+            self.format.is_some() && self.path.extension().is_none() && !self.path.exists();
         let ends_as_one = self.path.as_os_str().as_encoded_bytes().ends_with(b"/");
         !is_stdout(self.path) && (ends_as_one || self.path.is_dir() || says_none)
     }
@@ -104,31 +121,46 @@ impl Wanted<'_> {
         HitFormat::of(self.path).unwrap_or_else(|error| usage(&format!("--output {error}")))
     }
 
-    /// Plans the outputs of `files`, and takes off those whose hits are there already and have the digest `made_with`;
-    /// ends the program where two outputs would be one file.
+    /// Plans the outputs of `files`, and takes off those whose hits are there already and have the
+    /// digest `made_with`; ends the program where two outputs would be one file.
     pub fn plan(&self, files: &mut Vec<PathBuf>, made_with: impl FnOnce() -> String) -> Plan {
         if !self.is_folder() {
             return Plan::One(self.path.to_path_buf());
         }
         let extension = self.format().name();
         // The shards of a job may share a folder.
-        let shard = self.shard.map_or_else(String::new, |(i, n)| format!("-{i}-of-{n}"));
+        let shard = self
+            .shard
+            .map_or_else(String::new, |(i, n)| format!("-{i}-of-{n}"));
         let name = |file: &PathBuf| self.path.join(format!("{}{shard}.{extension}", stem(file)));
         let mut paths: Vec<PathBuf> = files.iter().map(name).collect();
         let mut inputs = HashMap::new();
         for (path, file) in paths.iter().zip(&*files) {
             // Two names may be links to one file.
-            if let Some(other) = inputs.insert(place_of(path).unwrap_or_else(|| path.clone()), file) {
+            if let Some(other) = inputs.insert(place_of(path).unwrap_or_else(|| path.clone()), file)
+            {
                 let [a, b] = [other, file].map(|file| file.display());
-                usage(&format!("{} would hold the hits of two inputs, {a} and {b}", path.display()));
+                usage(&format!(
+                    "{} would hold the hits of two inputs, {a} and {b}",
+                    path.display()
+                ));
             }
-            self.protected.check(path).unwrap_or_else(|message| usage(&message));
+            self.protected
+                .check(path)
+                .unwrap_or_else(|message| usage(&message));
         }
         let resume = self.resume.then(|| {
-            self.protected.check(&self.path.join(MANIFEST)).unwrap_or_else(|message| usage(&message));
+            self.protected
+                .check(&self.path.join(MANIFEST))
+                .unwrap_or_else(|message| usage(&message));
             Resume::begin(self.path, &made_with(), files, &mut paths)
         });
-        Plan::Inputs { paths, next: 0, why: None, resume }
+        Plan::Inputs {
+            paths,
+            next: 0,
+            why: None,
+            resume,
+        }
     }
 }
 
@@ -137,25 +169,46 @@ fn stem(file: &Path) -> String {
     if is_stdout(file) {
         return "stdin".to_owned();
     }
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = file
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let stem = without_compression(&name);
     let lower = stem.to_ascii_lowercase();
-    let ending = RAW.iter().find(|ending| lower.ends_with(**ending) && lower.len() > ending.len());
+    let ending = RAW
+        .iter()
+        .find(|ending| lower.ends_with(**ending) && lower.len() > ending.len());
     stem[..stem.len() - ending.map_or(0, |ending| ending.len())].to_owned()
 }
 
 impl Outputs {
     pub fn begin(wanted: Wanted<'_>, plan: Plan, story: Arc<Story>) -> Result<Self, Failure> {
         let format = wanted.format();
-        let Wanted { path: at, mut columns, .. } = wanted;
+        let Wanted {
+            path: at,
+            mut columns,
+            ..
+        } = wanted;
         columns.file |= story.files.len() > 1 && !matches!(plan, Plan::Inputs { .. });
         let style = HitStyle::new(at, format, &story.files, columns)?;
-        let mut outputs = Self { style, plan, story, open: None, written: Written::default(), made: Vec::new() };
+        let mut outputs = Self {
+            style,
+            plan,
+            story,
+            open: None,
+            written: Written::default(),
+            made: Vec::new(),
+        };
         // A failure to write is noticed before the work.
         match &outputs.plan {
             Plan::One(path) => {
                 let file = outputs.style.create(path)?;
-                outputs.open = Some(Open { file, has_hits: false, measured: false });
+                outputs.open = Some(Open {
+                    file,
+                    has_hits: false,
+                    measured: false,
+                });
             }
             Plan::Inputs { .. } => {
                 outputs.make_folder(at)?;
@@ -165,7 +218,8 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Returns true if each input has an output of its own, so that a batch must have events of one file only.
+    /// Returns true if each input has an output of its own, so that a batch must have events of one
+    /// file only.
     pub const fn by_file(&self) -> bool {
         matches!(self.plan, Plan::Inputs { .. })
     }
@@ -182,16 +236,31 @@ impl Outputs {
         }
     }
 
-    /// Completes the file of the input in work, unless hits are missing (`why`) and it has none; goes on to the next.
+    /// Completes the file of the input in work, unless hits are missing (`why`) and it has none;
+    /// goes on to the next.
     fn next_input(&mut self, why: Option<String>) -> Result<(), OutputError> {
-        let Plan::Inputs { paths, next, why: known, .. } = &mut self.plan else { return Ok(()) };
-        let (Some(path), why) = (paths.get(*next), known.take().or(why)) else { return Ok(()) };
+        let Plan::Inputs {
+            paths,
+            next,
+            why: known,
+            ..
+        } = &mut self.plan
+        else {
+            return Ok(());
+        };
+        let (Some(path), why) = (paths.get(*next), known.take().or(why)) else {
+            return Ok(());
+        };
         let input = *next;
         *next += 1;
         let open = match self.open.take() {
             Some(open) => open,
             None if why.is_some() => return Ok(()),
-            None => Open { file: self.style.create(path)?, has_hits: false, measured: false },
+            None => Open {
+                file: self.style.create(path)?,
+                has_hits: false,
+                measured: false,
+            },
         };
         self.complete(open, Some(input), why)
     }
@@ -203,13 +272,25 @@ impl Outputs {
         }
     }
 
-    /// Writes the hits of a batch, with [`Self::by_file`] of one input; `measured` if some may be of measured events.
-    pub fn append(&mut self, encoded: Encoded, has_hits: bool, measured: bool) -> Result<(), OutputError> {
+    /// Writes the hits of a batch, with [`Self::by_file`] of one input; `measured` if some may be
+    /// of measured events.
+    pub fn append(
+        &mut self,
+        encoded: Encoded,
+        has_hits: bool,
+        measured: bool,
+    ) -> Result<(), OutputError> {
         if let (None, true, Plan::Inputs { paths, next, .. }) = (&self.open, has_hits, &self.plan) {
             let file = self.style.create(&paths[*next])?;
-            self.open = Some(Open { file, has_hits: false, measured: false });
+            self.open = Some(Open {
+                file,
+                has_hits: false,
+                measured: false,
+            });
         }
-        let Some(open) = &mut self.open else { return Ok(()) };
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
         open.has_hits |= has_hits;
         open.measured |= measured;
         open.file.append(encoded)
@@ -217,7 +298,10 @@ impl Outputs {
 
     fn make_folder(&mut self, folder: &Path) -> Result<(), OutputError> {
         let there = folder.is_dir();
-        fs::create_dir_all(folder).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })?;
+        fs::create_dir_all(folder).map_err(|source| OutputError::Io {
+            file: folder.to_path_buf(),
+            source,
+        })?;
         if !there {
             self.made.push(folder.to_path_buf());
         }
@@ -226,12 +310,24 @@ impl Outputs {
     }
 
     /// Completes the file of one input, or of all.
-    fn complete(&mut self, open: Open, input: Option<usize>, why: Option<String>) -> Result<(), OutputError> {
-        let Open { file, has_hits, measured, .. } = open;
+    fn complete(
+        &mut self,
+        open: Open,
+        input: Option<usize>,
+        why: Option<String>,
+    ) -> Result<(), OutputError> {
+        let Open {
+            file,
+            has_hits,
+            measured,
+            ..
+        } = open;
         if why.is_some() && !has_hits {
             return Ok(());
         }
-        let inputs = input.map_or(&self.story.files[..], |input| &self.story.files[input..=input]);
+        let inputs = input.map_or(&self.story.files[..], |input| {
+            &self.story.files[input..=input]
+        });
         let path = file.path().to_path_buf();
         let is_whole = why.is_none();
         if !is_whole {
@@ -242,15 +338,28 @@ impl Outputs {
             self.written.incomplete.retain(|other| *other != path);
         }
         finished?;
-        if let (Plan::Inputs { resume: Some(resume), .. }, Some(input), true) = (&mut self.plan, input, is_whole) {
+        if let (
+            Plan::Inputs {
+                resume: Some(resume),
+                ..
+            },
+            Some(input),
+            true,
+        ) = (&mut self.plan, input, is_whole)
+        {
             resume.note(input, &path)?;
         }
         self.written.files.push(path);
         Ok(())
     }
 
-    /// Completes the files of the inputs before `input`; `wrong` returns why all hits of an input are missing.
-    pub fn reach(&mut self, input: usize, wrong: impl Fn(&Path) -> Option<String>) -> Result<(), OutputError> {
+    /// Completes the files of the inputs before `input`; `wrong` returns why all hits of an input
+    /// are missing.
+    pub fn reach(
+        &mut self,
+        input: usize,
+        wrong: impl Fn(&Path) -> Option<String>,
+    ) -> Result<(), OutputError> {
         while let Some(current) = self.input().filter(|&current| current < input) {
             let why = self.story.files.get(current).and_then(|file| wrong(file));
             self.next_input(why)?;
@@ -258,19 +367,26 @@ impl Outputs {
         Ok(())
     }
 
-    /// Completes all files. `why`: reason for missing hits. `opened`: inputs read, `None` if stopped within one.
+    /// Completes all files. `why`: reason for missing hits. `opened`: inputs read, `None` if
+    /// stopped within one.
     pub fn finish(
         &mut self,
         why: Option<&String>,
         opened: Option<usize>,
         wrong: impl Fn(&Path) -> Option<String>,
     ) -> Result<(), OutputError> {
-        self.reach(opened.unwrap_or_else(|| self.input().map_or(0, |input| input + 1)), wrong)?;
+        self.reach(
+            opened.unwrap_or_else(|| self.input().map_or(0, |input| input + 1)),
+            wrong,
+        )?;
         if let Some(open) = self.open.take() {
             self.complete(open, None, why.cloned())?;
         }
         match &mut self.plan {
-            Plan::Inputs { resume: Some(resume), .. } => resume.save(),
+            Plan::Inputs {
+                resume: Some(resume),
+                ..
+            } => resume.save(),
             _ => Ok(()),
         }
     }

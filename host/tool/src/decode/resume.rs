@@ -45,7 +45,10 @@ impl Mark {
             Ok(after) => after.as_nanos() as i64,
             Err(before) => -(before.duration().as_nanos() as i64),
         };
-        there.is_file().then_some(Self { size: there.len(), modified })
+        there.is_file().then_some(Self {
+            size: there.len(),
+            modified,
+        })
     }
 }
 
@@ -77,7 +80,8 @@ struct Manifest {
 pub struct Resume {
     path: PathBuf,
     manifest: Manifest,
-    /// Inputs as they were when the job began; `None` for one that cannot be recognised, such as a pipe.
+    /// Inputs as they were when the job began; `None` for one that cannot be recognised, such as a
+    /// pipe.
     inputs: Vec<Option<Source>>,
     is_saved: bool,
     saved: Instant,
@@ -85,20 +89,43 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Reads the manifest of `folder`, and takes inputs off `files` and outputs off `paths` whose hits are whole and
-    /// `made_with` the same. A manifest that cannot be read is begun anew, with a warning.
-    pub fn begin(folder: &Path, made_with: &str, files: &mut Vec<PathBuf>, paths: &mut Vec<PathBuf>) -> Self {
+    /// Reads the manifest of `folder`, and takes inputs off `files` and outputs off `paths` whose
+    /// hits are whole and `made_with` the same. A manifest that cannot be read is begun anew, with
+    /// a warning.
+    pub fn begin(
+        folder: &Path,
+        made_with: &str,
+        files: &mut Vec<PathBuf>,
+        paths: &mut Vec<PathBuf>,
+    ) -> Self {
         let path = folder.join(MANIFEST);
         let mut manifest = read(&path).unwrap_or_else(|why| {
-            say(&format!("warning: {}: {why}: decoding all inputs again", path.display()));
-            Manifest { version: VERSION, outputs: BTreeMap::new() }
+            say(&format!(
+                "warning: {}: {why}: decoding all inputs again",
+                path.display()
+            ));
+            Manifest {
+                version: VERSION,
+                outputs: BTreeMap::new(),
+            }
         });
         let there = |path: &Path| fs::metadata(path).ok().as_ref().and_then(Mark::of);
-        manifest.outputs.retain(|name, entry| there(&folder.join(name)) == Some(entry.hits));
+        manifest
+            .outputs
+            .retain(|name, entry| there(&folder.join(name)) == Some(entry.hits));
         let mut inputs = Vec::new();
         let of = |file: &Path| {
-            let path = file.canonicalize().ok()?.into_os_string().into_string().ok()?;
-            Some(Source { path, mark: there(file)?, made_with: made_with.to_owned() })
+            let path = file
+                .canonicalize()
+                .ok()?
+                .into_os_string()
+                .into_string()
+                .ok()?;
+            Some(Source {
+                path,
+                mark: there(file)?,
+                made_with: made_with.to_owned(),
+            })
         };
         (*files, *paths) = std::mem::take(files)
             .into_iter()
@@ -106,30 +133,55 @@ impl Resume {
             .filter(|(file, path)| {
                 let source = of(file);
                 let entry = name_of(path).and_then(|name| manifest.outputs.get(name));
-                let is_left = source.is_none() || entry.map(|entry| &entry.input) != source.as_ref();
+                let is_left =
+                    source.is_none() || entry.map(|entry| &entry.input) != source.as_ref();
                 if is_left {
                     inputs.push(source);
                 }
                 is_left
             })
             .unzip();
-        Self { path, manifest, inputs, is_saved: true, saved: Instant::now(), took: Duration::ZERO }
+        Self {
+            path,
+            manifest,
+            inputs,
+            is_saved: true,
+            saved: Instant::now(),
+            took: Duration::ZERO,
+        }
     }
 
-    /// Notes that the hits of an input, by its place among those that were left, are whole in `output`.
+    /// Notes that the hits of an input, by its place among those that were left, are whole in
+    /// `output`.
     pub fn note(&mut self, input: usize, output: &Path) -> Result<(), OutputError> {
-        let (Some(source), Some(name)) = (self.inputs.get_mut(input).and_then(Option::take), name_of(output)) else {
+        let (Some(source), Some(name)) = (
+            self.inputs.get_mut(input).and_then(Option::take),
+            name_of(output),
+        ) else {
             return Ok(());
         };
         // After a power cut the manifest must not name hits that never reached the disk.
         let flush = |file: File| file.sync_all().and_then(|()| file.metadata());
         let there = File::open(output).and_then(flush);
-        let there = there.map_err(|source| OutputError::Io { file: output.to_path_buf(), source })?;
+        let there = there.map_err(|source| OutputError::Io {
+            file: output.to_path_buf(),
+            source,
+        })?;
         if let Some(hits) = Mark::of(&there) {
-            self.manifest.outputs.insert(name.to_owned(), Entry { input: source, hits });
+            self.manifest.outputs.insert(
+                name.to_owned(),
+                Entry {
+                    input: source,
+                    hits,
+                },
+            );
             self.is_saved = false;
         }
-        if self.saved.elapsed() >= PATIENCE * self.took { self.save() } else { Ok(()) }
+        if self.saved.elapsed() >= PATIENCE * self.took {
+            self.save()
+        } else {
+            Ok(())
+        }
     }
 
     /// Replaces the manifest, if there is something new in it.
@@ -139,7 +191,8 @@ impl Resume {
         }
         let start = Instant::now();
         let mut file = NewFile::create(&self.path)?;
-        serde_json::to_writer_pretty(&mut file, &self.manifest).map_err(|error| file.cannot(error.into()))?;
+        serde_json::to_writer_pretty(&mut file, &self.manifest)
+            .map_err(|error| file.cannot(error.into()))?;
         file.finish()?;
         (self.is_saved, self.saved, self.took) = (true, Instant::now(), start.elapsed());
         Ok(())
@@ -162,25 +215,45 @@ fn read(path: &Path) -> Result<Manifest, String> {
     let text = match File::open(path).and_then(|file| read_text(file, LARGEST)) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Manifest { version: VERSION, outputs: BTreeMap::new() });
+            return Ok(Manifest {
+                version: VERSION,
+                outputs: BTreeMap::new(),
+            });
         }
         Err(error) => return Err(error.to_string()),
     };
-    let manifest: Manifest = serde_json::from_str(&text).map_err(|error| format!("damaged: {error}"))?;
+    let manifest: Manifest =
+        serde_json::from_str(&text).map_err(|error| format!("damaged: {error}"))?;
     if manifest.version != VERSION {
-        return Err(format!("version {}, this program writes {VERSION}", manifest.version));
+        return Err(format!(
+            "version {}, this program writes {VERSION}",
+            manifest.version
+        ));
     }
     Ok(manifest)
 }
 
-/// Returns a digest of everything but the input that hits depend on. Backend, layout and threads change no bit.
+/// Returns a digest of everything but the input that hits depend on. Backend, layout and threads
+/// change no bit.
 pub fn made_with(args: &Args, detector: &Detector, mask: Option<&Mask>) -> String {
     let tables = &detector.tables;
     let mut digest = XxHash64::with_seed(0);
-    (tables.boards().to_bytes(), tables.geometry().to_bytes(), tables.grouping().name(), mask).hash(&mut digest);
+    (
+        tables.boards().to_bytes(),
+        tables.geometry().to_bytes(),
+        tables.grouping().name(),
+        mask,
+    )
+        .hash(&mut digest);
     let output = (&args.columns, &args.format, args.batch);
     let select = &args.select;
-    let events = (args.no_checksum, select.run, select.event_number, &select.time, &select.crossing);
+    let events = (
+        args.no_checksum,
+        select.run,
+        select.event_number,
+        &select.time,
+        &select.crossing,
+    );
     let tool = (env!("CARGO_PKG_VERSION"), Machine::COMMIT);
     format!("{:?}", (args.clustering.options(), output, events, tool)).hash(&mut digest);
     format!("{:016x}", digest.finish())

@@ -7,7 +7,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::Failure;
 use crate::args::one_of;
-use ut_data::input::{Crossing, InputPart, Places, Seen, Select, count_events, count_readable, from_utc};
+use ut_data::input::{
+    Crossing, InputPart, Places, Seen, Select, count_events, count_readable, from_utc,
+};
 use ut_report::Part;
 
 #[derive(Debug, Default, clap::Args)]
@@ -22,14 +24,15 @@ pub struct SelectArgs {
     /// Only events with this event number.
     #[arg(long, value_name = "N")]
     pub event_number: Option<u64>,
-    /// Only events of this time by ODIN, UTC, as 2026-02-03T04:05..2026-02-03T05:00; the end is excluded, and either
-    /// may be left out.
+    /// Only events of this time by ODIN, UTC, as 2026-02-03T04:05..2026-02-03T05:00; the end is
+    /// excluded, and either may be left out.
     #[arg(long, value_name = "FROM..TO", value_parser = time)]
     pub time: Option<Range<u64>>,
     /// Only events of these types of bunch crossings by ODIN.
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = one_of!(Crossing::ALL, Crossing::name))]
     pub crossing: Option<Vec<Crossing>>,
-    /// Only part i of n contiguous parts that together hold all events. The inputs are read once more to count them.
+    /// Only part i of n contiguous parts that together hold all events. The inputs are read once
+    /// more to count them.
     #[arg(long, value_name = "i/n", value_parser = shard)]
     pub shard: Option<(u64, u64)>,
     /// Leave out the first N of these places.
@@ -44,7 +47,9 @@ pub struct SelectArgs {
 }
 
 fn shard(text: &str) -> Result<(u64, u64), String> {
-    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    let numbers = text
+        .split_once('/')
+        .and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
         Some((i, n)) if 1 <= i && i <= n => Ok((i, n)),
         _ => Err("expected i/n with i from 1 to n".to_owned()),
@@ -52,41 +57,69 @@ fn shard(text: &str) -> Result<(u64, u64), String> {
 }
 
 fn time(text: &str) -> Result<Range<u64>, String> {
-    let (from, to) = text.split_once("..").ok_or("expected FROM..TO, as 2026-02-03T04:05..2026-02-03T05:00")?;
+    let (from, to) = text
+        .split_once("..")
+        .ok_or("expected FROM..TO, as 2026-02-03T04:05..2026-02-03T05:00")?;
     let time = |text: &str, open: u64| {
-        let found = if text.is_empty() { Some(open) } else { from_utc(text) };
+        let found = if text.is_empty() {
+            Some(open)
+        } else {
+            from_utc(text)
+        };
         found.ok_or_else(|| format!("{text:?} is not a time, as 2026-02-03T04:05:06"))
     };
     let range = time(from, 0)?..time(to, u64::MAX)?;
-    if range.is_empty() { Err("the end is before the beginning".to_owned()) } else { Ok(range) }
+    if range.is_empty() {
+        Err("the end is before the beginning".to_owned())
+    } else {
+        Ok(range)
+    }
 }
 
 impl SelectArgs {
     /// Returns the selection of the whole job, whatever the shard and the window.
     fn of_job(&self) -> Select {
         let select = Select::default().run(self.run).number(self.event_number);
-        let select = select.time(self.time.clone()).crossings(self.crossing.clone());
+        let select = select
+            .time(self.time.clone())
+            .crossings(self.crossing.clone());
         self.events.iter().fold(select, Select::places)
     }
 
     /// Returns the part of a job of these files.
     pub fn part(&self, files: &[PathBuf]) -> Option<Part> {
-        Part::of(files, self.shard.unwrap_or((1, 1)), &self.of_job().window(self.skip, self.limit), None)
+        Part::of(
+            files,
+            self.shard.unwrap_or((1, 1)),
+            &self.of_job().window(self.skip, self.limit),
+            None,
+        )
     }
 
-    /// Returns what is wrong with the options if no event was selected, and none could have been: `seen` is all that
-    /// was found in the inputs.
+    /// Returns what is wrong with the options if no event was selected, and none could have been:
+    /// `seen` is all that was found in the inputs.
     pub fn impossible(&self, seen: &Seen) -> Option<String> {
         if self.shard.is_some() || self.limit == Some(0) {
             return None;
         }
-        let (option, why) = self.of_job().impossible(seen, self.events.is_some(), self.skip)?;
+        let (option, why) = self
+            .of_job()
+            .impossible(seen, self.events.is_some(), self.skip)?;
         Some(format!("--{}: {why}", option.replace('_', "-")))
     }
 
-    /// Returns a warning if only `n` of the events of `--events` were found, unless other options hide their number.
+    /// Returns a warning if only `n` of the events of `--events` were found, unless other options
+    /// hide their number.
     pub fn warning(&self, n: u64) -> Option<String> {
-        let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None, .. } = self
+        let Self {
+            events: Some(places),
+            run: None,
+            event_number: None,
+            shard: None,
+            skip: 0,
+            limit: None,
+            ..
+        } = self
         else {
             return None;
         };
@@ -95,25 +128,39 @@ impl SelectArgs {
         }
         let wanted = places.count();
         // Without any event there is a warning already.
-        (0 < n && n < wanted).then(|| format!("--events names {wanted} events, the input has only {n} of them"))
+        (0 < n && n < wanted)
+            .then(|| format!("--events names {wanted} events, the input has only {n} of them"))
     }
 
-    /// Returns the selection of the events of `files`; with `keep_going`, none counts behind an unreadable place.
+    /// Returns the selection of the events of `files`; with `keep_going`, none counts behind an
+    /// unreadable place.
     pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
         let mut select = self.of_job();
         if let Some((i, n)) = self.shard {
-            let is_pipe = |file: &&PathBuf| file.as_os_str() == "-" || file.exists() && !file.is_file();
+            let is_pipe =
+                |file: &&PathBuf| file.as_os_str() == "-" || file.exists() && !file.is_file();
             if let Some(pipe) = files.iter().find(is_pipe) {
-                return Err(
-                    format!("{}: --shard reads files twice, and this can be read only once", pipe.display()).into()
-                );
+                return Err(format!(
+                    "{}: --shard reads files twice, and this can be read only once",
+                    pipe.display()
+                )
+                .into());
             }
             let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
             let readable = || parts.iter().map(|part| count_readable(part).0).sum();
-            let events = if keep_going { readable() } else { count_events(&parts)? };
+            let events = if keep_going {
+                readable()
+            } else {
+                count_events(&parts)?
+            };
             let part = Places::shard(i, n, events);
-            // The last part goes to the end, to report what is wrong behind the last event that can be read.
-            select = select.places(&if keep_going && i == n { part.to_the_end() } else { part });
+            // The last part goes to the end, to report what is wrong behind the last event that can
+            // be read.
+            select = select.places(&if keep_going && i == n {
+                part.to_the_end()
+            } else {
+                part
+            });
         }
         Ok(select.window(self.skip, self.limit))
     }

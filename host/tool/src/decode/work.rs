@@ -33,23 +33,62 @@ pub struct Batch {
 impl Work for Worker<'_> {
     type Made = Batch;
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+    fn decode(
+        &mut self,
+        batch: BatchView<'_>,
+        hits: &mut UtHits,
+        report: &mut BatchReport,
+    ) -> Result<(), DecodeError> {
         self.decoder.decode(batch, hits, report)
     }
 
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Batch, WorkError> {
-        let Decoded { batch, origins, hits, report, decoding } = decoded;
+        let Decoded {
+            batch,
+            origins,
+            hits,
+            report,
+            decoding,
+        } = decoded;
         // Masked hits are not lost.
         let losses = report.losses_of_files(origins, batch.meta, hits);
         let contents = hashes(batch, hits);
-        let masked = self.mask.map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
-        let part = Part::of(&self.layers, origins, hits, report, (losses, contents), masked, decoding);
-        let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: self.tables };
-        let encoded = self.encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
-        let rows =
-            if self.has_table { EventRow::of_batch(origins, batch.meta, hits, report).collect() } else { Vec::new() };
+        let masked = self
+            .mask
+            .map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
+        let part = Part::of(
+            &self.layers,
+            origins,
+            hits,
+            report,
+            (losses, contents),
+            masked,
+            decoding,
+        );
+        let rows = Rows {
+            files: &[],
+            origins,
+            meta: batch.meta,
+            hits,
+            tables: self.tables,
+        };
+        let encoded = self
+            .encoder
+            .as_mut()
+            .map(|encoder| encoder.encode(&rows))
+            .transpose()?;
+        let rows = if self.has_table {
+            EventRow::of_batch(origins, batch.meta, hits, report).collect()
+        } else {
+            Vec::new()
+        };
         let runs = batch.meta.iter().filter_map(|meta| meta.run).collect();
-        Ok(Batch { part, runs, encoded, rows })
+        Ok(Batch {
+            part,
+            runs,
+            encoded,
+            rows,
+        })
     }
 
     fn bytes(batch: &Batch) -> u64 {

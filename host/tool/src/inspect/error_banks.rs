@@ -1,5 +1,5 @@
-//! Banks of boards that reported an error or whose fragment was lost, by board. Words that `docs/format.md` does not
-//! explain stay in hexadecimal.
+//! Banks of boards that reported an error or whose fragment was lost, by board. Words that
+//! `docs/format.md` does not explain stay in hexadecimal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,7 +24,11 @@ struct Sum {
 
 impl Sum {
     fn hex(&self, between: &str) -> String {
-        self.head.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(between)
+        self.head
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<Vec<_>>()
+            .join(between)
     }
 }
 
@@ -38,7 +42,13 @@ impl ErrorBanks {
         if !event.entries.iter().any(|bank| is_error(bank.kind)) {
             return;
         }
-        for Bank { kind, source_id, payload, version } in event.banks().filter(|bank| is_error(bank.kind)) {
+        for Bank {
+            kind,
+            source_id,
+            payload,
+            version,
+        } in event.banks().filter(|bank| is_error(bank.kind))
+        {
             let sum = self.0.entry((kind, source_id)).or_insert_with(|| Sum {
                 first: place,
                 version,
@@ -58,10 +68,16 @@ impl ErrorBanks {
         }
         let mut text = "error banks\n".to_owned();
         for (&(kind, source), sum) in &self.0 {
-            let sender =
-                if is_of_ut(kind, source) { source_in_words(source) } else { "not known to be the UT's".to_owned() };
-            let bytes =
-                if sum.least == sum.most { sum.most.to_string() } else { format!("{} to {}", sum.least, sum.most) };
+            let sender = if is_of_ut(kind, source) {
+                source_in_words(source)
+            } else {
+                "not known to be the UT's".to_owned()
+            };
+            let bytes = if sum.least == sum.most {
+                sum.most.to_string()
+            } else {
+                format!("{} to {}", sum.least, sum.most)
+            };
             let _ = writeln!(
                 text,
                 "  {} ({kind}), sourceID 0x{source:04x}, {sender}: {} banks of {bytes} bytes, the first in event {}",
@@ -69,7 +85,12 @@ impl ErrorBanks {
                 sum.banks,
                 sum.first,
             );
-            let _ = writeln!(text, "      it begins with {}{}", sum.hex(" "), known(kind, sum.version, &sum.head));
+            let _ = writeln!(
+                text,
+                "      it begins with {}{}",
+                sum.hex(" "),
+                known(kind, sum.version, &sum.head)
+            );
         }
         if self.0.keys().any(|&(kind, _)| kind::is_daq_error(kind)) {
             text += "  What the bytes of a DaqError bank say is not known here.\n";
@@ -90,7 +111,8 @@ impl ErrorBanks {
     }
 }
 
-/// Returns true if a bank is certainly the UT's: the read-out uses the types of DAQ errors for all detectors.
+/// Returns true if a bank is certainly the UT's: the read-out uses the types of DAQ errors for all
+/// detectors.
 fn is_of_ut(kind: u8, source: u32) -> bool {
     !kind::is_daq_error(kind) || matches!(source >> 11, 5 | 6)
 }
@@ -102,7 +124,11 @@ fn known(kind: u8, version: Option<u8>, bytes: &[u8]) -> String {
     match (version.and_then(BankVersion::from_byte), bytes) {
         (Some(BankVersion::V4), &[a, b, pcn, flags, ..]) => {
             let n = count(usize::from(u16::from_le_bytes([a, b])), "cluster");
-            format!(": {n}, PCN {pcn}, error flag {}, other bits 0x{:02x}", flags & 1, flags & 0xFE)
+            format!(
+                ": {n}, PCN {pcn}, error flag {}, other bits 0x{:02x}",
+                flags & 1,
+                flags & 0xFE
+            )
         }
         (Some(BankVersion::V5), &[l4, l5, b2, b3, l0, l1, l2, l3]) => format!(
             ": {l0} {l1} {l2} {l3} {l4} {l5} hits of lanes 0 to 5; bytes 2 and 3, 0x{b2:02x} 0x{b3:02x}, are not counts, \

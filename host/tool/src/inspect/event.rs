@@ -25,11 +25,18 @@ fn event_head(event: &RawEvent<'_>) -> String {
     if event.is_generated() {
         text += ", generated";
     } else if let Some(mask) = event.trigger_mask {
-        let _ = write!(text, ", trigger mask {}", mask.map(|word| format!("{word:08x}")).join(" "));
+        let _ = write!(
+            text,
+            ", trigger mask {}",
+            mask.map(|word| format!("{word:08x}")).join(" ")
+        );
     }
     text.push('\n');
     if let Some(damage) = event.damage {
-        let _ = writeln!(text, "DAMAGED: {damage}; what follows in the event is given up");
+        let _ = writeln!(
+            text,
+            "DAMAGED: {damage}; what follows in the event is given up"
+        );
     }
     text
 }
@@ -41,10 +48,16 @@ pub fn one_event(event: &RawEvent<'_>, format: Option<BankVersion>) -> String {
     text += "bank   type  version  sourceID  board  bytes   hits (v4: clusters) of lanes 0-5   remark\n";
     let mut seen = BTreeSet::new();
     let mut undecided = false;
-    for (i, bank) in event.banks().enumerate().filter(|(_, bank)| kind::is_decoded(bank.kind)) {
+    for (i, bank) in event
+        .banks()
+        .enumerate()
+        .filter(|(_, bank)| kind::is_decoded(bank.kind))
+    {
         let version = bank.version.map_or(format, BankVersion::from_byte);
         undecided |= bank.version.is_none() && format.is_none();
-        let words = version.map(|version| Words::of(version, bank.payload)).unwrap_or_default();
+        let words = version
+            .map(|version| Words::of(version, bank.payload))
+            .unwrap_or_default();
         let mut remarks = words.remarks;
         if version.is_none() && bank.version.is_some() {
             remarks.push("unknown version".to_owned());
@@ -57,7 +70,9 @@ pub fn one_event(event: &RawEvent<'_>, format: Option<BankVersion>) -> String {
         let board = board_of(bank.source_id);
         match board {
             None => remarks.push("no board has this sourceID".to_owned()),
-            Some(board) if !seen.insert(board) => remarks.push("this board has sent a bank already".to_owned()),
+            Some(board) if !seen.insert(board) => {
+                remarks.push("this board has sent a bank already".to_owned());
+            }
             Some(_) => {}
         }
         let lanes = match version {
@@ -67,7 +82,8 @@ pub fn one_event(event: &RawEvent<'_>, format: Option<BankVersion>) -> String {
         let line = format!(
             "{i:<5}  {:<4}  {:<7}  0x{:04x}    {:<5}  {:<6}  {}   {}",
             bank.kind,
-            bank.version.map_or_else(|| "?".to_owned(), |version| version.to_string()),
+            bank.version
+                .map_or_else(|| "?".to_owned(), |version| version.to_string()),
             bank.source_id,
             board.map_or_else(|| "-".to_owned(), |board| board.to_string()),
             bank.payload.len(),
@@ -77,13 +93,16 @@ pub fn one_event(event: &RawEvent<'_>, format: Option<BankVersion>) -> String {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     if undecided {
-        text +=
-            "The file does not say the format of its banks: --bank-format v4 or --bank-format v5 shows their hits.\n";
+        text += "The file does not say the format of its banks: --bank-format v4 or --bank-format v5 shows their hits.\n";
     }
     text
 }
 
-pub fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>) -> Result<String, Failure> {
+pub fn one_bank(
+    event: &RawEvent<'_>,
+    number: usize,
+    format: Option<BankVersion>,
+) -> Result<String, Failure> {
     let Some((entry, bank)) = event.entries.get(number).zip(event.banks().nth(number)) else {
         let place = event.place();
         return Err(format!(
@@ -92,16 +111,30 @@ pub fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>
         )
         .into());
     };
-    let Bank { kind, source_id, payload, .. } = bank;
+    let Bank {
+        kind,
+        source_id,
+        payload,
+        ..
+    } = bank;
     let mut text = event_head(event);
     let _ = writeln!(
         text,
         "bank {number}: type {kind}{}, version {}, sourceID 0x{source_id:04x}, {} bytes of payload from byte {} of the {}",
-        Some(kind::name(kind)).filter(|name| !name.is_empty()).map_or_else(String::new, |name| format!(" ({name})")),
-        bank.version.map_or_else(|| "not in the file".to_owned(), |version| version.to_string()),
+        Some(kind::name(kind))
+            .filter(|name| !name.is_empty())
+            .map_or_else(String::new, |name| format!(" ({name})")),
+        bank.version.map_or_else(
+            || "not in the file".to_owned(),
+            |version| version.to_string()
+        ),
         payload.len(),
         entry.byte,
-        if event.format == Format::Mep { "packet" } else { "event" },
+        if event.format == Format::Mep {
+            "packet"
+        } else {
+            "event"
+        },
     );
     if kind::is_decoded(kind) {
         let _ = writeln!(text, "from {}", source_in_words(source_id));
@@ -123,17 +156,34 @@ pub fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>
         let (run, event) = (number(event.run.map(u64::from)), number(event.number));
         let _ = writeln!(text, "run {run}, event number {event}");
         match Odin::of(bank.version, payload) {
-            Some(Odin { facts: Some(facts), .. }) => {
-                let OdinFacts { time, bcid, crossing, trigger_type, event_type, orbit, tck, tae } = facts;
+            Some(Odin {
+                facts: Some(facts), ..
+            }) => {
+                let OdinFacts {
+                    time,
+                    bcid,
+                    crossing,
+                    trigger_type,
+                    event_type,
+                    orbit,
+                    tck,
+                    tae,
+                } = facts;
                 let time = time.map_or_else(|| "not known".to_owned(), utc);
                 let tae = tae.map_or("no", Tae::name);
-                let _ = writeln!(text, "time {time}, bunch crossing {bcid} ({}), orbit {orbit}", crossing.name());
+                let _ = writeln!(
+                    text,
+                    "time {time}, bunch crossing {bcid} ({}), orbit {orbit}",
+                    crossing.name()
+                );
                 let _ = writeln!(
                     text,
                     "trigger type {trigger_type}, event type 0x{event_type:04x}, TCK 0x{tck:08x}, TAE {tae}"
                 );
             }
-            _ => text += "NOTE: the layout of this version is not known, or the bank is too short\n",
+            _ => {
+                text += "NOTE: the layout of this version is not known, or the bank is too short\n";
+            }
         }
     }
     text += "payload\n";

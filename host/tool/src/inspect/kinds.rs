@@ -37,15 +37,25 @@ pub type Kinds = BTreeMap<(u8, Option<u8>), Sizes>;
 
 pub fn add_kinds(kinds: &mut Kinds, entries: &[BankEntry]) {
     for bank in entries {
-        kinds.entry((bank.kind, bank.version)).or_default().add(bank.length);
+        kinds
+            .entry((bank.kind, bank.version))
+            .or_default()
+            .add(bank.length);
     }
 }
 
 pub fn kinds_table(kinds: &Kinds, events: u64) -> String {
-    let mut text = "type  name        version  banks     an event  payload bytes: least  mean    most\n".to_owned();
+    let mut text =
+        "type  name        version  banks     an event  payload bytes: least  mean    most\n"
+            .to_owned();
     for (&(kind, version), sizes) in kinds {
         let version = version.map_or_else(|| "?".to_owned(), |version| version.to_string());
-        let Sizes { banks, bytes, least, most } = sizes;
+        let Sizes {
+            banks,
+            bytes,
+            least,
+            most,
+        } = sizes;
         let _ = writeln!(
             text,
             "{kind:<4}  {:<10}  {version:<7}  {banks:<8}  {:<8.1}  {:<20}  {:<6.1}  {most}",

@@ -27,11 +27,12 @@ use self::troubles::{Finder, List, ListFormat, remark};
 
 /// Show what is in files, and what is wrong with it.
 ///
-/// Alone: bank types and versions with counts and sizes, the events, troubles by kind and board with the first event of
-/// each, and banks of boards that reported an error. With --troubles: each trouble with its event, bank, board and
-/// byte. With --event or --event-number: the boards and lanes of one event. With --bank: one bank's header and words.
-/// With --extract: an event as a file of its own. Nothing is decoded into hits, and no detector tables are needed; with
-/// the board table (--boards, or that of ut-decode.toml), the troubles are those that decode counts.
+/// Alone: bank types and versions with counts and sizes, the events, troubles by kind and board
+/// with the first event of each, and banks of boards that reported an error. With --troubles: each
+/// trouble with its event, bank, board and byte. With --event or --event-number: the boards and
+/// lanes of one event. With --bank: one bank's header and words. With --extract: an event as a file
+/// of its own. Nothing is decoded into hits, and no detector tables are needed; with the board
+/// table (--boards, or that of ut-decode.toml), the troubles are those that decode counts.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -42,18 +43,21 @@ pub struct Args {
     /// Show the first event that has this event number.
     #[arg(long, value_name = "N", conflicts_with = "event")]
     event_number: Option<u64>,
-    /// Show this bank of the event (of event 0 without --event), counting banks of all types from 0.
+    /// Show this bank of the event (of event 0 without --event), counting banks of all types from
+    /// 0.
     #[arg(long, value_name = "N")]
     bank: Option<usize>,
-    /// List all troubles, as a table or as --troubles=jsonl. Bytes count from the start of the event, in MEP files from
-    /// the start of its packet.
+    /// List all troubles, as a table or as --troubles=jsonl. Bytes count from the start of the
+    /// event, in MEP files from the start of its packet.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table",
         value_parser = one_of!(ListFormat::ALL, ListFormat::name), conflicts_with_all = ["event", "event_number", "bank", "json"])]
     troubles: Option<ListFormat>,
-    /// Write the chosen event, or without a choice the first with a trouble, as an MDF file for a bug report.
+    /// Write the chosen event, or without a choice the first with a trouble, as an MDF file for a
+    /// bug report.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bank", "json", "troubles"])]
     extract: Option<PathBuf>,
-    /// Boards file of your detector (ut_boards*.bin), to tell which banks and lanes it does not have.
+    /// Boards file of your detector (ut_boards*.bin), to tell which banks and lanes it does not
+    /// have.
     #[arg(long, value_name = "FILE")]
     boards: Option<PathBuf>,
     /// Format of the banks if the file does not record it (Allen-layout dumps).
@@ -84,12 +88,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let missing = || "there is no event with a trouble; --event chooses another".to_owned();
             with_event(Events::new(&files), wanted, missing, |place, event| {
                 extract(event, args.format, path)?;
-                let mut text = format!("event {place} ({}) written to {}\n", event.place(), path.display());
+                let mut text = format!(
+                    "event {place} ({}) written to {}\n",
+                    event.place(),
+                    path.display()
+                );
                 finder.find(event, |found| text += &found.in_words());
                 print_beside(Some(path), &text)
             })
         }
-        (None, None) => overview::overview(Events::new(&files), &files, args.json.as_deref(), &finder, &remark),
+        (None, None) => overview::overview(
+            Events::new(&files),
+            &files,
+            args.json.as_deref(),
+            &finder,
+            &remark,
+        ),
     }
 }
 
@@ -106,7 +120,11 @@ fn one(args: &Args, events: Events) -> Result<(), Failure> {
     with_event(events, is_wanted, missing, |place, event| {
         if let Some(path) = &args.extract {
             extract(event, args.format, path)?;
-            let text = format!("event {place} ({}) written to {}\n", event.place(), path.display());
+            let text = format!(
+                "event {place} ({}) written to {}\n",
+                event.place(),
+                path.display()
+            );
             return print_beside(Some(path), &text);
         }
         print(&match args.bank {
@@ -116,7 +134,8 @@ fn one(args: &Args, events: Events) -> Result<(), Failure> {
     })
 }
 
-/// Calls `act` on the first event that is wanted, with its place among all events; `missing` names it in the error.
+/// Calls `act` on the first event that is wanted, with its place among all events; `missing` names
+/// it in the error.
 fn with_event(
     mut events: Events,
     wanted: impl Fn(u64, &RawEvent<'_>) -> bool,
@@ -124,10 +143,15 @@ fn with_event(
     act: impl FnOnce(u64, &RawEvent<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut n = 0;
-    let mut progress = Progress::new(events.total_bytes(), "reading {wide_bar} {bytes}/{total_bytes}, {eta} left");
+    let mut progress = Progress::new(
+        events.total_bytes(),
+        "reading {wide_bar} {bytes}/{total_bytes}, {eta} left",
+    );
     loop {
         progress.set(events.bytes_read());
-        let Some(event) = events.next_event()? else { break };
+        let Some(event) = events.next_event()? else {
+            break;
+        };
         if wanted(n, &event) {
             drop(progress);
             return act(n, &event);
@@ -135,10 +159,20 @@ fn with_event(
         n += 1;
     }
     drop(progress);
-    Err(format!("{}: the input has {}", missing(), count(n as usize, "event")).into())
+    Err(format!(
+        "{}: the input has {}",
+        missing(),
+        count(n as usize, "event")
+    )
+    .into())
 }
 
-fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -> Result<(), Failure> {
+fn list(
+    mut events: Events,
+    finder: &Finder,
+    format: ListFormat,
+    remark: &str,
+) -> Result<(), Failure> {
     let mut list = List::new(format);
     let mut n = 0;
     let error = loop {
@@ -163,16 +197,32 @@ fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -
     if !list.flush()? {
         return Ok(());
     }
-    say(&format!("{} in {}. {remark}", count(list.n as usize, "trouble"), count(n as usize, "event")));
+    say(&format!(
+        "{} in {}. {remark}",
+        count(list.n as usize, "trouble"),
+        count(n as usize, "event")
+    ));
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns the finder, and the file of its board table: of --boards, of generated events, or of the settings.
+/// Returns the finder, and the file of its board table: of --boards, of generated events, or of the
+/// settings.
 fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), Failure> {
-    let mut finder = Finder { boards: None, format: args.format };
+    let mut finder = Finder {
+        boards: None,
+        format: args.format,
+    };
     // A pipe can be read only once.
-    let files: Vec<PathBuf> = files.iter().filter(|file| file.is_file()).cloned().collect();
-    let generated = || matches!(Maker::of(&files), Maker::Generate).then(|| first_version(&files)).flatten();
+    let files: Vec<PathBuf> = files
+        .iter()
+        .filter(|file| file.is_file())
+        .cloned()
+        .collect();
+    let generated = || {
+        matches!(Maker::of(&files), Maker::Generate)
+            .then(|| first_version(&files))
+            .flatten()
+    };
     let mut table = match (&args.boards, generated()) {
         (Some(path), _) => Some(path.clone()),
         (None, Some(version)) => {
@@ -187,7 +237,10 @@ fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), F
             None => finder.boards = Some(boards),
             Some(format) if args.boards.is_some() => {
                 let (path, has) = (path.display(), boards.version.name());
-                usage(&format!("--bank-format is {}, but {path} is a table for {has} banks", format.name()))
+                usage(&format!(
+                    "--bank-format is {}, but {path} is a table for {has} banks",
+                    format.name()
+                ))
             }
             // The settings are about other files.
             Some(_) => table = None,

@@ -30,10 +30,14 @@ pub fn overview(
     finder: &Finder,
     remark: &str,
 ) -> Result<(), Failure> {
-    let mut progress = Progress::new(events.total_bytes(), "reading {wide_bar} {bytes}/{total_bytes}, {eta} left");
+    let mut progress = Progress::new(
+        events.total_bytes(),
+        "reading {wide_bar} {bytes}/{total_bytes}, {eta} left",
+    );
     let mut kinds = Kinds::new();
     let mut sources = BTreeSet::new();
-    let mut list = "event   at byte     bytes     run         number        banks  UT    remark\n".to_owned();
+    let mut list =
+        "event   at byte     bytes     run         number        banks  UT    remark\n".to_owned();
     let (mut n, mut generated, mut damaged) = (0, 0, 0);
     let mut damages = Vec::new();
     let mut format = None;
@@ -53,34 +57,58 @@ pub fn overview(
         if let Some(damage) = event.damage {
             damaged += 1;
             if damaged <= LISTED_DAMAGES {
-                damages.push(json!({"event": place, "byte": event.offset, "damage": damage.to_string()}));
+                damages.push(
+                    json!({"event": place, "byte": event.offset, "damage": damage.to_string()}),
+                );
             }
         }
         generated += u64::from(event.is_generated());
         add_kinds(&mut kinds, event.entries);
-        sources.extend(event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).map(|bank| bank.source_id));
+        sources.extend(
+            event
+                .entries
+                .iter()
+                .filter(|bank| kind::is_decoded(bank.kind))
+                .map(|bank| bank.source_id),
+        );
         if place < LISTED || event.damage.is_some() && damaged <= LISTED_DAMAGES {
             let _ = writeln!(list, "{}", event_line(place, &event));
         }
     };
     let size = events.total_bytes();
     drop(progress);
-    let several = if files.len() > 1 { count(files.len(), "file") + ", " } else { String::new() };
+    let several = if files.len() > 1 {
+        count(files.len(), "file") + ", "
+    } else {
+        String::new()
+    };
     let (size_text, n_events) = (count(size as usize, "byte"), count(n as usize, "event"));
-    let mut text = format!("{}, {several}{size_text}, {n_events}\n\n", format.map_or("No event", Format::name));
+    let mut text = format!(
+        "{}, {several}{size_text}, {n_events}\n\n",
+        format.map_or("No event", Format::name)
+    );
     if n > 0 {
         let _ = write!(text, "{}\n{}", kinds_table(&kinds, n), list.trim_end());
         let _ = writeln!(
             text,
             "{}\n",
-            if n > LISTED { "\n…       (of the others, only damaged ones are listed)" } else { "" }
+            if n > LISTED {
+                "\n…       (of the others, only damaged ones are listed)"
+            } else {
+                ""
+            }
         );
     }
     for line in advice(&kinds, &sources, format == Some(Format::AllenDump)) {
         let _ = writeln!(text, "{line}");
     }
     if n > 0 {
-        let _ = write!(text, "\n{}{remark}\n\n{}", troubles.text(), error_banks.text());
+        let _ = write!(
+            text,
+            "\n{}{remark}\n\n{}",
+            troubles.text(),
+            error_banks.text()
+        );
     }
     if damaged > 0 {
         let _ = writeln!(
@@ -90,7 +118,11 @@ pub fn overview(
         );
     }
     if generated > 0 {
-        let _ = writeln!(text, "{} made by ut-decode generate.", count(generated as usize, "event"));
+        let _ = writeln!(
+            text,
+            "{} made by ut-decode generate.",
+            count(generated as usize, "event")
+        );
     }
     if let Some(path) = json {
         let value = json!({
@@ -115,7 +147,11 @@ pub fn overview(
 
 fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> {
     let mut lines = Vec::new();
-    let versions: BTreeSet<_> = kinds.keys().filter(|key| kind::is_decoded(key.0)).filter_map(|key| key.1).collect();
+    let versions: BTreeSet<_> = kinds
+        .keys()
+        .filter(|key| kind::is_decoded(key.0))
+        .filter_map(|key| key.1)
+        .collect();
     for &version in &versions {
         lines.push(match BankVersion::from_byte(version) {
             Some(known) => format!(
@@ -136,19 +172,30 @@ fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> 
         lines.push("There are no banks to decode (types 66 UT and 68 UTError).".to_owned());
         return lines;
     };
-    let boards: BTreeSet<_> = sources.iter().filter_map(|&source| board_of(source)).collect();
+    let boards: BTreeSet<_> = sources
+        .iter()
+        .filter_map(|&source| board_of(source))
+        .collect();
     lines.push(format!(
         "{} from 0x{first:04x} to 0x{last:04x}: {}{}.",
         count(sources.len(), "sourceID"),
         count(boards.len(), "board"),
-        boards.first().zip(boards.last()).map_or_else(String::new, |(a, b)| format!(", {a} to {b}")),
+        boards
+            .first()
+            .zip(boards.last())
+            .map_or_else(String::new, |(a, b)| format!(", {a} to {b}")),
     ));
     lines
 }
 
 fn event_line(place: u64, event: &RawEvent<'_>) -> String {
-    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    let ut = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).count();
+    let number =
+        |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let ut = event
+        .entries
+        .iter()
+        .filter(|bank| kind::is_decoded(bank.kind))
+        .count();
     let line = format!(
         "{:<6}  {:<10}  {:<8}  {:<10}  {:<12}  {:<5}  {ut:<4}  {}",
         place,

@@ -50,12 +50,18 @@ pub struct Found {
 
 impl Found {
     pub fn in_words(&self) -> String {
-        let part = |name: &str, value: Option<u64>| value.map_or_else(String::new, |value| format!(", {name} {value}"));
+        let part = |name: &str, value: Option<u64>| {
+            value.map_or_else(String::new, |value| format!(", {name} {value}"))
+        };
         let place = part("bank", self.bank.map(|bank| bank as u64))
             + &part("board", self.board.map(u64::from))
             + &part("lane", self.lane.map(u64::from))
             + &part("byte", self.byte);
-        let what = if self.what.is_empty() { meaning(self.count) } else { &self.what };
+        let what = if self.what.is_empty() {
+            meaning(self.count)
+        } else {
+            &self.what
+        };
         format!("  {}{place}: {what}\n", self.count.name())
     }
 }
@@ -69,9 +75,26 @@ pub struct Finder {
 impl Finder {
     pub fn find(&self, event: &RawEvent<'_>, mut found: impl FnMut(Found)) {
         if let Some(damage) = event.damage {
-            let (count, &Damage { bank, byte, ref what, .. }) = (Count::BrokenEvent, damage);
+            let (
+                count,
+                &Damage {
+                    bank,
+                    byte,
+                    ref what,
+                    ..
+                },
+            ) = (Count::BrokenEvent, damage);
             let what = what.clone();
-            found(Found { count, n: 1, bank, source_id: None, board: None, lane: None, byte, what });
+            found(Found {
+                count,
+                n: 1,
+                bank,
+                source_id: None,
+                board: None,
+                lane: None,
+                byte,
+                what,
+            });
         }
         let of_bank = |trouble: ut_report::BankTrouble| {
             let bank = trouble.bank;
@@ -121,10 +144,16 @@ impl List {
     }
 
     /// Lists a trouble of event `place` of all files; returns false if the list's reader has gone.
-    pub fn add(&mut self, place: u64, event: &RawEvent<'_>, found: &Found) -> Result<bool, Failure> {
+    pub fn add(
+        &mut self,
+        place: u64,
+        event: &RawEvent<'_>,
+        found: &Found,
+    ) -> Result<bool, Failure> {
         self.n += 1;
         let file = event.file.display().to_string();
-        let text = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+        let text =
+            |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let numbers = [
             event.run.map(u64::from),
             event.number,
@@ -146,8 +175,17 @@ impl List {
             }
             ListFormat::Table => {
                 let [run, number, bank, board, lane, byte] = numbers.map(text);
-                let source = found.source_id.map_or_else(|| "-".to_owned(), |id| format!("0x{id:04x}"));
-                let (n, what) = (found.n, if found.what.is_empty() { meaning(found.count) } else { &found.what });
+                let source = found
+                    .source_id
+                    .map_or_else(|| "-".to_owned(), |id| format!("0x{id:04x}"));
+                let (n, what) = (
+                    found.n,
+                    if found.what.is_empty() {
+                        meaning(found.count)
+                    } else {
+                        &found.what
+                    },
+                );
                 let _ = writeln!(
                     self.text,
                     "{place:<8}  {run:<10}  {number:<12}  {bank:<5}  {source:<8}  {board:<5}  {lane:<4}  {byte:<7}  \
@@ -155,7 +193,11 @@ impl List {
                 );
             }
         }
-        if self.text.len() > PRINTED_AT { self.flush() } else { Ok(true) }
+        if self.text.len() > PRINTED_AT {
+            self.flush()
+        } else {
+            Ok(true)
+        }
     }
 
     /// Prints the collected text; returns false if the list's reader has gone.
@@ -209,26 +251,44 @@ impl Sums {
             sum.last = place;
             sum.events += 1;
         }
-        *sum.boards.entry(found.source_id.map(|id| (id, found.board))).or_default() += u64::from(found.n);
+        *sum.boards
+            .entry(found.source_id.map(|id| (id, found.board)))
+            .or_default() += u64::from(found.n);
     }
 
     pub fn text(&self) -> String {
         if self.0.is_empty() {
             return "troubles  none\n".to_owned();
         }
-        let mut rows = vec![["troubles", "count", "events", "first event", "by board"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            ["troubles", "count", "events", "first event", "by board"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for (kind, sum) in &self.0 {
             let First { place, bank, .. } = &sum.first;
             let bank = bank.map_or_else(String::new, |bank| format!(", bank {bank}"));
             let (count, events) = (sum.count.to_string(), sum.events.to_string());
-            rows.push(vec![kind.name().to_owned(), count, events, format!("{place}{bank}"), boards_text(&sum.boards)]);
+            rows.push(vec![
+                kind.name().to_owned(),
+                count,
+                events,
+                format!("{place}{bank}"),
+                boards_text(&sum.boards),
+            ]);
         }
         table(&rows)
     }
 
     pub fn json(&self) -> Vec<Value> {
         let one = |(kind, sum): (&Count, &Sum)| {
-            let First { place, file, index, number, bank } = &sum.first;
+            let First {
+                place,
+                file,
+                index,
+                number,
+                bank,
+            } = &sum.first;
             let board = |(key, count): (&Option<(u32, Option<u32>)>, &u64)| json!({"source_id": key.map(|key| key.0), "board": key.and_then(|key| key.1), "count": count});
             json!({
                 "kind": kind.name(), "count": sum.count, "events": sum.events,
@@ -242,7 +302,10 @@ impl Sums {
 
 /// Returns the boards with their counts, the worst first.
 fn boards_text(boards: &BTreeMap<Option<(u32, Option<u32>)>, u64>) -> String {
-    let mut order: Vec<_> = boards.iter().filter_map(|(key, count)| Some(((*key)?, *count))).collect();
+    let mut order: Vec<_> = boards
+        .iter()
+        .filter_map(|(key, count)| Some(((*key)?, *count)))
+        .collect();
     order.sort_by_key(|&(key, count)| (std::cmp::Reverse(count), key));
     let name = |&((source, board), count): &((u32, Option<u32>), u64)| match board {
         Some(board) => format!("{board} ({count})"),
@@ -250,7 +313,12 @@ fn boards_text(boards: &BTreeMap<Option<(u32, Option<u32>)>, u64>) -> String {
     };
     let named: Vec<String> = order.iter().take(NAMED_BOARDS).map(name).collect();
     let more = order.len() - named.len();
-    named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+    named.join(", ")
+        + &if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        }
 }
 
 pub fn remark(finder: &Finder, table: Option<&Path>) -> String {

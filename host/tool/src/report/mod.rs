@@ -9,7 +9,9 @@ use crate::decode::{SelectArgs, read_mask};
 use crate::detector::check_makers;
 use crate::inputs::{InputArgs, check_once, check_standard_input, expand};
 use crate::loss::{Account, LossArgs};
-use crate::output::{count, is_quiet, number, on_stdout, print_beside, say, version_in_words, write_file, write_json};
+use crate::output::{
+    count, is_quiet, number, on_stdout, print_beside, say, version_in_words, write_file, write_json,
+};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
@@ -22,26 +24,31 @@ use ut_report::{Against, Gathered, Gatherer, SYNTHETIC, Sums, draw};
 
 /// Draw how the detector behaved during a run, on one page.
 ///
-/// Decodes the files and writes a self-contained page: events, troubles, maps of the hits and their charge in every
-/// sector, what is dead or hot, distributions, strips, and charts against the event number, which show a board that
-/// dies in the middle of a run. With --reference, the same for a reference beside it, and what differs. Memory use does
-/// not grow with the number of events. `docs/report.md` says what each picture means.
+/// Decodes the files and writes a self-contained page: events, troubles, maps of the hits and their
+/// charge in every sector, what is dead or hot, distributions, strips, and charts against the event
+/// number, which show a board that dies in the middle of a run. With --reference, the same for a
+/// reference beside it, and what differs. Memory use does not grow with the number of events.
+/// `docs/report.md` says what each picture means.
 #[derive(Debug, clap::Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     /// The page, HTML.
     #[arg(long, short, value_name = "FILE", required_unless_present_any = ["sums", "mask_out"])]
     output: Option<PathBuf>,
-    /// Write the sums behind the page into this file instead of a page; --merge draws the page from such files.
+    /// Write the sums behind the page into this file instead of a page; --merge draws the page from
+    /// such files.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "reference", "mask_out"])]
     sums: Option<PathBuf>,
     /// The inputs, and those of --reference, are files of --sums: draw them as one run.
     #[arg(long, conflicts_with_all = ["sums", "keep_going", "mask", "SelectArgs", "DetectorArgs", "ClusterArgs"])]
     merge: bool,
-    /// Compare with the run in this file or folder, or of this file of --sums, as the reference; may be given
-    /// several times. What stands out in both runs is known, and only counted.
+    /// Compare with the run in this file or folder, or of this file of --sums, as the reference;
+    /// may be given several times. What stands out in both runs is known, and only counted.
     #[arg(long, value_name = "FILE")]
     reference: Vec<PathBuf>,
     /// Write what stands out, and the sums, as JSON here; - is standard output.
@@ -55,11 +62,12 @@ pub struct Args {
     strict: bool,
     #[command(flatten)]
     loss: LossArgs,
-    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and do not list them as dead
-    /// or hot (docs/tables.md).
+    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and do
+    /// not list them as dead or hot (docs/tables.md).
     #[arg(long, value_name = "FILE", conflicts_with = "sums")]
     mask: Option<PathBuf>,
-    /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
+    /// If a file cannot be read to its end, go on with the next one; list such files at the end,
+    /// and exit with 1.
     #[arg(long)]
     keep_going: bool,
     /// Threads; 0: one per core [default: 0].
@@ -81,19 +89,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let to_stdout = on_stdout(outputs);
     let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask));
     for output in outputs.into_iter().flatten() {
-        inputs.check(output).unwrap_or_else(|message| usage(&message));
+        inputs
+            .check(output)
+            .unwrap_or_else(|message| usage(&message));
     }
-    let is_html = |ending: &std::ffi::OsStr| ["html", "htm"].iter().any(|html| ending.eq_ignore_ascii_case(html));
+    let is_html = |ending: &std::ffi::OsStr| {
+        ["html", "htm"]
+            .iter()
+            .any(|html| ending.eq_ignore_ascii_case(html))
+    };
     let is_other = |output: &&PathBuf| {
-        output.extension().is_some_and(|ending| !is_html(ending)) && (output.is_file() || !output.exists())
+        output.extension().is_some_and(|ending| !is_html(ending))
+            && (output.is_file() || !output.exists())
     };
     if let Some(output) = args.output.as_ref().filter(is_other) {
-        usage(&format!("--output {}: the page is HTML, so its name ends in .html", output.display()));
+        usage(&format!(
+            "--output {}: the page is HTML, so its name ends in .html",
+            output.display()
+        ));
     }
     for output in outputs.into_iter().flatten() {
         NewFile::check(output)?;
     }
-    let is_summed = args.merge || !others.is_empty() && others.iter().all(|file| Sums::is_file(file));
+    let is_summed =
+        args.merge || !others.is_empty() && others.iter().all(|file| Sums::is_file(file));
     if is_summed && !others.is_empty() && args.mask.is_some() {
         usage(
             "--mask leaves hits out of both runs, and the sums of --reference have them: name the reference's own files",
@@ -105,11 +124,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         check_inputs(files.iter().chain(others.iter().filter(|_| !is_summed)))?;
     }
     let start = Instant::now();
-    let reference = if is_summed { Sums::of_files(&others)? } else { None };
-    let (first, second, mask) = if args.merge {
-        (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, reference, None)
+    let reference = if is_summed {
+        Sums::of_files(&others)?
     } else {
-        gather(args, &files, if is_summed { &[] } else { &others }, reference)?
+        None
+    };
+    let (first, second, mask) = if args.merge {
+        (
+            Sums::of_files(&files)?.ok_or("there are no sums to draw")?,
+            reference,
+            None,
+        )
+    } else {
+        gather(
+            args,
+            &files,
+            if is_summed { &[] } else { &others },
+            reference,
+        )?
     };
     let (account, read) = account(args, &first);
     if let Some(refusal) = account.refusal() {
@@ -119,15 +151,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     both().for_each(warn);
     let failures: Vec<String> = both().flat_map(Sums::troubles).collect();
     if failures.is_empty() {
-        args.select.warning(first.view.events).iter().for_each(|warning| say(&format!("warning: {warning}")));
+        args.select
+            .warning(first.view.events)
+            .iter()
+            .for_each(|warning| say(&format!("warning: {warning}")));
     }
     if first.view.events == 0
         && let Some(failure) = failures.first()
     {
         return Err(failure.as_str().into());
     }
-    let [events, hits] = [(first.view.events, "event"), (first.view.hits, "hit")].map(|(n, of)| count(n as usize, of));
-    let mut text = format!("{events}, {hits} in {:.2} s\n", start.elapsed().as_secs_f64());
+    let [events, hits] = [(first.view.events, "event"), (first.view.hits, "hit")]
+        .map(|(n, of)| count(n as usize, of));
+    let mut text = format!(
+        "{events}, {hits} in {:.2} s\n",
+        start.elapsed().as_secs_f64()
+    );
     if args.sums.is_none() || args.json.is_some() {
         let mut drawn = draw(
             &first,
@@ -136,9 +175,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             &format!("ut-decode {}", version_in_words()),
         )?;
         drawn.json["loss"] = account.json(&read);
-        args.output.iter().try_for_each(|output| write_file(output, &drawn.html))?;
-        args.json.iter().try_for_each(|path| write_json(path, &drawn.json))?;
-        args.mask_out.iter().try_for_each(|path| write_file(path, &drawn.mask))?;
+        args.output
+            .iter()
+            .try_for_each(|output| write_file(output, &drawn.html))?;
+        args.json
+            .iter()
+            .try_for_each(|path| write_json(path, &drawn.json))?;
+        args.mask_out
+            .iter()
+            .try_for_each(|path| write_file(path, &drawn.mask))?;
         text += &drawn.text;
     }
     if let Some(path) = &args.sums {
@@ -150,7 +195,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("error: {failure}"));
     }
     if failures.is_empty() {
-        let all_may_go = first.options.max_cluster_size() != DecodeOptions::default().max_cluster_size();
+        let all_may_go =
+            first.options.max_cluster_size() != DecodeOptions::default().max_cluster_size();
         let too_much = account.verdict(&read, all_may_go);
         let troubled = first.view.count_of_troubles() > 0
             || !account.total.is_none()
@@ -158,7 +204,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             || !first.warnings.is_empty();
         match first.view.events {
             // A part of a job may be empty.
-            0 if args.select.shard.is_none() => Err("there is no event in the input, or none was selected".into()),
+            0 if args.select.shard.is_none() => {
+                Err("there is no event in the input, or none was selected".into())
+            }
             1.. if args.strict && troubled => {
                 Err("there is trouble in the data (see the page), and --strict was given".into())
             }
@@ -191,13 +239,16 @@ fn written(args: &Args) -> String {
 
 /// Checks that all files begin with an event.
 fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
-    for file in files.filter(|file| file.as_os_str() != "-" && !file.metadata().is_ok_and(|meta| !meta.is_file())) {
+    for file in files.filter(|file| {
+        file.as_os_str() != "-" && !file.metadata().is_ok_and(|meta| !meta.is_file())
+    }) {
         Events::new([file]).next_event()?;
     }
     Ok(())
 }
 
-/// Sums up the files of a run and of `others`, or takes `reference`, of the same tables; reads the mask.
+/// Sums up the files of a run and of `others`, or takes `reference`, of the same tables; reads the
+/// mask.
 fn gather(
     args: &Args,
     files: &[PathBuf],
@@ -214,7 +265,11 @@ fn gather(
         n => usize::from(n),
     };
     ClusterArgs::check(detector.tables.boards().version);
-    let mask = args.mask.as_ref().map(|path| read_mask(path, &detector.tables)).transpose()?;
+    let mask = args
+        .mask
+        .as_ref()
+        .map(|path| read_mask(path, &detector.tables))
+        .transpose()?;
     let options = args.clustering.options();
     let gatherer = Gatherer::new(&detector.tables, options)
         .with_threads(threads)
@@ -235,18 +290,27 @@ fn gather(
     let first = sums(files, &args.select.select(files, args.keep_going)?)?;
     let first = first.of_part(args.select.part(files));
     // The places that were chosen are those of the first run.
-    let second = if others.is_empty() { reference } else { Some(sums(others, &Select::default())?) };
+    let second = if others.is_empty() {
+        reference
+    } else {
+        Some(sums(others, &Select::default())?)
+    };
     Ok((first, second, mask))
 }
 
-/// Sums up files, with a bar on a terminal. Ends the program when it is interrupted; `output` is not written then.
+/// Sums up files, with a bar on a terminal. Ends the program when it is interrupted; `output` is
+/// not written then.
 fn with_progress(
     gatherer: &Gatherer<'_>,
     files: &[PathBuf],
     select: &Select,
     output: &str,
 ) -> Result<Gathered, Failure> {
-    let total = files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+    let total = files
+        .iter()
+        .filter_map(|file| file.metadata().ok())
+        .map(|meta| meta.len())
+        .sum();
     let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
     let mut progress = (!is_quiet()).then(|| Progress::new(total, template));
     let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
@@ -256,21 +320,33 @@ fn with_progress(
         n = events;
         if let Some(progress) = &mut progress {
             let rate = events as f64 / start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
-            progress.message(&format!("{}, {}/s", count(events as usize, "event"), number(rate as u64)));
+            progress.message(&format!(
+                "{}, {}/s",
+                count(events as usize, "event"),
+                number(rate as u64)
+            ));
             progress.set(read);
         }
         !signals::interrupted()
     })?;
     drop(progress);
     if signals::interrupted() {
-        say(&format!("interrupted after {}; {output} was not written", count(n as usize, "event")));
+        say(&format!(
+            "interrupted after {}; {output} was not written",
+            count(n as usize, "event")
+        ));
         signals::end();
     }
     Ok(gathered)
 }
 
 fn warn(sums: &Sums) {
-    for warning in sums.warnings.iter().map(String::as_str).chain(sums.is_synthetic().then_some(SYNTHETIC)) {
+    for warning in sums
+        .warnings
+        .iter()
+        .map(String::as_str)
+        .chain(sums.is_synthetic().then_some(SYNTHETIC))
+    {
         say(&format!("warning: {warning}"));
     }
 }

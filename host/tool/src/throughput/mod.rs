@@ -17,7 +17,9 @@ use ut_decoders::cpu::Simd;
 use ut_decoders::{Backend, Parameters};
 use ut_report::Detector;
 
-use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of, seconds};
+use crate::args::{
+    BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of, seconds,
+};
 use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
@@ -29,12 +31,13 @@ use text::{head, on_gpu, one, several};
 
 /// Measure how many events a second are decoded.
 ///
-/// Each thread decodes the whole sample over and over, with its own decoder and buffers; the rate is that of all
-/// threads together. With --backend cuda several modes take turns: the kernels alone, with batches and hits on the
-/// device; the same as a stage of a trigger sequence, which counts the hits, waits for their number and then writes
-/// them (only with the pipeline ranked); with the batches copied in; and end to end. --batch 1,10,100 measures several
-/// batch sizes in turn. Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the
-/// branch predictor: they are repeated to make 1000, and the result says so.
+/// Each thread decodes the whole sample over and over, with its own decoder and buffers; the rate
+/// is that of all threads together. With --backend cuda several modes take turns: the kernels
+/// alone, with batches and hits on the device; the same as a stage of a trigger sequence, which
+/// counts the hits, waits for their number and then writes them (only with the pipeline ranked);
+/// with the batches copied in; and end to end. --batch 1,10,100 measures several batch sizes in
+/// turn. Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter
+/// the branch predictor: they are repeated to make 1000, and the result says so.
 ///
 /// Uses tuned values for this backend, machine and bank format if there are any, and says so.
 #[derive(Debug, clap::Args)]
@@ -76,8 +79,8 @@ struct SampleArgs {
     /// Bank format of the synthetic events.
     #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
     format: BankVersion,
-    /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; at most 20 on the
-    /// emulated backend].
+    /// Events of a pass; repeated if there are fewer
+    /// [default: all of FILE or 1000, whichever is more; at most 20 on the emulated backend].
     #[arg(long = "n-events", alias = "events", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     events: Option<u32>,
 }
@@ -86,7 +89,10 @@ impl SampleArgs {
     fn wanted(&self) -> Wanted<'_> {
         Wanted {
             files: &self.of.files,
-            synthetic: Synthetic { profile: self.profile, format: self.format },
+            synthetic: Synthetic {
+                profile: self.profile,
+                format: self.format,
+            },
             events: self.events,
             least: ENOUGH_DISTINCT,
         }
@@ -94,14 +100,32 @@ impl SampleArgs {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
-    let (threads, layout) = (args.backend.n_threads(), args.backend.layout().unwrap_or_default());
+    let duration =
+        seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
+    let (threads, layout) = (
+        args.backend.n_threads(),
+        args.backend.layout().unwrap_or_default(),
+    );
     let default = [args.backend.backend.batch() as u32];
-    let sizes = if args.batches.is_empty() { &default[..] } else { &args.batches };
-    let feeding = Feeding { backend: args.backend.backend, threads, layout, sizes };
+    let sizes = if args.batches.is_empty() {
+        &default[..]
+    } else {
+        &args.batches
+    };
+    let feeding = Feeding {
+        backend: args.backend.backend,
+        threads,
+        layout,
+        sizes,
+    };
     let loaded = Loaded::new(args.sample.wanted(), &args.detector, feeding)?;
     if args.online.tune.is_some() {
-        let Loaded { detector, events, source, .. } = loaded;
+        let Loaded {
+            detector,
+            events,
+            source,
+            ..
+        } = loaded;
         let backend = args.backend.backend;
         let mut default = vec![format!("layout={}", layout_name(layout))];
         match (backend, args.backend.threads()) {
@@ -129,12 +153,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut measurement = measurement(args, tuned, duration);
     measurement.decoder = measurement.decoder.with_pipeline(args.backend.pipeline());
     let expected = loaded.expected(layout, measurement.options)?;
-    let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
+    let as_tuned = tuned
+        .filter(|_| args.batches.is_empty())
+        .map(|tuned| [tuned.batch()]);
     let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
     let samples = loaded.samples(args.sample.events, Feeding { sizes, ..feeding })?;
-    let Loaded { detector, source, .. } = loaded;
+    let Loaded {
+        detector, source, ..
+    } = loaded;
     let mut environment = Environment::of(measurement.backend);
-    let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
+    let mut progress = Progress::new(
+        duration.as_millis() as u64,
+        "measuring {wide_bar} {eta} left",
+    );
     let tick = |elapsed: Duration| {
         progress.set(elapsed.as_millis() as u64);
         environment.tick();
@@ -151,16 +182,39 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         if let Value::Object(map) = &mut value {
             map.insert("sample".to_owned(), source.clone().into());
-            map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
+            map.insert(
+                "repeated_events".to_owned(),
+                results.iter().any(|r| r.distinct_events < r.events).into(),
+            );
             map.insert("layout".to_owned(), layout_name(layout).into());
-            map.extend(detector.facts().into_iter().map(|(key, value)| (format!("detector_{key}"), value.into())));
-            map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
-            map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
-            map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());
+            map.extend(
+                detector
+                    .facts()
+                    .into_iter()
+                    .map(|(key, value)| (format!("detector_{key}"), value.into())),
+            );
+            map.insert(
+                "embedded_detector".to_owned(),
+                detector.is_embedded().into(),
+            );
+            map.insert(
+                "grouping".to_owned(),
+                detector.tables.grouping().name().into(),
+            );
+            map.insert(
+                "bank_version".to_owned(),
+                detector.tables.boards().version.byte().into(),
+            );
             map.insert("options".to_owned(), json!(measurement.options));
             map.insert("set".to_owned(), json!(args.backend.set));
-            map.insert("simd".to_owned(), json!(variant.filter(|_| measurement.backend == Backend::Cpu)));
-            map.insert("pipeline".to_owned(), json!(variant.filter(|_| measurement.backend.runs_kernels())));
+            map.insert(
+                "simd".to_owned(),
+                json!(variant.filter(|_| measurement.backend == Backend::Cpu)),
+            );
+            map.insert(
+                "pipeline".to_owned(),
+                json!(variant.filter(|_| measurement.backend.runs_kernels())),
+            );
             map.insert("tuned".to_owned(), tuned.is_some().into());
             map.insert("environment".to_owned(), environment.json());
             map.insert("machine".to_owned(), json!(machine));
@@ -185,8 +239,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Returns the tuned values for this backend, unless a parameter is set by hand.
 fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
     let what = (args.backend.backend, args.backend.pipeline());
-    let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
-    if args.backend.by_hand() { None } else { tuned() }
+    let tuned = || {
+        args.tuned
+            .configuration(what, &detector.tables, &args.clustering.options())
+    };
+    if args.backend.by_hand() {
+        None
+    } else {
+        tuned()
+    }
 }
 
 /// Returns the variant of the decoder: vector instructions of a CPU, or the pipeline of kernels.

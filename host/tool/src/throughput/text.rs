@@ -34,20 +34,60 @@ pub fn head(
     environment: &mut Environment,
 ) -> String {
     let mut text = String::new();
-    let Some(result) = results.first() else { return text };
+    let Some(result) = results.first() else {
+        return text;
+    };
     let mut row = |name: &str, value: String| row(&mut text, name, &value);
     row("sample", source.to_owned());
     let layout = layout_name(args.backend.layout().unwrap_or_default());
-    for Throughput { events, distinct_events, batch, .. } in results {
-        row("events", format!("{events} in batches of {batch} ({layout} layout), {distinct_events} distinct"));
+    for Throughput {
+        events,
+        distinct_events,
+        batch,
+        ..
+    } in results
+    {
+        row(
+            "events",
+            format!("{events} in batches of {batch} ({layout} layout), {distinct_events} distinct"),
+        );
     }
-    let [strips, hits, bytes] = [result.strips_per_event, result.hits_per_event, result.bytes_per_event];
-    row("an event", format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"));
-    let set = [String::new()].into_iter().chain(args.backend.set.iter().cloned()).collect::<Vec<_>>().join(", ");
-    let thread = if args.backend.backend == Backend::Cuda { "stream" } else { "thread" };
+    let [strips, hits, bytes] = [
+        result.strips_per_event,
+        result.hits_per_event,
+        result.bytes_per_event,
+    ];
+    row(
+        "an event",
+        format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"),
+    );
+    let set = [String::new()]
+        .into_iter()
+        .chain(args.backend.set.iter().cloned())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let thread = if args.backend.backend == Backend::Cuda {
+        "stream"
+    } else {
+        "thread"
+    };
     let variant = variant.map_or(String::new(), |name| format!(" ({name})"));
-    row("backend", format!("{}{variant}, {}{set}", result.backend, count(result.threads, thread)));
-    row("cpu", format!("{}, {}", machine.cpu.as_deref().unwrap_or("unknown"), count(machine.cores, "core")));
+    row(
+        "backend",
+        format!(
+            "{}{variant}, {}{set}",
+            result.backend,
+            count(result.threads, thread)
+        ),
+    );
+    row(
+        "cpu",
+        format!(
+            "{}, {}",
+            machine.cpu.as_deref().unwrap_or("unknown"),
+            count(machine.cores, "core")
+        ),
+    );
     for (name, value) in environment.in_words() {
         row(name, value);
     }
@@ -63,15 +103,24 @@ pub fn head(
     if distinct < ENOUGH_DISTINCT {
         row(
             "note",
-            format!("only {}, repeated: that flatters branch predictors and caches", count(distinct, "distinct event")),
+            format!(
+                "only {}, repeated: that flatters branch predictors and caches",
+                count(distinct, "distinct event")
+            ),
         );
     }
     if result.events_with_trouble > 0 {
         let n = result.events_with_trouble;
-        row("note", format!("{n} of the events have trouble (see decode): what is skipped takes no time"));
+        row(
+            "note",
+            format!("{n} of the events have trouble (see decode): what is skipped takes no time"),
+        );
     }
     if !machine.optimised {
-        row("note", "built without optimisation: for numbers that count, cargo run --release".to_owned());
+        row(
+            "note",
+            "built without optimisation: for numbers that count, cargo run --release".to_owned(),
+        );
     }
     text
 }
@@ -80,15 +129,28 @@ pub fn one(result: &Throughput) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| row(&mut text, name, &value);
     row("events/s", spread(&result.events_per_second, 0));
-    row("events/s a thread", format!("{:.0}", result.events_per_second_per_thread));
-    row("10^6 strips/s", spread(&result.strips_per_second.times(1e-6), 1));
+    row(
+        "events/s a thread",
+        format!("{:.0}", result.events_per_second_per_thread),
+    );
+    row(
+        "10^6 strips/s",
+        spread(&result.strips_per_second.times(1e-6), 1),
+    );
     row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
     row("a batch takes, us", spread(&result.latency.us, 1));
     text
 }
 
 pub fn several(results: &[Throughput]) -> String {
-    let head = ["batch", "events/s", "half of them", "a batch takes, us", "half of them", "99 % at most"];
+    let head = [
+        "batch",
+        "events/s",
+        "half of them",
+        "a batch takes, us",
+        "half of them",
+        "99 % at most",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for result in results {
         let (rate, latency) = (&result.events_per_second, &result.latency);
@@ -101,13 +163,17 @@ pub fn several(results: &[Throughput]) -> String {
             format!("{:.1}", latency.p99_us),
         ]);
     }
-    format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
+    format!(
+        "\n{}\na batch alone, on one decoder; events/s of all decoders together\n",
+        table(&rows)
+    )
 }
 
 pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>) -> String {
     let unknown = || "unknown".to_owned();
-    let share =
-        |bytes: f64, peak: Option<f64>| peak.map_or_else(unknown, |peak| format!("{:.1} %", 100.0 * bytes / peak));
+    let share = |bytes: f64, peak: Option<f64>| {
+        peak.map_or_else(unknown, |peak| format!("{:.1} %", 100.0 * bytes / peak))
+    };
     let peak = gpu.and_then(|gpu| gpu.peak_bandwidth);
     let link = gpu.and_then(|gpu| gpu.link?.peak_bandwidth());
     let [read, written] = [result.bytes_in_per_event, result.bytes_out_per_event];
@@ -123,7 +189,13 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>) -> String {
         "of link out",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for ModeResult { mode, events_per_second: rate, latency, .. } in &result.modes {
+    for ModeResult {
+        mode,
+        events_per_second: rate,
+        latency,
+        ..
+    } in &result.modes
+    {
         let (none, median) = (String::new(), rate.median);
         rows.push(vec![
             mode.name().to_owned(),
@@ -138,16 +210,38 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>) -> String {
             } else {
                 share(median * read, link)
             },
-            if *mode == Mode::EndToEnd { share(median * written, link) } else { none },
+            if *mode == Mode::EndToEnd {
+                share(median * written, link)
+            } else {
+                none
+            },
         ]);
     }
     let mut text = format!("\nbatches of {}\n{}", result.batch, table(&rows));
     let _ = writeln!(text, "an event: {read:.0} bytes read, {written:.0} written");
-    let mut rows = vec![["kernel", "ns an event", "half of them", "share"].map(str::to_owned).to_vec()];
-    for KernelTime { kernel, ns_per_event: time, share } in &result.kernels {
+    let mut rows = vec![
+        ["kernel", "ns an event", "half of them", "share"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for KernelTime {
+        kernel,
+        ns_per_event: time,
+        share,
+    } in &result.kernels
+    {
         let half = format!("{:.1} to {:.1}", time.q1, time.q3);
-        rows.push(vec![kernel.clone(), format!("{:.1}", time.median), half, format!("{:.1} %", 100.0 * share)]);
+        rows.push(vec![
+            kernel.clone(),
+            format!("{:.1}", time.median),
+            half,
+            format!("{:.1} %", 100.0 * share),
+        ]);
     }
-    let _ = write!(text, "\nby the device's clock, one batch at a time\n{}", table(&rows));
+    let _ = write!(
+        text,
+        "\nby the device's clock, one batch at a time\n{}",
+        table(&rows)
+    );
     text
 }

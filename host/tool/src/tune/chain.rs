@@ -26,8 +26,8 @@ use crate::sample::{MAX_EVENTS, Synthetic, embedded, identity, read};
 use crate::trial::EventsArgs;
 use crate::{Failure, config};
 
-/// Largest batch where there are several workloads: a batch of lead collisions takes half a megabyte an event, and
-/// several sets are held.
+/// Largest batch where there are several workloads: a batch of lead collisions takes half a
+/// megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
 
 /// Number of strips for which events of a profile are made.
@@ -46,9 +46,11 @@ CHAIN is a TOML file (docs/tuning.md). Groups consist of parameters; `cluster` m
 Without a group all parameters are tuned together; else those in no group one by one. A workload without events has
 the synthetic events of the profile of its name.";
 
-/// Tune the decoder in groups of parameters, for each workload, and say what each parameter set costs on each of them.
+/// Tune the decoder in groups of parameters, for each workload, and say what each parameter set
+/// costs on each of them.
 ///
-/// The decision for a workload is kept in the store under its name: only `decode --workload NAME` uses it.
+/// The decision for a workload is kept in the store under its name: only `decode --workload NAME`
+/// uses it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = FILE)]
 pub struct Args {
@@ -72,7 +74,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut files = args.sample.files.clone();
     files.extend(file.workloads.iter().flat_map(|load| load.events.clone()));
     let detector = DetectorArgs::default().load(&files)?;
-    chain::run(&HOST, &args.chain, &mut Decoders { args, detector: &detector })
+    chain::run(
+        &HOST,
+        &args.chain,
+        &mut Decoders {
+            args,
+            detector: &detector,
+        },
+    )
 }
 
 /// Maker of the decoder's chains.
@@ -95,14 +104,28 @@ impl<'d> Make<'d> for Decoders<'d> {
             None => args.sample.load()?.1,
             Some(load) => {
                 let (source, events) = events_of(load, detector)?;
-                target.workload = tunable::workload_of(&detector.tables, &config::options(), &load.name)?;
+                target.workload =
+                    tunable::workload_of(&detector.tables, &config::options(), &load.name)?;
                 (target.sample, target.space) = (source, without_large_batches(&target.space)?);
                 events
             }
         };
-        let Target { device, tunable, workload, sample, space, default, .. } = target;
-        let decoder =
-            DecodeDevice::new(&detector.tables, config::options(), events, varied(what, &space)?).keeping(KEPT);
+        let Target {
+            device,
+            tunable,
+            workload,
+            sample,
+            space,
+            default,
+            ..
+        } = target;
+        let decoder = DecodeDevice::new(
+            &detector.tables,
+            config::options(),
+            events,
+            varied(what, &space)?,
+        )
+        .keeping(KEPT);
         let member = Member {
             name: tunable.name.clone(),
             prefix: String::new(),
@@ -124,7 +147,10 @@ impl<'d> Make<'d> for Decoders<'d> {
     }
 
     fn any(&self, _: &chain::Args, _: &ChainFile) -> Result<Workload, Failure> {
-        Ok(tunable::workload(&self.detector.tables, &config::options())?)
+        Ok(tunable::workload(
+            &self.detector.tables,
+            &config::options(),
+        )?)
     }
 
     fn rounds(&self) -> usize {
@@ -137,7 +163,10 @@ impl<'d> Make<'d> for Decoders<'d> {
 }
 
 /// Loads the events of a workload, and returns them behind what tells them from others.
-fn events_of(load: &WorkloadEntry, detector: &Detector) -> Result<(String, Vec<EventBatch>), Failure> {
+fn events_of(
+    load: &WorkloadEntry,
+    detector: &Detector,
+) -> Result<(String, Vec<EventBatch>), Failure> {
     let name = &load.name;
     if !load.events.is_empty() {
         let events = read(&load.events, detector, MAX_EVENTS)?;
@@ -146,16 +175,24 @@ fn events_of(load: &WorkloadEntry, detector: &Detector) -> Result<(String, Vec<E
         }
         return Ok((identity(name, &load.events, detector), events));
     }
-    let profile = Profile::ALL.into_iter().find(|profile| profile.name() == name);
+    let profile = Profile::ALL
+        .into_iter()
+        .find(|profile| profile.name() == name);
     let profile = profile.ok_or_else(|| {
         let profiles = Profile::ALL.map(Profile::name).join(", ");
         format!("workload {name}: it names no events, and is none of the profiles {profiles}")
     })?;
-    let events = Synthetic { profile, ..Synthetic::default() };
+    let events = Synthetic {
+        profile,
+        ..Synthetic::default()
+    };
     let few = embedded(events, 10)?;
     // A strip is 2 bytes.
     let n = (20 * STRIPS / few.raw.len().max(1)).clamp(50, 1000);
-    Ok((identity(name, &[] as &[PathBuf], detector), vec![embedded(events, n)?]))
+    Ok((
+        identity(name, &[] as &[PathBuf], detector),
+        vec![embedded(events, n)?],
+    ))
 }
 
 /// Returns the decoder's space, without batches that would fill the memory.
@@ -163,8 +200,13 @@ fn without_large_batches(all: &Space) -> Result<Space, Failure> {
     let names = all.names();
     let batch = names.iter().position(|name| name == "batch");
     let fits = |config: &Config| {
-        batch.is_none_or(|place| matches!(config.0[place], Value::Int(batch) if batch <= LARGEST_BATCH))
+        batch.is_none_or(
+            |place| matches!(config.0[place], Value::Int(batch) if batch <= LARGEST_BATCH),
+        )
     };
-    let rows = (0..all.len()).map(|index| all.config(index)).filter(fits).map(|config| config.0);
+    let rows = (0..all.len())
+        .map(|index| all.config(index))
+        .filter(fits)
+        .map(|config| config.0);
     Ok(Space::recorded(&names, &rows.collect::<Vec<_>>())?.0)
 }

@@ -20,8 +20,9 @@ const HOST: Host = Host {
 
 /// Find good launch parameters, keep them, and explain them.
 ///
-/// Begin with `tune run`: `decode` and `throughput` then use what it found. The default stays unless fresh measurements
-/// show another configuration to be better. Any other program is tuned by the command `tuner`.
+/// Begin with `tune run`: `decode` and `throughput` then use what it found. The default stays
+/// unless fresh measurements show another configuration to be better. Any other program is tuned by
+/// the command `tuner`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -22,17 +22,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let device = &mut *process(args, &target)?;
     let (mut store, _alone) = open_to_measure(&HOST)?;
     let mut watch = watch(args.backend, args.session.watch.limits());
-    tune_target(&HOST, &args.session, &target, device, &mut store, &mut *watch)
+    tune_target(
+        &HOST,
+        &args.session,
+        &target,
+        device,
+        &mut store,
+        &mut *watch,
+    )
 }
 
-/// Ends the program if the report could overwrite an input. The number of the run is not known yet, so no input may
-/// have the name of any run's report.
+/// Ends the program if the report could overwrite an input. The number of the run is not known yet,
+/// so no input may have the name of any run's report.
 fn check_report(args: &Args, directory: &Path) {
     let mut protected = Protected::inputs(&args.sample.files);
     protected.add_unnamed();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(b"run-") {
-            protected.check(&entry.path()).unwrap_or_else(|message| usage(&format!("--report: {message}")));
+            protected
+                .check(&entry.path())
+                .unwrap_or_else(|message| usage(&format!("--report: {message}")));
         }
     }
 }

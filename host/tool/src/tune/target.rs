@@ -23,15 +23,17 @@ const TUNED: [Backend; 3] = [Backend::Cpu, Backend::Cuda, Backend::Emulated];
 
 /// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
 ///
-/// Every measurement is kept at once: after a kill, the same command continues where it stopped. The winner of the
-/// search is measured again, taking turns with the default, and replaces it only if it is faster again.
+/// Every measurement is kept at once: after a kill, the same command continues where it stopped.
+/// The winner of the search is measured again, taking turns with the default, and replaces it only
+/// if it is faster again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Decoder to tune: cpu, cuda (the kernels on the first NVIDIA GPU), or emulated (the kernels on the CPU, for
-    /// experiments).
+    /// Decoder to tune: cpu, cuda (the kernels on the first NVIDIA GPU), or emulated (the kernels
+    /// on the CPU, for experiments).
     #[arg(long, value_name = "BACKEND", default_value = "cpu", value_parser = one_of!(TUNED, Backend::name))]
     pub backend: Backend,
-    /// Kernels of cuda and emulated: ranked (five) or allen (seven kernels in nine launches) [default: ranked].
+    /// Kernels of cuda and emulated: ranked (five) or allen (seven kernels in nine launches)
+    /// [default: ranked].
     #[arg(long, value_name = "NAME", value_parser = crate::args::pipeline())]
     pub pipeline: Option<Pipeline>,
     #[command(flatten)]
@@ -49,7 +51,11 @@ pub const KEPT: usize = 20;
 pub fn target_of(args: &Args) -> Result<Target, Failure> {
     // A missing device is reported before errors of the files.
     tunable::device(args.backend)?;
-    decoder(subject(args.backend, args.pipeline), &args.sample, &args.sample.detector()?)
+    decoder(
+        subject(args.backend, args.pipeline),
+        &args.sample,
+        &args.sample.detector()?,
+    )
 }
 
 /// Describes a decoder as a target.
@@ -70,8 +76,13 @@ pub fn decoder(what: Subject, sample: &EventsArgs, detector: &Detector) -> Resul
 
 /// Makes the device: this program in another process, which a configuration may crash.
 pub fn process(args: &Args, target: &Target) -> Result<Box<dyn Device>, Failure> {
-    let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
-    let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;
+    let invocation = INVOCATION
+        .get()
+        .ok_or("how this program was started is not known")?;
+    let (program, first) = invocation
+        .again
+        .split_first()
+        .ok_or("how to start this program again is not known")?;
     let mut command = Command::new(program);
     command.args(first).args(measuring(&invocation.args));
     let mut device = ProcessDevice::new(target.device.name.as_str(), command, args.session.timeout);
@@ -82,17 +93,34 @@ pub fn process(args: &Args, target: &Target) -> Result<Box<dyn Device>, Failure>
     Ok(Box::new(device))
 }
 
-/// Turns the arguments of `tune run` into those of `tune measure`, which makes the same device of them.
+/// Turns the arguments of `tune run` into those of `tune measure`, which makes the same device of
+/// them.
 fn measuring(args: &[OsString]) -> Vec<OsString> {
-    let tune = args.iter().position(|arg| arg == "tune").unwrap_or_default();
-    let run = args.iter().skip(tune).position(|arg| arg == "run").map(|place| tune + place);
-    let with = |(place, arg): (usize, &OsString)| if Some(place) == run { "measure".into() } else { arg.clone() };
+    let tune = args
+        .iter()
+        .position(|arg| arg == "tune")
+        .unwrap_or_default();
+    let run = args
+        .iter()
+        .skip(tune)
+        .position(|arg| arg == "run")
+        .map(|place| tune + place);
+    let with = |(place, arg): (usize, &OsString)| {
+        if Some(place) == run {
+            "measure".into()
+        } else {
+            arg.clone()
+        }
+    };
     args.iter().enumerate().map(with).collect()
 }
 
 /// Returns the backend with the requested kernels.
 pub fn subject(backend: Backend, pipeline: Option<Pipeline>) -> Subject {
-    Subject { backend, pipeline: pipeline.unwrap_or_default() }
+    Subject {
+        backend,
+        pipeline: pipeline.unwrap_or_default(),
+    }
 }
 
 /// Measures for standard input: the other side of [`process`].
@@ -107,9 +135,12 @@ fn serve(args: &Args) -> Result<(), Failure> {
     let Target { space, default, .. } = target_of(args)?;
     let varied = tunable::varied(subject(args.backend, args.pipeline), &space)?;
     let mut device = trial::device(varied, &detector, events).keeping(KEPT);
-    device.expect(Layout::Allen).map_err(|failure| failure.message)?;
+    device
+        .expect(Layout::Allen)
+        .map_err(|failure| failure.message)?;
     if let (Backend::Cuda, Some(default)) = (args.backend, &default) {
-        // The driver compiles the kernels at their first use. An error shows again in the measurement.
+        // The driver compiles the kernels at their first use. An error shows again in the
+        // measurement.
         let _ = device.measure(default, 1);
     }
     Ok(serve_standard_streams(&mut device)?)

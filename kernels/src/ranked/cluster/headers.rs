@@ -1,7 +1,7 @@
 //! Stage 1: a descriptor for each lane with hits.
 //!
-//! One thread finds where the event's banks are, while the others clear shared memory. Then a thread per bank applies
-//! every test of the policy; a bank that fails any defers the event.
+//! One thread finds where the event's banks are, while the others clear shared memory. Then a
+//! thread per bank applies every test of the policy; a bank that fails any defers the event.
 
 use super::lane::Found;
 use super::shared::{ClusterShared, PLACE_WORDS};
@@ -28,7 +28,8 @@ pub(super) struct EventPlace {
     pub n_banks: u32,
     /// Allen: word of the event's table. MEP: number of the event's first bank among all.
     table: u32,
-    /// Allen: place of the event's sizes. MEP: number of the event's first bank among those of the decoded events.
+    /// Allen: place of the event's sizes. MEP: number of the event's first bank among those of the
+    /// decoded events.
     sizes: u32,
     /// Allen: places of the event's types and versions.
     types: u32,
@@ -36,12 +37,24 @@ pub(super) struct EventPlace {
 }
 
 impl EventPlace {
-    pub const NONE: Self = Self { n_banks: 0, table: 0, sizes: 0, types: 0, versions: 0 };
+    pub const NONE: Self = Self {
+        n_banks: 0,
+        table: 0,
+        sizes: 0,
+        types: 0,
+        versions: 0,
+    };
 
     /// Stores the place for the block. One thread of the block calls; a barrier must follow.
     #[inline(always)]
     pub fn put<B: Block>(&self, block: &B, place: Shared<u32>) {
-        let Self { n_banks, table, sizes, types, versions } = *self;
+        let Self {
+            n_banks,
+            table,
+            sizes,
+            types,
+            versions,
+        } = *self;
         block.shared_store(place, 0, n_banks);
         block.shared_store(place, 1, table);
         block.shared_store(place, 2, sizes);
@@ -54,7 +67,13 @@ impl EventPlace {
     #[inline(always)]
     pub fn of<B: Block>(block: &B, place: Shared<u32>) -> Self {
         let word = |i| block.shared_load(place, i);
-        Self { n_banks: word(0), table: word(1), sizes: word(2), types: word(3), versions: word(4) }
+        Self {
+            n_banks: word(0),
+            table: word(1),
+            sizes: word(2),
+            types: word(3),
+            versions: word(4),
+        }
     }
 }
 
@@ -69,9 +88,15 @@ struct Bank {
 }
 
 impl Headers<'_> {
-    /// Finds the place of an event; `None` if arrays are too short, or the banks outnumber the boards.
+    /// Finds the place of an event; `None` if arrays are too short, or the banks outnumber the
+    /// boards.
     #[inline(always)]
-    pub fn place<B: Block>(&self, block: &B, tables: &RankedTables<'_>, event: u32) -> Option<EventPlace> {
+    pub fn place<B: Block>(
+        &self,
+        block: &B,
+        tables: &RankedTables<'_>,
+        event: u32,
+    ) -> Option<EventPlace> {
         let place = match self.switches.layout {
             Layout::Allen => self.place_in_allen_layout(block, event)?,
             Layout::Mep => self.place_in_mep_layout(block, event)?,
@@ -94,7 +119,11 @@ impl Headers<'_> {
         let start = block.load(batch.offsets, event);
         let sizes = block.load(batch.sizes, event);
         let types = block.load(batch.types, event);
-        let versions = if has_versions { block.load(batch.versions, event) } else { 0 };
+        let versions = if has_versions {
+            block.load(batch.versions, event)
+        } else {
+            0
+        };
         if !start.is_multiple_of(4) || start / 4 >= self.raw.view().len() {
             return None;
         }
@@ -106,7 +135,13 @@ impl Headers<'_> {
             && fits(batch.types.as_u8().len(), types)
             && (!has_versions || fits(batch.versions.as_u8().len(), versions))
             && n_banks < self.raw.view().len() - table;
-        is_there.then_some(EventPlace { n_banks, table, sizes, types, versions })
+        is_there.then_some(EventPlace {
+            n_banks,
+            table,
+            sizes,
+            types,
+            versions,
+        })
     }
 
     #[inline(always)]
@@ -124,7 +159,12 @@ impl Headers<'_> {
         // (Not above `table`: it cannot wrap.)
         let sizes = event * n_banks;
         let is_there = end <= batch.offsets.len() && sizes + n_banks <= self.bank_words.len();
-        is_there.then_some(EventPlace { n_banks, table, sizes, ..EventPlace::NONE })
+        is_there.then_some(EventPlace {
+            n_banks,
+            table,
+            sizes,
+            ..EventPlace::NONE
+        })
     }
 
     /// Finds bank `i` of the event, below the number of its banks.
@@ -156,7 +196,11 @@ impl Headers<'_> {
                     return None;
                 }
                 let board = board_of(block.load_within(self.raw, fragment)).unwrap_or(u32::MAX);
-                Some(Bank { payload: fragment + 1, size, board })
+                Some(Bank {
+                    payload: fragment + 1,
+                    size,
+                    board,
+                })
             }
             Layout::Mep => {
                 let word = BankWord(block.load(self.bank_words, place.sizes + i));
@@ -164,12 +208,17 @@ impl Headers<'_> {
                 let is_there = word.state() == State::Good
                     && payload.is_multiple_of(4)
                     && payload / 4 + word.size().div_ceil(4) <= self.raw.view().len();
-                is_there.then_some(Bank { payload: payload / 4, size: word.size(), board: word.board() })
+                is_there.then_some(Bank {
+                    payload: payload / 4,
+                    size: word.size(),
+                    board: word.board(),
+                })
             }
         }
     }
 
-    /// Stores the descriptors of a bank's lanes; `None` if the bank is unusual. Called after the descriptors were cleared.
+    /// Stores the descriptors of a bank's lanes; `None` if the bank is unusual. Called after the
+    /// descriptors were cleared.
     #[inline(always)]
     pub fn describe<B: Block>(
         &self,
@@ -179,13 +228,19 @@ impl Headers<'_> {
         place: &EventPlace,
         i: u32,
     ) -> Option<()> {
-        let Bank { payload, size, board } = self.find(block, place, i)?;
+        let Bank {
+            payload,
+            size,
+            board,
+        } = self.find(block, place, i)?;
         if board >= tables.boards.len() {
             return None;
         }
         let record = block.load(tables.boards, board);
         let bit = 1 << (board % 32);
-        if record.strips_per_hybrid == 0 || block.shared_atomic_or(shared.boards_seen, board / 32, bit) & bit != 0 {
+        if record.strips_per_hybrid == 0
+            || block.shared_atomic_or(shared.boards_seen, board / 32, bit) & bit != 0
+        {
             return None;
         }
         match self.switches.version {
@@ -206,8 +261,10 @@ impl Headers<'_> {
         if size < v5::HEADER {
             return None;
         }
-        let counts =
-            v5::Counts::of_words(block.load_within(self.raw, payload), block.load_within(self.raw, payload + 1));
+        let counts = v5::Counts::of_words(
+            block.load_within(self.raw, payload),
+            block.load_within(self.raw, payload + 1),
+        );
         // A row has two hits of each lane; 255 is no count.
         let most = (2 * (size / 32)).min(v5::BAD_COUNT - 1);
         let mut largest = 0;
@@ -225,8 +282,8 @@ impl Headers<'_> {
         (is_good && largest <= most).then_some(())
     }
 
-    /// v4: finds the words of each lane by bisection, since they rise from lane to lane in a bank. Where they do not, the
-    /// strips' stage finds a word of another lane.
+    /// v4: finds the words of each lane by bisection, since they rise from lane to lane in a bank.
+    /// Where they do not, the strips' stage finds a word of another lane.
     #[inline(always)]
     fn describe_v4<B: Block>(
         &self,
@@ -244,7 +301,8 @@ impl Headers<'_> {
             return None;
         }
         let words = 2 * payload + v4::HEADER / 2;
-        // Words of the lanes up to each. (Words of no lane count as words of another, and are found there.)
+        // Words of the lanes up to each. (Words of no lane count as words of another, and are found
+        // there.)
         let mut ends = [0, 0, 0, 0, 0, n];
         let mut step = if n == 0 { 0 } else { 1 << n.ilog2() };
         while step > 0 {
@@ -267,7 +325,8 @@ impl Headers<'_> {
             // (Where words do not rise, an end may lie before the previous lane's.)
             if end != first {
                 let n = end.wrapping_sub(first);
-                is_good &= n <= MOST_WORDS && put(block, shared, record.ranks[lane as usize], words + first, n);
+                is_good &= n <= MOST_WORDS
+                    && put(block, shared, record.ranks[lane as usize], words + first, n);
             }
             first = end;
             lane += 1;
@@ -287,7 +346,11 @@ fn put<B: Block>(block: &B, shared: &ClusterShared, rank: u16, begin: u32, n_str
     // (An unconnected lane's rank is larger than any other.)
     let is_connected = number < MAX_RANKS;
     if is_connected {
-        block.shared_store(shared.lanes, number, Found::new(begin, u32::from(rank) << 16, n_strips).0);
+        block.shared_store(
+            shared.lanes,
+            number,
+            Found::new(begin, u32::from(rank) << 16, n_strips).0,
+        );
     }
     is_connected
 }

@@ -1,7 +1,7 @@
 //! Bit fields of a lane with hits, before and after it is listed, and of its strips.
 
-/// Descriptor of a lane with hits: the half-word of the batch at which it begins, 31 bits; reversed, 1 bit; its number of
-/// strips, 8 bits from bit 32 on. Never 0.
+/// Descriptor of a lane with hits: the half-word of the batch at which it begins, 31 bits;
+/// reversed, 1 bit; its number of strips, 8 bits from bit 32 on. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found(pub u64);
 
@@ -17,13 +17,17 @@ impl Found {
         (self.0 >> 32) as u32
     }
 
-    /// Lists the lane: the low word stays; the high word gets, among the warp's strips, the one that is the first word of
-    /// the bank, 15 bits; the number of strips, 8 bits; the rank, counted from the warp's first, 8 bits.
+    /// Lists the lane: the low word stays; the high word gets, among the warp's strips, the one
+    /// that is the first word of the bank, 15 bits; the number of strips, 8 bits; the rank, counted
+    /// from the warp's first, 8 bits.
     #[inline(always)]
     pub const fn listed(self, rank: u32, first_strip: u32) -> Listed {
         let low = self.0 as u32;
         let first_word = first_strip + (reversed(low) & (self.n_strips() - 1));
-        Listed { low, high: rank << RANK | self.n_strips() << N_STRIPS | first_word }
+        Listed {
+            low,
+            high: rank << RANK | self.n_strips() << N_STRIPS | first_word,
+        }
     }
 }
 
@@ -51,7 +55,10 @@ pub(super) struct Listed {
 impl Listed {
     #[inline(always)]
     pub const fn of_bits(bits: u64) -> Self {
-        Self { low: bits as u32, high: (bits >> 32) as u32 }
+        Self {
+            low: bits as u32,
+            high: (bits >> 32) as u32,
+        }
     }
 
     #[inline(always)]
@@ -74,7 +81,10 @@ impl Listed {
     /// Word of the lane that is `strip` of the warp.
     #[inline(always)]
     pub const fn word(self, strip: u32) -> u32 {
-        strip.wrapping_sub(self.high & MAX_STRIPS).cast_signed().unsigned_abs()
+        strip
+            .wrapping_sub(self.high & MAX_STRIPS)
+            .cast_signed()
+            .unsigned_abs()
     }
 
     /// First strip of the lane among the warp's.
@@ -86,7 +96,8 @@ impl Listed {
 
     #[inline(always)]
     pub const fn key(self, word: u32) -> Key {
-        Key(self.high & !0 << RANK | (word & Key::STRIP) ^ (reversed(self.low) & (Key::REVERSED | Key::STRIP)))
+        Key(self.high & !0 << RANK
+            | (word & Key::STRIP) ^ (reversed(self.low) & (Key::REVERSED | Key::STRIP)))
     }
 
     /// v4: strip and fraction, 11 bits, in the direction in which x rises.
@@ -96,8 +107,9 @@ impl Listed {
     }
 }
 
-/// Key of a v5 strip, which rises by [`STEP`](Self::STEP) from a strip to the next of its cluster, and by more from lane to
-/// lane: the turned strip, where the hit word has the strip; a bit if the lane is read backwards; the rank.
+/// Key of a v5 strip, which rises by [`STEP`](Self::STEP) from a strip to the next of its cluster,
+/// and by more from lane to lane: the turned strip, where the hit word has the strip; a bit if the
+/// lane is read backwards; the rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(pub u32);
 
@@ -123,7 +135,10 @@ mod tests {
         for is_reversed in [0, 1 << 31] {
             let listed = Found::new(0x7FFF_FFF0, is_reversed, 254).listed(255, 32_000);
             assert_eq!(Listed::of_bits(listed.to_bits()), listed);
-            assert_eq!((listed.begin(), listed.rank(), listed.first_strip()), (0x7FFF_FFF0, 255, 32_000));
+            assert_eq!(
+                (listed.begin(), listed.rank(), listed.first_strip()),
+                (0x7FFF_FFF0, 255, 32_000)
+            );
             let words = [32_000, 32_253].map(|strip| listed.word(strip));
             assert_eq!(words, if is_reversed == 0 { [0, 253] } else { [253, 0] });
         }
@@ -138,10 +153,16 @@ mod tests {
                 let key = |lane: Listed, turned: u32, reversed: u32| {
                     let strip = if reversed == 0 { turned } else { 511 - turned };
                     let key = lane.key(strip << 5 | 0xC01F);
-                    assert_eq!((key.turned_strip(), key.0 & Key::REVERSED != 0), (turned, reversed != 0));
+                    assert_eq!(
+                        (key.turned_strip(), key.0 & Key::REVERSED != 0),
+                        (turned, reversed != 0)
+                    );
                     key.0.cast_signed()
                 };
-                assert_eq!(key(lane, 511, first) - key(lane, 510, first), Key::STEP.cast_signed());
+                assert_eq!(
+                    key(lane, 511, first) - key(lane, 510, first),
+                    Key::STEP.cast_signed()
+                );
                 assert!(key(other, 0, next) - key(lane, 511, first) > Key::STEP.cast_signed());
             }
         }

@@ -7,8 +7,9 @@
 //! begins             1..11.1...                    a bit per strip
 //! ```
 //!
-//! A warp owns whole groups, so it needs no other warp to number its strips: one scan within the warp, and no barrier. The
-//! list takes the place of the descriptors, which all of the warp has in registers by then.
+//! A warp owns whole groups, so it needs no other warp to number its strips: one scan within the
+//! warp, and no barrier. The list takes the place of the descriptors, which all of the warp has in
+//! registers by then.
 
 use super::lane::{Found, Listed};
 use super::shared::{CHUNKS, ClusterShared, WINDOW};
@@ -29,9 +30,15 @@ pub(super) struct List {
 
 const LANES: u32 = 16;
 
-/// Lists the lanes of a warp whose ranks begin at `first_rank`. All threads of the warp call, after a barrier.
+/// Lists the lanes of a warp whose ranks begin at `first_rank`. All threads of the warp call, after
+/// a barrier.
 #[inline(always)]
-pub(super) fn list<B: Block>(block: &B, shared: &ClusterShared, share: Share, first_rank: u32) -> List {
+pub(super) fn list<B: Block>(
+    block: &B,
+    shared: &ClusterShared,
+    share: Share,
+    first_rank: u32,
+) -> List {
     let mut found = [Found(0); MAX_RANKS_OF_THREAD as usize];
     // Strips, and lanes with hits from bit 16 on.
     let mut sum = 0;
@@ -65,7 +72,11 @@ pub(super) fn list<B: Block>(block: &B, shared: &ClusterShared, share: Share, fi
         if lane.n_strips() > 0 {
             let rank = first - first_rank + i;
             let place_there = place.min(shared.lanes.len() - 1);
-            block.shared_store(shared.lanes, place_there, lane.listed(rank, strip).to_bits());
+            block.shared_store(
+                shared.lanes,
+                place_there,
+                lane.listed(rank, strip).to_bits(),
+            );
             mark(block, shared, strip);
             place += 1;
             strip += lane.n_strips();
@@ -74,7 +85,12 @@ pub(super) fn list<B: Block>(block: &B, shared: &ClusterShared, share: Share, fi
     }
     // The lanes are listed, and marked.
     block.sync_warp(FULL_MASK);
-    List { first_rank, n_lanes: all >> LANES, n_strips: all & ((1 << LANES) - 1), first_strip }
+    List {
+        first_rank,
+        n_lanes: all >> LANES,
+        n_strips: all & ((1 << LANES) - 1),
+        first_strip,
+    }
 }
 
 /// Word of chunk `i` of the caller's warp in [`ClusterShared::begins`].
@@ -88,7 +104,11 @@ pub(super) fn chunk<B: Block>(block: &B, i: u32) -> u32 {
 #[inline(always)]
 fn mark<B: Block>(block: &B, shared: &ClusterShared, i: u32) {
     if i < WINDOW {
-        block.shared_atomic_or(shared.begins, chunk(block, i / WARP_SIZE), 1 << (i % WARP_SIZE));
+        block.shared_atomic_or(
+            shared.begins,
+            chunk(block, i / WARP_SIZE),
+            1 << (i % WARP_SIZE),
+        );
     }
 }
 

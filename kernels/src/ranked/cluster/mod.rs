@@ -11,10 +11,11 @@
 //! 4 totals     first hit of each group, groups to be sorted, the event's head                             totals.rs
 //! ```
 //!
-//! Each warp owns whole groups, from a table of the host that gives equal numbers of lanes to all: so between the headers
-//! and the totals no warp waits for another.
+//! Each warp owns whole groups, from a table of the host that gives equal numbers of lanes to all:
+//! so between the headers and the totals no warp waits for another.
 //!
-//! Launch: a block of [`THREADS`] threads in x per event, [`cluster_shared_bytes`] of shared memory.
+//! Launch: a block of [`THREADS`] threads in x per event, [`cluster_shared_bytes`] of shared
+//! memory.
 
 mod headers;
 mod lane;
@@ -67,7 +68,12 @@ impl Kernel for Cluster {
             totals::leave(block, tables, work, event, is_selected);
             return;
         };
-        let headers = Headers { switches, batch: &input.batch, bank_words: input.bank_words, raw };
+        let headers = Headers {
+            switches,
+            batch: &input.batch,
+            bank_words: input.bank_words,
+            raw,
+        };
         clear(block, &shared);
         if thread(block) == 0 {
             let place = headers.place(block, tables, event);
@@ -79,7 +85,11 @@ impl Kernel for Cluster {
 
         let place = EventPlace::of(block, shared.place);
         let i = thread(block);
-        if i < place.n_banks && headers.describe(block, tables, &shared, &place, i).is_none() {
+        if i < place.n_banks
+            && headers
+                .describe(block, tables, &shared, &place, i)
+                .is_none()
+        {
             block.shared_atomic_or(shared.unusual_bank, 0, 1);
         }
         // All descriptors are there.
@@ -89,7 +99,12 @@ impl Kernel for Cluster {
         let share = Share(block.load(tables.shares, i));
         // (An event with an unusual bank has no strips here, and takes no places.)
         let is_unusual = block.shared_load(shared.unusual_bank, 0) != 0;
-        let list = lists::list(block, &shared, if is_unusual { Share(0) } else { share }, first_rank);
+        let list = lists::list(
+            block,
+            &shared,
+            if is_unusual { Share(0) } else { share },
+            first_rank,
+        );
         let (list, place) = take(block, &shared, work, list);
         let strips = Strips {
             version: switches.version,
@@ -107,11 +122,20 @@ impl Kernel for Cluster {
         totals::put(block, &shared, share, &clustered, list.n_strips);
         // The clusters of all warps are counted.
         block.sync_threads();
-        totals::write(block, &shared, tables, work, event, &clustered, (share, list.n_strips, place));
+        totals::write(
+            block,
+            &shared,
+            tables,
+            work,
+            event,
+            &clustered,
+            (share, list.n_strips, place),
+        );
     }
 }
 
-/// Number of the thread in the block. (A remainder, so that the compiler knows that it is below [`THREADS`].)
+/// Number of the thread in the block. (A remainder, so that the compiler knows that it is below
+/// [`THREADS`].)
 #[inline(always)]
 fn thread<B: Block>(block: &B) -> u32 {
     block.thread_idx_x() % THREADS
@@ -134,7 +158,8 @@ fn views<'a>(input: &RankedInput<'a>, tables: &RankedTables<'a>) -> Option<Views
 #[inline(always)]
 fn is_selected<B: Block>(block: &B, selected: Global<'_, u32>, event: u32) -> bool {
     let word = event / 32;
-    selected.is_empty() || word < selected.len() && block.load(selected, word) >> (event % 32) & 1 != 0
+    selected.is_empty()
+        || word < selected.len() && block.load(selected, word) >> (event % 32) & 1 != 0
 }
 
 #[inline(always)]
@@ -162,8 +187,8 @@ fn clear<B: Block>(block: &B, shared: &ClusterShared) {
     }
 }
 
-/// Takes places of the pool for a warp's strips. Without, and for more strips than a list can have, the list becomes empty.
-/// All threads of the warp call.
+/// Takes places of the pool for a warp's strips. Without, and for more strips than a list can have,
+/// the list becomes empty. All threads of the warp call.
 #[inline(always)]
 fn take<B: Block>(block: &B, shared: &ClusterShared, work: &Work<'_>, list: List) -> (List, u32) {
     let mut place = u32::MAX;

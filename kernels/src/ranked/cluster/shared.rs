@@ -14,8 +14,8 @@ pub(super) const PLACE_WORDS: u32 = 6;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterShared {
-    /// By rank, the [descriptor](super::lane::Found) of a lane with hits, 0 of others; then, from each warp's first rank on,
-    /// its [lanes](super::lane::Listed).
+    /// By rank, the [descriptor](super::lane::Found) of a lane with hits, 0 of others; then, from
+    /// each warp's first rank on, its [lanes](super::lane::Listed).
     pub lanes: Shared<u64>,
     /// The event's [place](super::headers::EventPlace).
     pub place: Shared<u32>,
@@ -24,7 +24,8 @@ pub(super) struct ClusterShared {
     pub begins: Shared<u32>,
     /// Lowest rank of each group with a strip that may lie above a later lane.
     pub lowest_high: Shared<u32>,
-    /// One more than the highest rank of each group with a strip that may lie below an earlier lane.
+    /// One more than the highest rank of each group with a strip that may lie below an earlier
+    /// lane.
     pub highest_low: Shared<u32>,
     /// First cluster of each group, among those of its warp.
     pub firsts: Shared<u32>,

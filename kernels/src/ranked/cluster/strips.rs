@@ -9,15 +9,16 @@
 //! record              .   .   ↖   ↖   .   .   ↖           written by the strip that begins the next cluster
 //! ```
 //!
-//! A warp streams through its strips, 32 at a time: a *chunk*. The lane of a strip follows from the bits of the strips that
-//! begin one; its word from the bank is the only access to memory. Charge and moment (charge times number of the strip in
-//! its cluster) share a word, which a segmented scan adds up: most clusters have up to four strips, so two steps nearly
-//! always do. Numbers are counted from the cluster's first strip, so that 128 strips of any charge fit. The strip that
-//! begins a cluster writes the record of the cluster before, which is complete by then. (The first writes a record of
-//! nothing: a warp takes one place more than it has strips.)
+//! A warp streams through its strips, 32 at a time: a *chunk*. The lane of a strip follows from the
+//! bits of the strips that begin one; its word from the bank is the only access to memory. Charge
+//! and moment (charge times number of the strip in its cluster) share a word, which a segmented
+//! scan adds up: most clusters have up to four strips, so two steps nearly always do. Numbers are
+//! counted from the cluster's first strip, so that 128 strips of any charge fit. The strip that
+//! begins a cluster writes the record of the cluster before, which is complete by then. (The first
+//! writes a record of nothing: a warp takes one place more than it has strips.)
 //!
-//! Bits of a chunk are in the registers of one warp lane: lane 5 keeps those of chunk 5. Beyond [`WINDOW`] strips, a warp
-//! marks the next window by itself, without a barrier.
+//! Bits of a chunk are in the registers of one warp lane: lane 5 keeps those of chunk 5. Beyond
+//! [`WINDOW`] strips, a warp marks the next window by itself, without a barrier.
 
 use super::lane::{Key, Listed};
 use super::lists::{List, chunk, mark_window};
@@ -60,7 +61,8 @@ pub(super) struct Clustered {
 
 /// What a warp carries from a chunk to the next.
 struct Carried {
-    /// Key and sums of the chunk's last strip, in warp lane 0: each lane has those of the lane below.
+    /// Key and sums of the chunk's last strip, in warp lane 0: each lane has those of the lane
+    /// below.
     key: u32,
     sums: u32,
     /// Number of strips of the last cluster before the chunk, minus one.
@@ -90,7 +92,14 @@ impl Strips<'_> {
         let far = (2 * Key::STEP).wrapping_neg();
         let lanes = self.list.first_rank.wrapping_sub(1);
         // (Before the first cluster lies one of one strip, which is not unusual.)
-        let mut carried = Carried { key: far, sums: 1, size: 0, next: self.place, lanes, least: 1 };
+        let mut carried = Carried {
+            key: far,
+            sums: 1,
+            size: 0,
+            next: self.place,
+            lanes,
+            least: 1,
+        };
         let mut first = 0;
         let mut window = 0;
         // Uniform in the warp.
@@ -98,7 +107,8 @@ impl Strips<'_> {
             if window > 0 {
                 mark_window(block, self.shared, &self.list, window);
             }
-            // Of the chunk of the caller's number: first strips of lanes, then of clusters; clusters that begin before.
+            // Of the chunk of the caller's number: first strips of lanes, then of clusters;
+            // clusters that begin before.
             let mut bits = block.shared_load(self.shared.begins, chunk(block, lane));
             let mut before = 0;
             let mut i = 0;
@@ -106,17 +116,25 @@ impl Strips<'_> {
                 let begins = block.shuffle_idx_sync(FULL_MASK, bits, i);
                 let n_before = carried.next;
                 let found = self.chunk(block, &mut carried, begins, window + i * WARP_SIZE);
-                (bits, before) = if lane == i { (found, n_before) } else { (bits, before) };
+                (bits, before) = if lane == i {
+                    (found, n_before)
+                } else {
+                    (bits, before)
+                };
                 i += 1;
             }
             let strip = self.list.first_strip.wrapping_sub(window);
             let of = strip / WARP_SIZE % CHUNKS;
-            let (bits, before) =
-                (block.shuffle_idx_sync(FULL_MASK, bits, of), block.shuffle_idx_sync(FULL_MASK, before, of));
+            let (bits, before) = (
+                block.shuffle_idx_sync(FULL_MASK, bits, of),
+                block.shuffle_idx_sync(FULL_MASK, before, of),
+            );
             if strip < WINDOW {
                 // (Of nothing if the thread's strips are behind the last.)
                 let found = bits & ((1 << (strip % WARP_SIZE)) - 1);
-                first = before.wrapping_sub(self.place).wrapping_add(found.count_ones());
+                first = before
+                    .wrapping_sub(self.place)
+                    .wrapping_add(found.count_ones());
             }
             window += WINDOW;
         }
@@ -127,21 +145,38 @@ impl Strips<'_> {
             carried.least = carried.least.min(least);
         }
         let n_clusters = carried.next.wrapping_sub(self.place);
-        let first = if self.list.first_strip < n { first } else { n_clusters };
-        Clustered { n: n_clusters, first, is_unusual: carried.least <= 0 }
+        let first = if self.list.first_strip < n {
+            first
+        } else {
+            n_clusters
+        };
+        Clustered {
+            n: n_clusters,
+            first,
+            is_unusual: carried.least <= 0,
+        }
     }
 
     /// Takes the 32 strips from `first` on; returns those that begin a cluster.
     #[inline(always)]
     fn chunk<B: Block>(&self, block: &B, carried: &mut Carried, begins: u32, first: u32) -> u32 {
-        let Self { options, shared, list, .. } = self;
+        let Self {
+            options,
+            shared,
+            list,
+            ..
+        } = self;
         let (thread, below) = (block.lane_id(), block.lanemask_lt());
         let strip = first + thread;
         let is_there = strip < list.n_strips;
-        let lane = carried.lanes.wrapping_add((begins & (below | 1 << thread)).count_ones());
+        let lane = carried
+            .lanes
+            .wrapping_add((begins & (below | 1 << thread)).count_ones());
         let lane = Listed::of_bits(block.shared_load(shared.lanes, lane));
         // (Behind the last strip this is some word, of which nothing is used.)
-        let at = lane.begin().wrapping_add(v5::hit_half_words(lane.word(strip)));
+        let at = lane
+            .begin()
+            .wrapping_add(v5::hit_half_words(lane.word(strip)));
         let word = u32::from(block.load_within(self.raw, at.min(self.last_word())));
         let key = lane.key(word);
         self.check_bounds(block, lane.rank(), key.turned_strip(), false, is_there);
@@ -154,15 +189,25 @@ impl Strips<'_> {
         let is_begin = (step != options.step) & is_there;
         let found = block.ballot_sync(FULL_MASK, is_begin);
 
-        // Number of the strip in its cluster; of one that begins a cluster, the size of the cluster before.
+        // Number of the strip in its cluster; of one that begins a cluster, the size of the cluster
+        // before.
         let found_below = found & below;
         let open = if found_below == 0 { carried.size } else { 0 };
-        let size = found_below.leading_zeros().wrapping_add(thread.wrapping_sub(31)).wrapping_add(open);
+        let size = found_below
+            .leading_zeros()
+            .wrapping_add(thread.wrapping_sub(31))
+            .wrapping_add(open);
         let number = if is_begin { 0 } else { size };
         // (What is added behind the last strip, is part of no cluster.)
         let charge = v5::adc(word as u16);
-        let continued = if thread == 0 && !is_begin { carried.sums } else { 0 };
-        let sums = charge.wrapping_mul(number.wrapping_mul(MOMENT) | 1).wrapping_add(continued);
+        let continued = if thread == 0 && !is_begin {
+            carried.sums
+        } else {
+            0
+        };
+        let sums = charge
+            .wrapping_mul(number.wrapping_mul(MOMENT) | 1)
+            .wrapping_add(continued);
         let sums = segmented_sum(block, sums, number.min(thread));
         let rotated = block.shuffle_idx_sync(FULL_MASK, sums, thread.wrapping_sub(1) % WARP_SIZE);
         let sums_before = if thread == 0 { carried.sums } else { rotated };
@@ -184,13 +229,16 @@ impl Strips<'_> {
         self.raw.view().len() - 1
     }
 
-    /// Writes the record of a cluster of `size` strips to place `at` of the pool; `key` and `sums` are of its last strip.
-    /// Returns a number that is above 0 if the cluster is ordinary.
+    /// Writes the record of a cluster of `size` strips to place `at` of the pool; `key` and `sums`
+    /// are of its last strip. Returns a number that is above 0 if the cluster is ordinary.
     #[inline(always)]
     fn close<B: Block>(&self, block: &B, key: Key, sums: u32, size: u32, at: u32) -> i32 {
         let charge = (sums | self.options.least_charge).cast_signed();
         let least = charge.min(self.options.too_many.wrapping_sub(size).cast_signed());
-        let first = key.0.wrapping_add(Key::STEP).wrapping_sub(size.wrapping_mul(Key::STEP));
+        let first = key
+            .0
+            .wrapping_add(Key::STEP)
+            .wrapping_sub(size.wrapping_mul(Key::STEP));
         let place = (first >> 3).wrapping_add(self.list.first_rank << Record::RANK);
         let sums = if self.options.is_plain != 0 {
             core::hint::cold_path();
@@ -232,11 +280,13 @@ impl Strips<'_> {
                 let position = u32::from(word) & 0x7FF;
                 let turned = lane.turned(position);
                 let key = lane.rank() << 11 | turned;
-                let below = block.shuffle_idx_sync(FULL_MASK, key, thread.wrapping_sub(1) % WARP_SIZE);
+                let below =
+                    block.shuffle_idx_sync(FULL_MASK, key, thread.wrapping_sub(1) % WARP_SIZE);
                 // (One more than the key, so that no key comes before the first.)
                 let key_before = if thread == 0 { last } else { below + 1 };
                 last = below + 1;
-                let bounds = self.check_bounds(block, lane.rank(), turned >> 2, key < key_before, is_there);
+                let bounds =
+                    self.check_bounds(block, lane.rank(), turned >> 2, key < key_before, is_there);
                 // (In an unsorted bank, the word may be of another lane.)
                 is_unusual |= is_there & (v4::lane(word) != bounds.lane());
                 if is_there {
@@ -248,12 +298,24 @@ impl Strips<'_> {
             }
             window += WINDOW;
         }
-        Clustered { n, first: list.first_strip, is_unusual }
+        Clustered {
+            n,
+            first: list.first_strip,
+            is_unusual,
+        }
     }
 
-    /// Notes a strip whose hit may lie among those of other lanes; or any, if its lane is `unsorted`.
+    /// Notes a strip whose hit may lie among those of other lanes; or any, if its lane is
+    /// `unsorted`.
     #[inline(always)]
-    fn check_bounds<B: Block>(&self, block: &B, rank: u32, turned: u32, unsorted: bool, is_there: bool) -> Bounds {
+    fn check_bounds<B: Block>(
+        &self,
+        block: &B,
+        rank: u32,
+        turned: u32,
+        unsorted: bool,
+        is_there: bool,
+    ) -> Bounds {
         let rank = self.list.first_rank + rank;
         let bounds = Bounds(block.load_within(self.bounds, rank));
         if is_there & (bounds.is_beyond(turned) | unsorted) {
@@ -270,7 +332,8 @@ impl Strips<'_> {
     }
 }
 
-/// Adds up `sums` over the warp lanes from `distance` below the caller's on. All threads of the warp call.
+/// Adds up `sums` over the warp lanes from `distance` below the caller's on. All threads of the
+/// warp call.
 #[inline(always)]
 fn segmented_sum<B: Block>(block: &B, mut sums: u32, distance: u32) -> u32 {
     let mut step = |delta: u32| {

@@ -8,9 +8,16 @@ use crate::ranked::{HEAD_LENGTHS, HEAD_REPORT, HEAD_WORDS, PARTS, UNUSUAL, Work}
 use crate::report::Count;
 use simt::{Block, WARP_SIZE};
 
-/// Adds the clusters of a warp to those before the later warps. All threads of the warp call; a barrier must follow.
+/// Adds the clusters of a warp to those before the later warps. All threads of the warp call; a
+/// barrier must follow.
 #[inline(always)]
-pub(super) fn put<B: Block>(block: &B, shared: &ClusterShared, share: Share, clustered: &Clustered, n_strips: u32) {
+pub(super) fn put<B: Block>(
+    block: &B,
+    shared: &ClusterShared,
+    share: Share,
+    clustered: &Clustered,
+    n_strips: u32,
+) {
     let lane = block.lane_id();
     if let Some(group) = share.group() {
         block.shared_store(shared.firsts, group, clustered.first);
@@ -26,8 +33,9 @@ pub(super) fn put<B: Block>(block: &B, shared: &ClusterShared, share: Share, clu
     }
 }
 
-/// Writes the first hit of each group and the event's head, and lists what is left for the other kernels. All threads of
-/// the block call, after a barrier. The last argument is of the caller: its share, and strips and place of its warp.
+/// Writes the first hit of each group and the event's head, and lists what is left for the other
+/// kernels. All threads of the block call, after a barrier. The last argument is of the caller: its
+/// share, and strips and place of its warp.
 #[inline(always)]
 pub(super) fn write<B: Block>(
     block: &B,
@@ -38,15 +46,25 @@ pub(super) fn write<B: Block>(
     clustered: &Clustered,
     (share, n_strips, place): (Share, u32, u32),
 ) {
-    let is_unusual = block.shared_load(shared.unusual_bank, 0) | block.shared_load(shared.unusual_strip, 0) != 0;
+    let is_unusual =
+        block.shared_load(shared.unusual_bank, 0) | block.shared_load(shared.unusual_strip, 0) != 0;
     if let Some(group) = share.group() {
         let before = block.shared_load(shared.before, warp(block));
-        block.store(work.starts, event * tables.n_groups + group, before + clustered.first);
-        let is_flagged = block.shared_load(shared.lowest_high, group) < block.shared_load(shared.highest_low, group);
+        block.store(
+            work.starts,
+            event * tables.n_groups + group,
+            before + clustered.first,
+        );
+        let is_flagged = block.shared_load(shared.lowest_high, group)
+            < block.shared_load(shared.highest_low, group);
         if is_flagged && !is_unusual {
             // The next group begins where this one ends; behind the warp's last ends the warp.
             let is_last = is_last(block, tables, group);
-            let end = if is_last { clustered.n } else { block.shared_load(shared.firsts, group + 1) };
+            let end = if is_last {
+                clustered.n
+            } else {
+                block.shared_load(shared.firsts, group + 1)
+            };
             if end - clustered.first > 1 {
                 work.flag(block, place + 1 + clustered.first, end - clustered.first);
             }
@@ -97,9 +115,16 @@ fn defer<B: Block>(block: &B, work: &Work<'_>, event: u32) {
     block.store(work.unusual, place, event);
 }
 
-/// Writes an event without hits, and defers it if it is decoded all the same. All threads of the block call.
+/// Writes an event without hits, and defers it if it is decoded all the same. All threads of the
+/// block call.
 #[inline(always)]
-pub(super) fn leave<B: Block>(block: &B, tables: &RankedTables<'_>, work: &Work<'_>, event: u32, is_deferred: bool) {
+pub(super) fn leave<B: Block>(
+    block: &B,
+    tables: &RankedTables<'_>,
+    work: &Work<'_>,
+    event: u32,
+    is_deferred: bool,
+) {
     let mut i = block.thread();
     while i < tables.n_groups.max(HEAD_WORDS) {
         if i < tables.n_groups {

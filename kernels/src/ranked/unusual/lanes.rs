@@ -41,10 +41,13 @@ pub(super) struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// Lists the items with hits, binned by size, and reports strips (v5); returns the list's length. All threads call.
+    /// Lists the items with hits, binned by size, and reports strips (v5); returns the list's
+    /// length. All threads call.
     #[inline(always)]
     pub fn list<B: Block>(&self, block: &B) -> u32 {
-        let Self { switches, shared, .. } = self;
+        let Self {
+            switches, shared, ..
+        } = self;
         let per_bank = items_per_bank(switches.version);
         let n_items = self.n_banks * per_bank;
         let bins = SizeBins::new(block, shared.bins, switches.bins, true);
@@ -54,7 +57,11 @@ impl Lanes<'_> {
         // Uniform in the warp, for the aggregated atomics.
         while first < n_items {
             let i = first + block.lane_id();
-            let mut n = if i < n_items { u32::from(block.shared_load(shared.banks.n_hits, i)) } else { 0 };
+            let mut n = if i < n_items {
+                u32::from(block.shared_load(shared.banks.n_hits, i))
+            } else {
+                0
+            };
             if matches!(switches.version, BankVersion::V5) && n > 0 {
                 if self.rank(block, i).is_some() {
                     strips += n;
@@ -74,7 +81,11 @@ impl Lanes<'_> {
         let mut first = block.warp_id() * WARP_SIZE;
         while first < n_items {
             let i = first + block.lane_id();
-            let n = if i < n_items { u32::from(block.shared_load(shared.banks.n_hits, i)) } else { 0 };
+            let n = if i < n_items {
+                u32::from(block.shared_load(shared.banks.n_hits, i))
+            } else {
+                0
+            };
             let place = bins.place(block, n);
             if n > 0 {
                 block.shared_store(shared.items, place, i as u16);
@@ -101,14 +112,23 @@ impl Lanes<'_> {
                 self.shared.counters.report(block, Count::Strips, strips);
             }
             if unconnected > 0 {
-                self.shared.counters.report(block, Count::UnconnectedHits, unconnected);
+                self.shared
+                    .counters
+                    .report(block, Count::UnconnectedHits, unconnected);
             }
         }
     }
 
-    /// Clusters the `n_listed` items of the list. All threads of the block call, with a barrier since the last time.
+    /// Clusters the `n_listed` items of the list. All threads of the block call, with a barrier
+    /// since the last time.
     #[inline(always)]
-    pub fn cluster<B: Block, S: Sink<B>>(&self, block: &B, options: ClusterOptions, n_listed: u32, sink: &S) {
+    pub fn cluster<B: Block, S: Sink<B>>(
+        &self,
+        block: &B,
+        options: ClusterOptions,
+        n_listed: u32,
+        sink: &S,
+    ) {
         // (The constructor's barrier is also the one between making the list and reading it.)
         let mut items = ItemLoop::opportunistic(block, self.shared.next_item, n_listed);
         while let Some(i) = items.fetch(block) {
@@ -121,7 +141,13 @@ impl Lanes<'_> {
     }
 
     #[inline(always)]
-    fn cluster_lane<B: Block, S: Sink<B>>(&self, block: &B, options: ClusterOptions, item: Option<u32>, sink: &S) {
+    fn cluster_lane<B: Block, S: Sink<B>>(
+        &self,
+        block: &B,
+        options: ClusterOptions,
+        item: Option<u32>,
+        sink: &S,
+    ) {
         let counters = self.shared.counters;
         let mut lane = LaneClustering::<NarrowSums>::default();
         let (mut n_hits, mut first_hit) = (0, 0);
@@ -138,8 +164,13 @@ impl Lanes<'_> {
         while block.ballot_sync(FULL_MASK, rank.is_some() && i <= n_hits) != 0 {
             let mut step = Step::default();
             if i < n_hits {
-                // Two hits of a lane lie side by side; the second's place is there even if it is not used.
-                pair = if i % 2 == 0 { block.load_bytes(self.raw, first_hit + v5::hit_offset(i)) } else { pair >> 16 };
+                // Two hits of a lane lie side by side; the second's place is there even if it is
+                // not used.
+                pair = if i % 2 == 0 {
+                    block.load_bytes(self.raw, first_hit + v5::hit_offset(i))
+                } else {
+                    pair >> 16
+                };
                 step = lane.hit(v5::strip(pair as u16), v5::adc(pair as u16), options);
             } else if rank.is_some() && i == n_hits {
                 step = lane.end(options);
@@ -153,7 +184,11 @@ impl Lanes<'_> {
             if S::REPORTS && step.oversized {
                 counters.report(block, Count::OversizedClusters, 1);
             }
-            let found = rank.map(|rank| Found { position: step.position, weight: step.weight, rank });
+            let found = rank.map(|rank| Found {
+                position: step.position,
+                weight: step.weight,
+                rank,
+            });
             sink.take(block, found.filter(|found| found.weight > 0));
             i += 1;
         }
@@ -177,11 +212,20 @@ impl Lanes<'_> {
             if i < n_words {
                 let word: u16 = block.load_bytes(self.raw, first_word + 2 * i);
                 let index = v4::channel(word) / strips_per_hybrid;
-                let rank = if index < v5::LANES { self.tables.rank(block, board * v5::LANES + index) } else { None };
+                let rank = if index < v5::LANES {
+                    self.tables.rank(block, board * v5::LANES + index)
+                } else {
+                    None
+                };
                 strips += u32::from(rank.is_some());
                 unconnected += u32::from(rank.is_none());
-                let position = (v4::channel(word) - index * strips_per_hybrid) << 2 | v4::fraction(word);
-                found = rank.map(|rank| Found { position, weight: 0, rank });
+                let position =
+                    (v4::channel(word) - index * strips_per_hybrid) << 2 | v4::fraction(word);
+                found = rank.map(|rank| Found {
+                    position,
+                    weight: 0,
+                    rank,
+                });
             }
             sink.take(block, found);
             i += 1;

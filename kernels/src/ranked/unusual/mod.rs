@@ -1,4 +1,5 @@
-//! Second kernel, for events that need every rule of the policy. It writes the same records as `cluster`.
+//! Second kernel, for events that need every rule of the policy. It writes the same records as
+//! `cluster`.
 //!
 //! ```text
 //! for each deferred event, a block:
@@ -9,11 +10,13 @@
 //!     5 scatter        cluster again, each cluster to its place
 //! ```
 //!
-//! Few events come here, so decoding one is simple rather than fast. One path takes unsorted lanes, repeated boards and equal
-//! keys: all groups are flagged, and the sort decides. A part goes to the places that `cluster` took for it, where it has
-//! no more clusters than these: so an event does not take twice what the bytes of the batch make likely.
+//! Few events come here, so decoding one is simple rather than fast. One path takes unsorted lanes,
+//! repeated boards and equal keys: all groups are flagged, and the sort decides. A part goes to the
+//! places that `cluster` took for it, where it has no more clusters than these: so an event does
+//! not take twice what the bytes of the batch make likely.
 //!
-//! Launch: any number of blocks, which share the list; [`cluster_unusual_shared_bytes`] of shared memory.
+//! Launch: any number of blocks, which share the list; [`cluster_unusual_shared_bytes`] of shared
+//! memory.
 
 mod lanes;
 mod shared;
@@ -56,7 +59,8 @@ struct Scatter<'a> {
 impl<B: Block> Sink<B> for Scatter<'_> {
     const REPORTS: bool = false;
 
-    /// Takes the rank's next place: forwards, or backwards from its end if x falls with the strip number.
+    /// Takes the rank's next place: forwards, or backwards from its end if x falls with the strip
+    /// number.
     #[inline(always)]
     fn take(&self, block: &B, found: Option<Found>) {
         if let Some(found) = found {
@@ -85,14 +89,30 @@ pub struct ClusterUnusual {
 
 impl Kernel for ClusterUnusual {
     const NAME: &'static str = "cluster_unusual";
-    type Arguments<'a> = (RankedOptions, Batch<'a>, RankedTables<'a>, LaneTables<'a>, Work<'a>);
+    type Arguments<'a> = (
+        RankedOptions,
+        Batch<'a>,
+        RankedTables<'a>,
+        LaneTables<'a>,
+        Work<'a>,
+    );
 
     #[inline(always)]
     fn run<B: Block>(self, block: &B, (options, batch, tables, lanes, work): &Self::Arguments<'_>) {
         let Self { switches } = self;
         let shared = UnusualShared::of(switches.version, lanes);
-        let n_events = block.load_mut(work.counters, UNUSUAL).min(work.unusual.len());
-        let unusual = Unusual { switches, options, batch, tables, lanes, work, shared };
+        let n_events = block
+            .load_mut(work.counters, UNUSUAL)
+            .min(work.unusual.len());
+        let unusual = Unusual {
+            switches,
+            options,
+            batch,
+            tables,
+            lanes,
+            work,
+            shared,
+        };
         let mut i = block.block_idx_x();
         // Uniform in the block.
         while i < n_events {
@@ -123,10 +143,19 @@ struct Unusual<'a> {
 }
 
 impl Unusual<'_> {
-    /// Decodes one event. All threads of the block call, after a barrier since it was found and the counters were cleared.
+    /// Decodes one event. All threads of the block call, after a barrier since it was found and the
+    /// counters were cleared.
     #[inline(always)]
     fn decode<B: Block>(&self, block: &B, event: u32) {
-        let Self { switches, options, batch, lanes: tables, work, shared, .. } = self;
+        let Self {
+            switches,
+            options,
+            batch,
+            lanes: tables,
+            work,
+            shared,
+            ..
+        } = self;
         let headers = Headers {
             switches: *switches,
             batch,
@@ -134,14 +163,35 @@ impl Unusual<'_> {
             counters: shared.counters,
             banks: shared.banks,
         };
-        let n_banks = headers.classify(block, FoundEvent::told(block, switches.layout, shared.found));
+        let n_banks = headers.classify(
+            block,
+            FoundEvent::told(block, switches.layout, shared.found),
+        );
         // (The list's first barrier comes before any thread reads another's banks.)
-        let lanes = Lanes { switches: *switches, raw: batch.raw, tables, shared: *shared, n_banks };
+        let lanes = Lanes {
+            switches: *switches,
+            raw: batch.raw,
+            tables,
+            shared: *shared,
+            n_banks,
+        };
         let n_listed = lanes.list(block);
-        lanes.cluster(block, options.cluster, n_listed, &Count { places: shared.places });
+        lanes.cluster(
+            block,
+            options.cluster,
+            n_listed,
+            &Count {
+                places: shared.places,
+            },
+        );
         // All clusters are counted, and the report is complete.
         block.sync_threads();
-        copy_out(block, shared.counters.report, work.heads, event * HEAD_WORDS + HEAD_REPORT);
+        copy_out(
+            block,
+            shared.counters.report,
+            work.heads,
+            event * HEAD_WORDS + HEAD_REPORT,
+        );
         let n_hits = self.number_clusters(block);
         if block.thread() == 0 {
             block.store(work.n_hits, event, n_hits);
@@ -156,11 +206,19 @@ impl Unusual<'_> {
         }
         self.place_ranks(block);
         // (The clustering's first barrier comes before a place is taken.)
-        lanes.cluster(block, options.cluster, n_listed, &Scatter { places: shared.places, records: work.records });
+        lanes.cluster(
+            block,
+            options.cluster,
+            n_listed,
+            &Scatter {
+                places: shared.places,
+                records: work.records,
+            },
+        );
     }
 
-    /// Turns the clusters of each rank into the number of its first; returns their sum. All threads call; ends with a
-    /// barrier.
+    /// Turns the clusters of each rank into the number of its first; returns their sum. All threads
+    /// call; ends with a barrier.
     #[inline(always)]
     fn number_clusters<B: Block>(&self, block: &B) -> u32 {
         let (places, n_ranks) = (self.shared.places, self.lanes.n_ranks());
@@ -189,11 +247,17 @@ impl Unusual<'_> {
         n_hits
     }
 
-    /// Finds a place for each part, a thread per part, and writes it to the event's head. Without parts in the tables, the
-    /// first has all.
+    /// Finds a place for each part, a thread per part, and writes it to the event's head. Without
+    /// parts in the tables, the first has all.
     #[inline(always)]
     fn place_parts<B: Block>(&self, block: &B, event: u32) {
-        let Self { tables, lanes, work, shared, .. } = self;
+        let Self {
+            tables,
+            lanes,
+            work,
+            shared,
+            ..
+        } = self;
         let part = block.thread();
         if part >= PARTS {
             return;
@@ -237,17 +301,24 @@ impl Unusual<'_> {
         block.shared_load(self.shared.shifts, part)
     }
 
-    /// Writes the first hit of each group, and lists the groups for sorting. All threads call, after a barrier.
+    /// Writes the first hit of each group, and lists the groups for sorting. All threads call,
+    /// after a barrier.
     #[inline(always)]
     fn place_groups<B: Block>(&self, block: &B, event: u32) {
-        let Self { lanes, work, shared, .. } = self;
+        let Self {
+            lanes,
+            work,
+            shared,
+            ..
+        } = self;
         let n_groups = lanes.n_groups();
         let is_exhausted = block.shared_load(shared.is_exhausted, 0) != 0;
         let mut group = block.thread();
         while group < n_groups {
             let rank = block.load(lanes.first_ranks, group);
             let first = block.shared_load(shared.places, rank);
-            let n = block.shared_load(shared.places, block.load(lanes.first_ranks, group + 1)) - first;
+            let n =
+                block.shared_load(shared.places, block.load(lanes.first_ranks, group + 1)) - first;
             block.store(work.starts, event * n_groups + group, first);
             if n > 1 && !is_exhausted {
                 work.flag(block, first.wrapping_add(self.shift(block, rank)), n);
@@ -256,8 +327,8 @@ impl Unusual<'_> {
         }
     }
 
-    /// Turns the numbers of each rank's clusters into its next place: the first, or the end if it is reversed. All threads
-    /// call.
+    /// Turns the numbers of each rank's clusters into its next place: the first, or the end if it
+    /// is reversed. All threads call.
     #[inline(always)]
     fn place_ranks<B: Block>(&self, block: &B) {
         let (places, n_ranks) = (self.shared.places, self.lanes.n_ranks());
@@ -267,7 +338,9 @@ impl Unusual<'_> {
             let mut place = 0;
             if rank < n_ranks {
                 let from = rank + u32::from(self.lanes.is_reversed(block, rank));
-                place = block.shared_load(places, from).wrapping_add(self.shift(block, rank));
+                place = block
+                    .shared_load(places, from)
+                    .wrapping_add(self.shift(block, rank));
             }
             // The numbers are read before they are overwritten.
             block.sync_threads();

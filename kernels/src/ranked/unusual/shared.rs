@@ -14,12 +14,14 @@ pub(super) struct UnusualShared {
     pub bins: Shared<u32>,
     pub found: Shared<u32>,
     pub next_item: Shared<u32>,
-    /// Of each part: the first rank behind it, and the distance of its clusters' numbers in the event and in the pool.
+    /// Of each part: the first rank behind it, and the distance of its clusters' numbers in the
+    /// event and in the pool.
     pub part_ends: Shared<u32>,
     pub shifts: Shared<u32>,
     /// Not 0: the pool is exhausted.
     pub is_exhausted: Shared<u32>,
-    /// Clusters of each rank; then the first of each, and the end; then each rank's next place in the pool.
+    /// Clusters of each rank; then the first of each, and the end; then each rank's next place in
+    /// the pool.
     pub places: Shared<u32>,
     pub banks: UtBanks,
     pub items: Shared<u16>,
@@ -40,7 +42,18 @@ impl UnusualShared {
         let places = layout.array(n_boards * LANES_PER_BOARD as u32 + 1);
         let banks = UtBanks::layout(&mut layout, version, n_boards);
         let items = layout.array(items_capacity(version, n_boards));
-        let shared = Self { counters, bins, found, next_item, part_ends, shifts, is_exhausted, places, banks, items };
+        let shared = Self {
+            counters,
+            bins,
+            found,
+            next_item,
+            part_ends,
+            shifts,
+            is_exhausted,
+            places,
+            banks,
+            items,
+        };
         (shared, layout.bytes())
     }
 

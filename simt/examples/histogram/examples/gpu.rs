@@ -1,4 +1,5 @@
-//! Runs the kernel on the first GPU: `cargo run --example gpu -- histogram.ptx` counts the bytes of the PTX itself.
+//! Runs the kernel on the first GPU: `cargo run --example gpu -- histogram.ptx` counts the bytes of
+//! the PTX itself.
 
 use std::error::Error;
 use std::ffi::{CString, c_void};
@@ -18,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn count(values: &[u8], ptx: &CString) -> Result<Vec<u32>, Box<dyn Error>> {
-    // SAFETY: the symbol lookup of a driver library that is installed; without one `CudaContext::new` would panic.
+    // SAFETY: the symbol lookup of a driver library that is installed; without one
+    // `CudaContext::new` would panic.
     if !unsafe { cudarc::driver::sys::is_culib_present() } {
         return Err("no CUDA driver".into());
     }
@@ -35,7 +37,8 @@ fn count(values: &[u8], ptx: &CString) -> Result<Vec<u32>, Box<dyn Error>> {
         let (from, _from) = values.device_ptr(&stream);
         let (to, _to) = counts.device_ptr_mut(&stream);
         // SAFETY:
-        // - Both are memory of this device, of as many elements, and live until the launch is done: `synchronize` waits.
+        // - Both are memory of this device, of as many elements, and live until the launch is done:
+        //   `synchronize` waits.
         // - Nothing else touches them: the stream does one thing after the other.
         let (mut from, mut to) = unsafe {
             let from = Global::<u8>::new(from as usize as *const u8, values.len() as u32);
@@ -47,7 +50,14 @@ fn count(values: &[u8], ptx: &CString) -> Result<Vec<u32>, Box<dyn Error>> {
         // - The block has full warps, and as much shared memory as the kernel uses.
         unsafe {
             let (grid, block) = ((64, 1, 1), (256, 1, 1));
-            result::launch_kernel(function, grid, block, shared_bytes(), stream.cu_stream(), &mut arguments)?;
+            result::launch_kernel(
+                function,
+                grid,
+                block,
+                shared_bytes(),
+                stream.cu_stream(),
+                &mut arguments,
+            )?;
         }
     }
     let counts = stream.clone_dtoh(&counts)?;

@@ -71,8 +71,8 @@ mod entry {
 
     #[unsafe(no_mangle)]
     unsafe extern "ptx-kernel" fn histogram(values: Global<'_, u8>, counts: GlobalMut<'_, u32>) {
-        // SAFETY: the host launches full warps with `shared_bytes()` and views of device memory (`examples/gpu.rs`); the
-        // tests find the kernel free of races and divergent collectives.
+        // SAFETY: the host launches full warps with `shared_bytes()` and views of device memory
+        // (`examples/gpu.rs`); the tests find the kernel free of races and divergent collectives.
         let block = unsafe { Hardware::new() };
         super::histogram(&block, values, counts);
     }

@@ -12,7 +12,9 @@ const GRID: u32 = 3;
 const BLOCK: (u32, u32) = (64, 1);
 
 fn samples() -> [Vec<u8>; 5] {
-    let many = (0..1000u32).map(|i| (i.wrapping_mul(2654435761) >> 23) as u8).collect();
+    let many = (0..1000u32)
+        .map(|i| (i.wrapping_mul(2654435761) >> 23) as u8)
+        .collect();
     [vec![], vec![255], (0..33).collect(), vec![7; 500], many]
 }
 
@@ -31,8 +33,9 @@ fn counts_are_correct_in_every_schedule() {
             let mut counts = vec![0; BINS as usize];
             let mut executor = Executor::new(seed);
             let (input, output) = (Global::from_slice(&values), executor.writable(&mut counts));
-            let kernel =
-                executor.launch("histogram", GRID, BLOCK, shared_bytes(), |block| histogram(block, input, output));
+            let kernel = executor.launch("histogram", GRID, BLOCK, shared_bytes(), |block| {
+                histogram(block, input, output);
+            });
             kernel.expect("no rule is broken");
             assert_eq!(counts, expected(&values));
         }
@@ -52,7 +55,9 @@ fn ptx(work: &Path) -> String {
         rebuild,
     };
     let compiler = Compiler::find("UT_DECODE_PTX_RUSTC").expect("a compiler for PTX");
-    compiler.compile(&kernels, "histogram", work).expect("the kernel compiles")
+    compiler
+        .compile(&kernels, "histogram", work)
+        .expect("the kernel compiles")
 }
 
 #[test]
@@ -62,9 +67,21 @@ fn the_ptx_counts_the_same_on_the_interpreter() {
     let program = Program::new(&ptx(work.path()));
     for values in samples() {
         let mut memory = Memory::default();
-        let (input, output) = (memory.put(&values, false), memory.put(&vec![0u32; BINS as usize], true));
-        let arguments = [bytes_of(&input.global::<u8>()), bytes_of(&output.global_mut::<u32>())];
-        let launch = Launch { grid: GRID, block: BLOCK, shared_bytes: shared_bytes(), turn: 1, counts: false };
+        let (input, output) = (
+            memory.put(&values, false),
+            memory.put(&vec![0u32; BINS as usize], true),
+        );
+        let arguments = [
+            bytes_of(&input.global::<u8>()),
+            bytes_of(&output.global_mut::<u32>()),
+        ];
+        let launch = Launch {
+            grid: GRID,
+            block: BLOCK,
+            shared_bytes: shared_bytes(),
+            turn: 1,
+            counts: false,
+        };
         program.launch(&mut memory, "histogram", launch, &arguments);
         assert_eq!(memory.get::<u32>(output), expected(&values));
     }
@@ -78,8 +95,16 @@ fn the_ptx_assembles_for_every_architecture_without_spills() {
     let ptxas = Ptxas::find("UT_DECODE_PTXAS", &tools).expect("ptxas");
     let text = ptx(work.path());
     for arch in ARCHS {
-        let usages = ptxas.assemble(&text, arch, work.path()).expect("the PTX assembles");
-        let [usage] = &usages[..] else { panic!("one kernel: {usages:?}") };
-        assert_eq!((usage.kernel.as_str(), usage.spill_stores, usage.stack), ("histogram", 0, 0), "{arch}");
+        let usages = ptxas
+            .assemble(&text, arch, work.path())
+            .expect("the PTX assembles");
+        let [usage] = &usages[..] else {
+            panic!("one kernel: {usages:?}")
+        };
+        assert_eq!(
+            (usage.kernel.as_str(), usage.spill_stores, usage.stack),
+            ("histogram", 0, 0),
+            "{arch}"
+        );
     }
 }

@@ -26,10 +26,26 @@ pub fn extremes<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<
     let mut layout = SharedLayout::new();
     let (largest, smallest) = (layout.array(32), layout.array(32));
     let inside = index(block) < values.len();
-    let own = if inside { block.load(values, index(block)) } else { 0.0 };
+    let own = if inside {
+        block.load(values, index(block))
+    } else {
+        0.0
+    };
     let low = f32::NEG_INFINITY;
-    let max = block_reduce(block, largest, if inside { own } else { low }, low, math::max);
-    let min = block_reduce(block, smallest, if inside { own } else { -low }, -low, math::min);
+    let max = block_reduce(
+        block,
+        largest,
+        if inside { own } else { low },
+        low,
+        math::max,
+    );
+    let min = block_reduce(
+        block,
+        smallest,
+        if inside { own } else { -low },
+        -low,
+        math::min,
+    );
     if block.thread() == 0 {
         block.atomic_max(result, 0, max);
         block.atomic_min(result, 1, min);
@@ -40,7 +56,9 @@ pub fn extremes<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<
 #[inline(always)]
 pub fn runs<B: Block>(block: &B, values: Global<'_, u32>, places: GlobalMut<'_, u32>) {
     let (warps, i) = (SharedLayout::new().array(32), index(block));
-    let begins = block.thread() == 0 || i >= values.len() || block.load(values, i) != block.load(values, i - 1);
+    let begins = block.thread() == 0
+        || i >= values.len()
+        || block.load(values, i) != block.load(values, i - 1);
     let place = block_segmented_inclusive(block, warps, 1, begins);
     if i < values.len() {
         block.store(places, i, place);
@@ -49,10 +67,19 @@ pub fn runs<B: Block>(block: &B, values: Global<'_, u32>, places: GlobalMut<'_, 
 
 /// Appends the odd values to `list`, blocks in any order. `length` must be 0 before the launch.
 #[inline(always)]
-pub fn odd<B: Block>(block: &B, values: Global<'_, u32>, list: GlobalMut<'_, u32>, length: GlobalMut<'_, u32>) {
+pub fn odd<B: Block>(
+    block: &B,
+    values: Global<'_, u32>,
+    list: GlobalMut<'_, u32>,
+    length: GlobalMut<'_, u32>,
+) {
     let mut layout = SharedLayout::new();
     let (warps, first) = (layout.array(32), layout.array(1));
-    let value = if index(block) < values.len() { block.load(values, index(block)) } else { 0 };
+    let value = if index(block) < values.len() {
+        block.load(values, index(block))
+    } else {
+        0
+    };
     let (place, total) = block_compaction(block, warps, value % 2 == 1);
     if block.thread() == 0 {
         block.shared_store(first, 0, block.atomic_add(length, 0, total));
@@ -106,15 +133,31 @@ pub const GROUP: u32 = 12;
 /// Sorts by merging: writes to `order` the stable order of [`MOST_KEYS`] keys per block, and to
 /// `places` the place of a thread's key among the keys of its group of [`GROUP`] lanes.
 #[inline(always)]
-pub fn merge<B: Block>(block: &B, keys: Global<'_, u64>, order: GlobalMut<'_, u32>, places: GlobalMut<'_, u32>) {
+pub fn merge<B: Block>(
+    block: &B,
+    keys: Global<'_, u64>,
+    order: GlobalMut<'_, u32>,
+    places: GlobalMut<'_, u32>,
+) {
     let mut layout = SharedLayout::new();
     let items = layout.array::<Keyed>(MOST_KEYS);
-    let (a, b) = (layout.array::<u16>(MOST_KEYS), layout.array::<u16>(MOST_KEYS));
+    let (a, b) = (
+        layout.array::<u16>(MOST_KEYS),
+        layout.array::<u16>(MOST_KEYS),
+    );
     let first = block.block_idx_x() * MOST_KEYS;
     let len = keys.len().saturating_sub(first).min(MOST_KEYS);
     let mut i = block.thread();
     while i < len {
-        block.shared_store(items, i, Keyed { key: block.load(keys, first + i), index: first + i, unused: 0 });
+        block.shared_store(
+            items,
+            i,
+            Keyed {
+                key: block.load(keys, first + i),
+                index: first + i,
+                unused: 0,
+            },
+        );
         i += block.threads();
     }
     // No thread may read a key before all keys are written.
@@ -123,14 +166,25 @@ pub fn merge<B: Block>(block: &B, keys: Global<'_, u64>, order: GlobalMut<'_, u3
     let mut i = block.thread();
     while i < len {
         let from = block.shared_load(sorted, i);
-        block.store(order, first + i, block.shared_load(items, from.into()).index);
+        block.store(
+            order,
+            first + i,
+            block.shared_load(items, from.into()).index,
+        );
         i += block.threads();
     }
 
     let (i, lane) = (first + block.thread(), block.lane_id());
     let group = lane / GROUP * GROUP;
-    let n = (first + len).saturating_sub(i - (lane - group)).min(GROUP).min(WARP_SIZE - group);
-    let key = if i < first + len { block.load(keys, i) } else { 0 };
+    let n = (first + len)
+        .saturating_sub(i - (lane - group))
+        .min(GROUP)
+        .min(WARP_SIZE - group);
+    let key = if i < first + len {
+        block.load(keys, i)
+    } else {
+        0
+    };
     let place = warp_places(block, key, group, n, GROUP);
     if i < first + len {
         block.store(places, i, place);
@@ -140,12 +194,25 @@ pub fn merge<B: Block>(block: &B, keys: Global<'_, u64>, order: GlobalMut<'_, u3
 /// Writes the exclusive prefix sums of all values. `descriptors` has one element per block and one
 /// more, all 0.
 #[inline(always)]
-pub fn scan<B: Block>(block: &B, values: Global<'_, u32>, sums: GlobalMut<'_, u32>, descriptors: GlobalMut<'_, u64>) {
+pub fn scan<B: Block>(
+    block: &B,
+    values: Global<'_, u32>,
+    sums: GlobalMut<'_, u32>,
+    descriptors: GlobalMut<'_, u64>,
+) {
     let mut layout = SharedLayout::new();
     let (warps, word) = (layout.array(32), layout.array(2));
     let scan = GridScan::begin(block, descriptors, word);
     let i = scan.tile() * block.threads() + block.thread();
-    let (own, total) = block_exclusive(block, warps, if i < values.len() { block.load(values, i) } else { 0 });
+    let (own, total) = block_exclusive(
+        block,
+        warps,
+        if i < values.len() {
+            block.load(values, i)
+        } else {
+            0
+        },
+    );
     let before = scan.exclusive(block, total);
     if i < values.len() {
         block.store(sums, i, before.saturating_add(own));
@@ -157,7 +224,12 @@ pub fn scan<B: Block>(block: &B, values: Global<'_, u32>, sums: GlobalMut<'_, u3
 /// A product is stored plainly, and then released by a flag, which the next block acquires. `flags`
 /// has one element per block and one more, all 0.
 #[inline(always)]
-pub fn products<B: Block>(block: &B, values: Global<'_, f64>, products: GlobalMut<'_, f64>, flags: GlobalMut<'_, u32>) {
+pub fn products<B: Block>(
+    block: &B,
+    values: Global<'_, f64>,
+    products: GlobalMut<'_, f64>,
+    flags: GlobalMut<'_, u32>,
+) {
     if block.thread() == 0 {
         let ticket = block.atomic_add(flags, 0, 1);
         let mut product = block.load(values, ticket);
@@ -176,7 +248,12 @@ pub fn products<B: Block>(block: &B, values: Global<'_, f64>, products: GlobalMu
 /// Writes the length of the gradient of a picture with `width` columns: one thread per pixel, in
 /// blocks and a grid of two dimensions. Beyond an edge, the picture repeats the pixels of the edge.
 #[inline(always)]
-pub fn gradient<B: Block>(block: &B, picture: Global<'_, f32>, result: GlobalMut<'_, f32>, width: u32) {
+pub fn gradient<B: Block>(
+    block: &B,
+    picture: Global<'_, f32>,
+    result: GlobalMut<'_, f32>,
+    width: u32,
+) {
     let x = block.block_idx_x() * block.block_dim_x() + block.thread_idx_x();
     let y = block.block_idx_y() * block.block_dim_y() + block.thread_idx_y();
     // `max` lets the compiler leave out the trap for a division by 0.
@@ -185,7 +262,11 @@ pub fn gradient<B: Block>(block: &B, picture: Global<'_, f32>, result: GlobalMut
         let at = |x: u32, y: u32| block.load(picture, y.min(height - 1) * width + x.min(width - 1));
         let dx = at(x + 1, y) - at(x.saturating_sub(1), y);
         let dy = at(x, y + 1) - at(x, y.saturating_sub(1));
-        block.store(result, y * width + x, math::sqrt(math::fma(dx, dx, dy * dy)));
+        block.store(
+            result,
+            y * width + x,
+            math::sqrt(math::fma(dx, dx, dy * dy)),
+        );
     }
 }
 
@@ -197,7 +278,10 @@ pub const FUNCTIONS: u32 = 16;
 pub fn functions<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<'_, u32>) {
     let i = index(block);
     if i < values.len() {
-        let (x, y) = (block.load(values, i), block.load(values, (i + 7) % values.len().max(1)));
+        let (x, y) = (
+            block.load(values, i),
+            block.load(values, (i + 7) % values.len().max(1)),
+        );
         let (a, b) = (f64::from(x), f64::from(y));
         let float = match i % FUNCTIONS {
             0 => math::sqrt(x),
@@ -232,7 +316,12 @@ pub const UPDATES: u32 = 8;
 
 /// Changes four elements of each kind by atomics whose order does not matter.
 #[inline(always)]
-pub fn updates<B: Block>(block: &B, words: GlobalMut<'_, u32>, longs: GlobalMut<'_, i64>, floats: GlobalMut<'_, f32>) {
+pub fn updates<B: Block>(
+    block: &B,
+    words: GlobalMut<'_, u32>,
+    longs: GlobalMut<'_, i64>,
+    floats: GlobalMut<'_, f32>,
+) {
     let shared = SharedLayout::new().array::<f32>(2);
     let value = (index(block) as i32 % 37) - 18;
     if block.thread() < 2 {
@@ -281,8 +370,9 @@ mod entry {
         ($($name:ident($($argument:ident: $t:ty),*);)*) => {$(
             #[unsafe(no_mangle)]
             unsafe extern "ptx-kernel" fn $name($($argument: $t),*) {
-                // SAFETY: the host launches full warps with the shared memory of the kernel, and views of device
-                // memory; the tests find the kernels free of races and divergent collectives.
+                // SAFETY: the host launches full warps with the shared memory of the kernel, and
+                // views of device memory; the tests find the kernels free of races and divergent
+                // collectives.
                 super::$name(&unsafe { Hardware::new() }, $($argument),*);
             }
         )*};

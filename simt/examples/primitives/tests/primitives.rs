@@ -1,9 +1,12 @@
-//! Each kernel in many schedules on the CPU, and its PTX on an interpreter, compared with plain loops.
+//! Each kernel in many schedules on the CPU, and its PTX on an interpreter, compared with plain
+//! loops.
 
 use std::path::Path;
 
 use primitive_kernels::{FUNCTIONS, GROUP, MOST_KEYS, UPDATES};
-use primitive_kernels::{extremes, functions, gradient, merge, odd, order, products, runs, scan, updates};
+use primitive_kernels::{
+    extremes, functions, gradient, merge, odd, order, products, runs, scan, updates,
+};
 use ptx_machine::{Launch, Memory, Program, bytes_of};
 use simt::executor::{EmulatedBlock, Executor, Fault};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, check};
@@ -47,19 +50,42 @@ macro_rules! run {
 }
 
 fn noise(n: u32) -> Vec<u32> {
-    (0..n).map(|i| (i + 1).wrapping_mul(0x9E37_79B9) ^ (i.wrapping_mul(0x85EB_CA6B) >> 7)).collect()
+    (0..n)
+        .map(|i| (i + 1).wrapping_mul(0x9E37_79B9) ^ (i.wrapping_mul(0x85EB_CA6B) >> 7))
+        .collect()
 }
 
 fn floats() -> Vec<f32> {
-    let special = [0.0, -0.0, 1.0e-40, f32::INFINITY, -f32::INFINITY, 0.5, 2.5, -1.5, 3.0e9, -3.0e9, 4.5e9, f32::MAX];
-    let plain = noise(500).into_iter().map(|bits| (bits as i32 as f32) / 65_536.0);
-    plain.chain(special).chain(noise(300).into_iter().map(f32::from_bits)).collect()
+    let special = [
+        0.0,
+        -0.0,
+        1.0e-40,
+        f32::INFINITY,
+        -f32::INFINITY,
+        0.5,
+        2.5,
+        -1.5,
+        3.0e9,
+        -3.0e9,
+        4.5e9,
+        f32::MAX,
+    ];
+    let plain = noise(500)
+        .into_iter()
+        .map(|bits| (bits as i32 as f32) / 65_536.0);
+    plain
+        .chain(special)
+        .chain(noise(300).into_iter().map(f32::from_bits))
+        .collect()
 }
 
 fn try_all(machine: &Machine<'_>) {
     let numbers = noise(777);
     for n in [0, 1, 31, 500, 777] {
-        let values: Vec<f32> = numbers[..n].iter().map(|&bits| bits as i32 as f32).collect();
+        let values: Vec<f32> = numbers[..n]
+            .iter()
+            .map(|&bits| bits as i32 as f32)
+            .collect();
         let mut result = vec![f32::NEG_INFINITY, f32::INFINITY];
         run!(machine, extremes, (4, 1), (8, 32), [values], [result]);
         let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -71,7 +97,11 @@ fn try_all(machine: &Machine<'_>) {
         run!(machine, runs, (7, 1), (128, 1), [values], [places]);
         let mut place = 0;
         for i in 0..n {
-            place = if i % 128 == 0 || values[i] != values[i - 1] { 1 } else { place + 1 };
+            place = if i % 128 == 0 || values[i] != values[i - 1] {
+                1
+            } else {
+                place + 1
+            };
             assert_eq!(places[i], place, "{i} of {n}");
         }
 
@@ -79,12 +109,22 @@ fn try_all(machine: &Machine<'_>) {
         let (mut list, mut length) = (vec![0; n], vec![0]);
         run!(machine, odd, (13, 1), (64, 1), [values], [list length]);
         list.truncate(length[0] as usize);
-        let mut expected: Vec<_> = values.iter().copied().filter(|value| value % 2 == 1).collect();
+        let mut expected: Vec<_> = values
+            .iter()
+            .copied()
+            .filter(|value| value % 2 == 1)
+            .collect();
         // Blocks append in any order; within a block the order is kept.
-        let place = |value: &u32| values.iter().position(|other| other == value).expect("one of them");
+        let place = |value: &u32| {
+            values
+                .iter()
+                .position(|other| other == value)
+                .expect("one of them")
+        };
         assert!(
             list.windows(2)
-                .all(|pair| place(&pair[0]) / 64 != place(&pair[1]) / 64 || place(&pair[0]) < place(&pair[1]))
+                .all(|pair| place(&pair[0]) / 64 != place(&pair[1]) / 64
+                    || place(&pair[0]) < place(&pair[1]))
         );
         list.sort_unstable();
         expected.sort_unstable();
@@ -100,23 +140,42 @@ fn try_all(machine: &Machine<'_>) {
         }
 
         // Some keys are equal, and some differ in the low word only.
-        let values: Vec<u64> = numbers[..n].iter().map(|&bits| u64::from(bits % 97) << 29).collect();
+        let values: Vec<u64> = numbers[..n]
+            .iter()
+            .map(|&bits| u64::from(bits % 97) << 29)
+            .collect();
         let (mut sorted, mut places) = (vec![0; n], vec![u32::MAX; n]);
         run!(machine, merge, (2, 1), (96, 1), [values], [sorted places]);
-        for (block, (sorted, values)) in
-            sorted.chunks(MOST_KEYS as usize).zip(values.chunks(MOST_KEYS as usize)).enumerate()
+        for (block, (sorted, values)) in sorted
+            .chunks(MOST_KEYS as usize)
+            .zip(values.chunks(MOST_KEYS as usize))
+            .enumerate()
         {
             let mut expected: Vec<_> = (0..values.len()).collect();
             expected.sort_by_key(|&i| values[i]);
             let first = block * MOST_KEYS as usize;
-            assert!(sorted.iter().map(|&i| i as usize).eq(expected.into_iter().map(|i| first + i)), "{n} keys");
+            assert!(
+                sorted
+                    .iter()
+                    .map(|&i| i as usize)
+                    .eq(expected.into_iter().map(|i| first + i)),
+                "{n} keys"
+            );
             for (warp, values) in values[..values.len().min(96)].chunks(32).enumerate() {
                 for (group, values) in values.chunks(GROUP as usize).enumerate() {
                     let first = first + 32 * warp + GROUP as usize * group;
                     for (i, value) in values.iter().enumerate() {
                         let before = |(j, other): (usize, &u64)| (other, j) < (value, i);
-                        let place = values.iter().enumerate().filter(|&other| before(other)).count();
-                        assert_eq!(places[first + i], place as u32, "lane {i} of group {group} of {n} keys");
+                        let place = values
+                            .iter()
+                            .enumerate()
+                            .filter(|&other| before(other))
+                            .count();
+                        assert_eq!(
+                            places[first + i],
+                            place as u32,
+                            "lane {i} of group {group} of {n} keys"
+                        );
                     }
                 }
             }
@@ -142,24 +201,54 @@ fn try_all(machine: &Machine<'_>) {
     }
 
     let (width, height) = (37u32, 21u32);
-    let picture: Vec<f32> = noise(width * height).into_iter().map(|bits| (bits >> 12) as f32 / 1000.0).collect();
+    let picture: Vec<f32> = noise(width * height)
+        .into_iter()
+        .map(|bits| (bits >> 12) as f32 / 1000.0)
+        .collect();
     let mut result = vec![0.0; picture.len()];
-    run!(machine, gradient, (5, 6), (8, 4), [picture], [result], width);
+    run!(
+        machine,
+        gradient,
+        (5, 6),
+        (8, 4),
+        [picture],
+        [result],
+        width
+    );
     for (i, &own) in result.iter().enumerate() {
         let (x, y) = (i as u32 % width, i as u32 / width);
         let at = |x: u32, y: u32| picture[(y.min(height - 1) * width + x.min(width - 1)) as usize];
-        let (dx, dy) = (at(x + 1, y) - at(x.saturating_sub(1), y), at(x, y + 1) - at(x, y.saturating_sub(1)));
-        assert_eq!(own.to_bits(), dx.mul_add(dx, dy * dy).sqrt().to_bits(), "{x}, {y}");
+        let (dx, dy) = (
+            at(x + 1, y) - at(x.saturating_sub(1), y),
+            at(x, y + 1) - at(x, y.saturating_sub(1)),
+        );
+        assert_eq!(
+            own.to_bits(),
+            dx.mul_add(dx, dy * dy).sqrt().to_bits(),
+            "{x}, {y}"
+        );
     }
 
     let values = floats();
     let mut result = vec![0u32; values.len()];
     run!(machine, functions, (4, 1), (256, 1), [values], [result]);
     let mut expected = vec![0u32; values.len()];
-    run!(&Machine::Executor(0), functions, (4, 1), (256, 1), [values], [expected]);
+    run!(
+        &Machine::Executor(0),
+        functions,
+        (4, 1),
+        (256, 1),
+        [values],
+        [expected]
+    );
     for (i, (own, other)) in result.into_iter().zip(expected).enumerate() {
         let both_none = f32::from_bits(own).is_nan() && f32::from_bits(other).is_nan();
-        assert!(own == other || both_none, "function {} of {}: {own:#x}, {other:#x}", i as u32 % FUNCTIONS, values[i]);
+        assert!(
+            own == other || both_none,
+            "function {} of {}: {own:#x}, {other:#x}",
+            i as u32 % FUNCTIONS,
+            values[i]
+        );
     }
 
     let n = UPDATES as usize;
@@ -168,8 +257,19 @@ fn try_all(machine: &Machine<'_>) {
     run!(machine, updates, (3, 1), (64, 1), [], [words longs sums]);
     let all: Vec<i32> = (0..192).map(|i| i % 37 - 18).collect();
     let sum: i32 = all.iter().sum();
-    let bits = |fold: fn(u32, u32) -> u32, first| all.iter().fold(first, |bits, &value| fold(bits, value as u32));
-    assert_eq!(words[..4], [bits(|a, b| a | b, 0), bits(|a, b| a & b, u32::MAX), u32::MAX, sum as u32]);
+    let bits = |fold: fn(u32, u32) -> u32, first| {
+        all.iter()
+            .fold(first, |bits, &value| fold(bits, value as u32))
+    };
+    assert_eq!(
+        words[..4],
+        [
+            bits(|a, b| a | b, 0),
+            bits(|a, b| a & b, u32::MAX),
+            u32::MAX,
+            sum as u32
+        ]
+    );
     assert_eq!(longs[..4], [-18, 18, sum.into(), sum.into()]);
     assert_eq!(sums[..6], [-18.0, 18.0, sum as f32, sum as f32, 9.0, 3.5]);
 }
@@ -195,7 +295,8 @@ fn a_value_without_release_and_acquire_is_a_race_or_stale() {
                 block.load_mut(value, 0);
             }
         });
-        races += u32::from(plain.is_err_and(|violation| matches!(violation.fault, Fault::Race { .. })));
+        races +=
+            u32::from(plain.is_err_and(|violation| matches!(violation.fault, Fault::Race { .. })));
         let old = std::cell::Cell::new(false);
         let mut executor = Executor::new(seed);
         let (value, told) = (executor.writable(&mut values), executor.writable(&mut flag));
@@ -207,10 +308,15 @@ fn a_value_without_release_and_acquire_is_a_race_or_stale() {
                 old.set(block.atomic_load(told, 0) == 2 && block.atomic_load(value, 0) != 8);
             }
         };
-        executor.launch("relaxed", 2, (32, 1), 0, relaxed).expect("atomics do not race");
+        executor
+            .launch("relaxed", 2, (32, 1), 0, relaxed)
+            .expect("atomics do not race");
         stale += u32::from(old.get());
     }
-    assert!(races > 0 && stale > 0, "{races} races, {stale} stale values");
+    assert!(
+        races > 0 && stale > 0,
+        "{races} races, {stale} stale values"
+    );
 }
 
 fn compile(folder: &Path, unit: &str) -> Result<String, String> {
@@ -223,13 +329,18 @@ fn compile(folder: &Path, unit: &str) -> Result<String, String> {
         max_registers: &[],
         rebuild: "cargo test",
     };
-    Compiler::find("UT_DECODE_PTX_RUSTC")?.compile(&kernels, unit, Path::new(env!("CARGO_TARGET_TMPDIR")))
+    Compiler::find("UT_DECODE_PTX_RUSTC")?.compile(
+        &kernels,
+        unit,
+        Path::new(env!("CARGO_TARGET_TMPDIR")),
+    )
 }
 
 #[test]
 #[ignore = "needs a compiler for PTX and ptxas: kernels/install-ptx-tools.sh installs them, .ci/full runs this"]
 fn the_ptx_does_the_same_on_the_interpreter_and_assembles_for_every_architecture() {
-    let text = compile(Path::new(env!("CARGO_MANIFEST_DIR")), "all").unwrap_or_else(|e| panic!("{e}"));
+    let text =
+        compile(Path::new(env!("CARGO_MANIFEST_DIR")), "all").unwrap_or_else(|e| panic!("{e}"));
     let program = Program::new(&text);
     (0..5).for_each(|turn| try_all(&Machine::Ptx(&program, turn)));
 
@@ -237,7 +348,9 @@ fn the_ptx_does_the_same_on_the_interpreter_and_assembles_for_every_architecture
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/ptx-tools/bin");
     let ptxas = Ptxas::find("UT_DECODE_PTXAS", &tools).expect("ptxas");
     for arch in ARCHS.into_iter().chain(["sm_120"]) {
-        let usages = ptxas.assemble(&text, arch, work.path()).expect("the PTX assembles");
+        let usages = ptxas
+            .assemble(&text, arch, work.path())
+            .expect("the PTX assembles");
         assert_eq!(check(&text, &usages), [], "{arch}");
     }
 }
@@ -267,7 +380,12 @@ fn far(a: u32, b: u32) -> u32 {
 ";
     std::fs::write(folder.path().join("src/lib.rs"), source).expect("it can be written");
     let refused = compile(folder.path(), "bad").expect_err("it is bad");
-    for said in ["src/lib.rs:10:5: a panic", "src/lib.rs:9:", ": a stack", "a call"] {
+    for said in [
+        "src/lib.rs:10:5: a panic",
+        "src/lib.rs:9:",
+        ": a stack",
+        "a call",
+    ] {
         assert!(refused.contains(said), "{said}: {refused}");
     }
 }

@@ -38,7 +38,11 @@ unsafe extern "C" fn cuMemAlloc_v2(address: Out<'_, CUdeviceptr>, bytes: usize) 
 unsafe extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> CUresult {
     call("cuMemFree", |driver| {
         let device = current(driver)?;
-        let (owner, _) = driver.allocations.get(&address).copied().unwrap_or((device, 0));
+        let (owner, _) = driver
+            .allocations
+            .get(&address)
+            .copied()
+            .unwrap_or((device, 0));
         same(device, owner, "memory")?;
         driver.memory.free(address).map_err(|what| {
             complain(&format!("{address:#x} given back: {what}"));
@@ -50,11 +54,18 @@ unsafe extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> CUresult {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemHostAlloc(to: Out<'_, *mut c_void>, bytes: usize, _flags: c_uint) -> CUresult {
+unsafe extern "C" fn cuMemHostAlloc(
+    to: Out<'_, *mut c_void>,
+    bytes: usize,
+    _flags: c_uint,
+) -> CUresult {
     call("cuMemHostAlloc", |driver| {
         current(driver)?;
         driver.counts.pinned += 1;
-        let found = driver.pinned.allocate(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        let found = driver
+            .pinned
+            .allocate(bytes)
+            .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         give(to, found as *mut c_void)
     })
 }
@@ -63,12 +74,21 @@ unsafe extern "C" fn cuMemHostAlloc(to: Out<'_, *mut c_void>, bytes: usize, _fla
 unsafe extern "C" fn cuMemFreeHost(start: *mut c_void) -> CUresult {
     call("cuMemFreeHost", |driver| {
         current(driver)?;
-        if driver.pinned.free(start as usize) { Ok(()) } else { Err(BAD_VALUE) }
+        if driver.pinned.free(start as usize) {
+            Ok(())
+        } else {
+            Err(BAD_VALUE)
+        }
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemsetD32Async(at: CUdeviceptr, value: c_uint, words: usize, stream: CUstream) -> CUresult {
+unsafe extern "C" fn cuMemsetD32Async(
+    at: CUdeviceptr,
+    value: c_uint,
+    words: usize,
+    stream: CUstream,
+) -> CUresult {
     call("cuMemsetD32Async", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
         driver.enqueue(stream, Op::Fill { at, words, value })
@@ -104,7 +124,10 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: Option<&CUDA_MEMCPY2D>, stream: CUstream) -> CUresult {
+unsafe extern "C" fn cuMemcpy2DAsync_v2(
+    copy: Option<&CUDA_MEMCPY2D>,
+    stream: CUstream,
+) -> CUresult {
     call("cuMemcpy2DAsync", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
         let copy = copy.ok_or(BAD_VALUE)?;
@@ -118,11 +141,21 @@ unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: Option<&CUDA_MEMCPY2D>, stream: CU
             return Err(BAD_VALUE);
         }
         if from_device {
-            let rows = Rows { n, width, host: copy.dstPitch, device: copy.srcPitch };
+            let rows = Rows {
+                n,
+                width,
+                host: copy.dstPitch,
+                device: copy.srcPitch,
+            };
             // SAFETY: CUDA's contract: the rows can be written on the host.
             unsafe { driver.copy_out(stream, copy.srcDevice, copy.dstHost as usize, rows) }
         } else {
-            let rows = Rows { n, width, host: copy.srcPitch, device: copy.dstPitch };
+            let rows = Rows {
+                n,
+                width,
+                host: copy.srcPitch,
+                device: copy.dstPitch,
+            };
             // SAFETY: CUDA's contract: the rows can be read on the host.
             unsafe { driver.copy_in(stream, copy.srcHost as usize, copy.dstDevice, rows) }
         }

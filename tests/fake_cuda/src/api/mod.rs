@@ -60,7 +60,9 @@ fn device_of(driver: &Driver, device: CUdevice) -> Done<usize> {
     if !driver.initialised {
         return Err(CUresult::CUDA_ERROR_NOT_INITIALIZED);
     }
-    let number = usize::try_from(device).ok().filter(|&number| number < driver.contexts.len());
+    let number = usize::try_from(device)
+        .ok()
+        .filter(|&number| number < driver.contexts.len());
     number.ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)
 }
 
@@ -79,7 +81,9 @@ fn same(device: usize, other: usize, what: &str) -> Done {
     if device == other {
         return Ok(());
     }
-    complain(&format!("{what} of device {other} used in the context of device {device}"));
+    complain(&format!(
+        "{what} of device {other} used in the context of device {device}"
+    ));
     Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)
 }
 
@@ -91,14 +95,21 @@ const FIRST_HANDLE: usize = 16;
 fn stream_of(driver: &mut Driver, stream: CUstream) -> Done<(usize, usize)> {
     let device = current(driver)?;
     if stream.is_null() {
-        driver.streams.entry(device + 1).or_insert_with(|| Stream::of(device));
+        driver
+            .streams
+            .entry(device + 1)
+            .or_insert_with(|| Stream::of(device));
         return Ok((device + 1, device));
     }
     if (stream as usize) < FIRST_HANDLE {
         complain("a default stream of a thread is used");
         return Err(BAD_HANDLE);
     }
-    let owner = driver.streams.get(&(stream as usize)).ok_or(BAD_HANDLE)?.device;
+    let owner = driver
+        .streams
+        .get(&(stream as usize))
+        .ok_or(BAD_HANDLE)?
+        .device;
     same(device, owner, "a stream")?;
     Ok((stream as usize, device))
 }
@@ -117,7 +128,9 @@ unsafe extern "C" fn cuInit(_flags: c_uint) -> CUresult {
             return Err(CUresult::CUDA_ERROR_NO_DEVICE);
         }
         if !driver.initialised {
-            complain("this is not a GPU: PTX is interpreted on the CPU, and no time means anything");
+            complain(
+                "this is not a GPU: PTX is interpreted on the CPU, and no time means anything",
+            );
         }
         driver.initialised = true;
         Ok(())
@@ -126,24 +139,32 @@ unsafe extern "C" fn cuInit(_flags: c_uint) -> CUresult {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDriverGetVersion(version: Out<'_, c_int>) -> CUresult {
-    call("cuDriverGetVersion", |driver| give(version, driver.settings.version))
+    call("cuDriverGetVersion", |driver| {
+        give(version, driver.settings.version)
+    })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorName(error: CUresult, name: Out<'_, *const c_char>) -> CUresult {
     // The caller may keep the string for good, so it is never freed; there are only a few.
-    let text = CString::new(format!("{error:?}")).unwrap_or_default().into_raw();
+    let text = CString::new(format!("{error:?}"))
+        .unwrap_or_default()
+        .into_raw();
     call("cuGetErrorName", |_| give(name, text.cast_const()))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorString(_error: CUresult, text: Out<'_, *const c_char>) -> CUresult {
-    call("cuGetErrorString", |_| give(text, c"said by the fake driver".as_ptr()))
+    call("cuGetErrorString", |_| {
+        give(text, c"said by the fake driver".as_ptr())
+    })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetCount(count: Out<'_, c_int>) -> CUresult {
-    call("cuDeviceGetCount", |driver| give(count, driver.contexts.len() as c_int))
+    call("cuDeviceGetCount", |driver| {
+        give(count, driver.contexts.len() as c_int)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -172,7 +193,11 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: Out<'_, [u8; 16]>, device: CUdevic
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: CUdevice) -> CUresult {
+unsafe extern "C" fn cuDeviceGetPCIBusId(
+    id: *mut c_char,
+    len: c_int,
+    device: CUdevice,
+) -> CUresult {
     call("cuDeviceGetPCIBusId", |driver| {
         device_of(driver, device)?;
         // SAFETY: CUDA's contract: `len` characters can be written at `id`.
@@ -202,9 +227,12 @@ unsafe extern "C" fn cuDeviceGetAttribute(
             A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR => driver.settings.capability(device).1,
             A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT => MULTIPROCESSORS,
             A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK => 1024,
-            A::CU_DEVICE_ATTRIBUTE_WARP_SIZE | A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR => 32,
+            A::CU_DEVICE_ATTRIBUTE_WARP_SIZE
+            | A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR => 32,
             A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => MAX_SHARED,
-            A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE | A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => driver.settings.clock,
+            A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE | A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => {
+                driver.settings.clock
+            }
             A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH if driver.settings.clock > 0 => 384,
             // As on a GPU with compute capability 8.0, the default.
             A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR => 2048,
@@ -217,7 +245,10 @@ unsafe extern "C" fn cuDeviceGetAttribute(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: Out<'_, CUcontext>, device: CUdevice) -> CUresult {
+unsafe extern "C" fn cuDevicePrimaryCtxRetain(
+    context: Out<'_, CUcontext>,
+    device: CUdevice,
+) -> CUresult {
     call("cuDevicePrimaryCtxRetain", |driver| {
         let device = device_of(driver, device)?;
         driver.contexts[device].0 += 1;
@@ -230,25 +261,58 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult 
     call("cuDevicePrimaryCtxRelease", |driver| {
         let device = device_of(driver, device)?;
         let holders = &mut driver.contexts[device].0;
-        *holders = holders.checked_sub(1).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
+        *holders = holders
+            .checked_sub(1)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
         if *holders > 0 {
             return Ok(());
         }
         driver.contexts[device].1 = None;
         let of = |owner: usize| owner == device;
         let left = [
-            ("allocations", driver.allocations.values().filter(|(owner, _)| of(*owner)).count()),
+            (
+                "allocations",
+                driver
+                    .allocations
+                    .values()
+                    .filter(|(owner, _)| of(*owner))
+                    .count(),
+            ),
             ("pieces of pinned memory", driver.pinned.live()),
-            ("streams", driver.streams.iter().filter(|(id, stream)| **id >= FIRST_HANDLE && of(stream.device)).count()),
-            ("events", driver.events.values().filter(|event| of(event.device)).count()),
-            ("modules", driver.modules.values().filter(|module| module.live && of(module.device)).count()),
+            (
+                "streams",
+                driver
+                    .streams
+                    .iter()
+                    .filter(|(id, stream)| **id >= FIRST_HANDLE && of(stream.device))
+                    .count(),
+            ),
+            (
+                "events",
+                driver
+                    .events
+                    .values()
+                    .filter(|event| of(event.device))
+                    .count(),
+            ),
+            (
+                "modules",
+                driver
+                    .modules
+                    .values()
+                    .filter(|module| module.live && of(module.device))
+                    .count(),
+            ),
             ("operations in flight", driver.in_flight(device)),
         ];
         for (what, n) in left.into_iter().filter(|(_, n)| *n > 0) {
             complain(&format!("the context ends with {n} {what}"));
         }
         let before = driver.before.unwrap_or(driver.counts);
-        complain(&format!("note: the context ends after {}; before the first launch {before}", driver.counts));
+        complain(&format!(
+            "note: the context ends after {}; before the first launch {before}",
+            driver.counts
+        ));
         Ok(())
     })
 }
@@ -256,7 +320,9 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
     call("cuCtxSetCurrent", |driver| {
-        let device = (context as usize).checked_sub(CONTEXTS).filter(|&device| device < driver.contexts.len());
+        let device = (context as usize)
+            .checked_sub(CONTEXTS)
+            .filter(|&device| device < driver.contexts.len());
         if device.is_none() && !context.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_CONTEXT);
         }
@@ -268,7 +334,9 @@ unsafe extern "C" fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuCtxGetCurrent(context: Out<'_, CUcontext>) -> CUresult {
     call("cuCtxGetCurrent", |_| {
-        let current = CURRENT.get().map_or(std::ptr::null_mut(), |device| (CONTEXTS + device) as CUcontext);
+        let current = CURRENT.get().map_or(std::ptr::null_mut(), |device| {
+            (CONTEXTS + device) as CUcontext
+        });
         give(context, current)
     })
 }
@@ -285,8 +353,14 @@ unsafe extern "C" fn cuCtxGetDevice(device: Out<'_, CUdevice>) -> CUresult {
 unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
     call("cuCtxSynchronize", |driver| {
         let device = current(driver)?;
-        let streams: Vec<usize> =
-            driver.streams.iter().filter(|(_, s)| s.device == device).map(|(&id, _)| id).collect();
-        streams.into_iter().try_for_each(|stream| driver.finish(stream))
+        let streams: Vec<usize> = driver
+            .streams
+            .iter()
+            .filter(|(_, s)| s.device == device)
+            .map(|(&id, _)| id)
+            .collect();
+        streams
+            .into_iter()
+            .try_for_each(|stream| driver.finish(stream))
     })
 }

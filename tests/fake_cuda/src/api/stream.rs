@@ -2,7 +2,9 @@
 
 use std::ffi::c_uint;
 
-use cudarc::driver::sys::{CUevent, CUevent_flags, CUgraph, CUresult, CUstream, CUstreamCaptureMode};
+use cudarc::driver::sys::{
+    CUevent, CUevent_flags, CUgraph, CUresult, CUstream, CUstreamCaptureMode,
+};
 
 use super::{BAD_HANDLE, Out, current, event_of, give, stream_of};
 use crate::driver::call;
@@ -49,17 +51,26 @@ unsafe extern "C" fn cuStreamQuery(stream: CUstream) -> CUresult {
         }
         // Each query executes an operation, so that a caller that polls comes to an end.
         let left = driver.streams[&stream].queue.len();
-        driver.run_until(Some(stream), |driver| driver.streams[&stream].queue.len() < left)?;
+        driver.run_until(Some(stream), |driver| {
+            driver.streams[&stream].queue.len() < left
+        })?;
         Err(CUresult::CUDA_ERROR_NOT_READY)
     })
 }
 
 /// Begins a capture. Nothing is recorded: a captured stream is only one that cannot be used.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, _mode: CUstreamCaptureMode) -> CUresult {
+unsafe extern "C" fn cuStreamBeginCapture_v2(
+    stream: CUstream,
+    _mode: CUstreamCaptureMode,
+) -> CUresult {
     call("cuStreamBeginCapture", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
-        driver.streams.get_mut(&stream).ok_or(BAD_HANDLE)?.is_captured = true;
+        driver
+            .streams
+            .get_mut(&stream)
+            .ok_or(BAD_HANDLE)?
+            .is_captured = true;
         Ok(())
     })
 }
@@ -68,7 +79,11 @@ unsafe extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, _mode: CUstreamCa
 unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, _graph: *mut CUgraph) -> CUresult {
     call("cuStreamEndCapture", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
-        driver.streams.get_mut(&stream).ok_or(BAD_HANDLE)?.is_captured = false;
+        driver
+            .streams
+            .get_mut(&stream)
+            .ok_or(BAD_HANDLE)?
+            .is_captured = false;
         Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
     })
 }
@@ -79,14 +94,29 @@ unsafe extern "C" fn cuEventCreate(event: Out<'_, CUevent>, flags: c_uint) -> CU
         let device = current(driver)?;
         let id = driver.handle();
         let timing = flags & CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint == 0;
-        driver.events.insert(id, Event { device, timing, asked: 0, reached: 0, time: 0 });
+        driver.events.insert(
+            id,
+            Event {
+                device,
+                timing,
+                asked: 0,
+                reached: 0,
+                time: 0,
+            },
+        );
         give(event, id as CUevent)
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventDestroy_v2(event: CUevent) -> CUresult {
-    call("cuEventDestroy", |driver| driver.events.remove(&(event as usize)).map(|_| ()).ok_or(BAD_HANDLE))
+    call("cuEventDestroy", |driver| {
+        driver
+            .events
+            .remove(&(event as usize))
+            .map(|_| ())
+            .ok_or(BAD_HANDLE)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -96,7 +126,13 @@ unsafe extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> CUresult
         let found = event_of(driver, event)?;
         found.asked += 1;
         let n = found.asked;
-        driver.enqueue(stream, Op::Record { event: event as usize, n })
+        driver.enqueue(
+            stream,
+            Op::Record {
+                event: event as usize,
+                n,
+            },
+        )
     })
 }
 
@@ -127,7 +163,11 @@ unsafe extern "C" fn cuEventQuery(event: CUevent) -> CUresult {
 
 /// Writes the number of operations between two events, where a GPU gives milliseconds.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventElapsedTime(ms: Out<'_, f32>, start: CUevent, end: CUevent) -> CUresult {
+unsafe extern "C" fn cuEventElapsedTime(
+    ms: Out<'_, f32>,
+    start: CUevent,
+    end: CUevent,
+) -> CUresult {
     call("cuEventElapsedTime", |driver| {
         let mut time = |event| {
             let event = event_of(driver, event)?;

@@ -19,7 +19,10 @@ const PAIRS: usize = 3;
 
 /// Explains the decision of a run.
 pub fn explain(record: &RunRecord) -> String {
-    let mut text = format!("Run {}: {} for {} on {}.\n", record.run, record.tunable, record.workload, record.device);
+    let mut text = format!(
+        "Run {}: {} for {} on {}.\n",
+        record.run, record.tunable, record.workload, record.device
+    );
     let report = Report::of(record, None);
     let Some(evidence) = &record.decision else {
         let failed = |seen: &Observation| matches!(seen.outcome, Outcome::Failed(_));
@@ -41,20 +44,37 @@ pub fn explain(record: &RunRecord) -> String {
     let _ = writeln!(text, "Chosen:\n  {}", line(&evidence.chosen));
     match &evidence.default {
         Some(default) if default.config == evidence.chosen.config => {
-            let _ = writeln!(text, "  That is the default. Verdict: {}.", evidence.verdict);
+            let _ = writeln!(
+                text,
+                "  That is the default. Verdict: {}.",
+                evidence.verdict
+            );
         }
         Some(default) => {
-            let _ = writeln!(text, "Default:\n  {}\n  Verdict: {}.", line(default), evidence.verdict);
+            let _ = writeln!(
+                text,
+                "Default:\n  {}\n  Verdict: {}.",
+                line(default),
+                evidence.verdict
+            );
         }
         None => {
             // The plan of a session with a default names it.
             let given = record.plan.strategy.contains(", default ");
-            let why = if given { "The default failed" } else { "No default was given" };
+            let why = if given {
+                "The default failed"
+            } else {
+                "No default was given"
+            };
             let _ = writeln!(text, "{why}. Verdict: {}.", evidence.verdict);
         }
     }
     if let Some(runner_up) = &evidence.runner_up {
-        let _ = writeln!(text, "The best of the other finalists:\n  {}", line(runner_up));
+        let _ = writeln!(
+            text,
+            "The best of the other finalists:\n  {}",
+            line(runner_up)
+        );
     }
     let share = 100.0 * evidence.tried as f64 / evidence.valid.max(1) as f64;
     let details = evidence.details.as_deref();
@@ -87,10 +107,22 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
         );
     }
     let objective = record.workload.objective();
-    let Some(decision) = details.decisions.last() else { return };
+    let Some(decision) = details.decisions.last() else {
+        return;
+    };
     let words = |config| in_words(&record.space.parameters, config);
-    let Decision { default, candidates, confirmation, .. } = decision;
-    let _ = writeln!(text, "Final rounds, {} launches, against\n  {}", details.final_launches, words(default));
+    let Decision {
+        default,
+        candidates,
+        confirmation,
+        ..
+    } = decision;
+    let _ = writeln!(
+        text,
+        "Final rounds, {} launches, against\n  {}",
+        details.final_launches,
+        words(default)
+    );
     for candidate in candidates {
         let fate = match &candidate.fate {
             Fate::Judged(judgement) => judged(objective, judgement),
@@ -99,7 +131,11 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
         let _ = writeln!(text, "  {}\n    {fate}", words(&candidate.config));
     }
     if let Some(judgement) = confirmation {
-        let _ = writeln!(text, "  the winner again, on fresh samples\n    {}", judged(objective, judgement));
+        let _ = writeln!(
+            text,
+            "  the winner again, on fresh samples\n    {}",
+            judged(objective, judgement)
+        );
     }
 }
 
@@ -112,7 +148,11 @@ fn judged(objective: Objective, judgement: &Judgement) -> String {
         other => other.to_string(),
     };
     let [centre, low, high] = changes(objective, judgement).map(percent);
-    format!("{verdict}: {} {centre}, interval {low} to {high}, {} blocks", objective.noun(), judgement.blocks)
+    format!(
+        "{verdict}: {} {centre}, interval {low} to {high}, {} blocks",
+        objective.noun(),
+        judgement.blocks
+    )
 }
 
 fn effects(report: &Report, evidence: &Evidence, text: &mut String) {
@@ -120,7 +160,13 @@ fn effects(report: &Report, evidence: &Evidence, text: &mut String) {
     let summary = report.summary();
     let tried = |of: &&Importance| of.effects.iter().filter(|effect| effect.count > 0).count() > 1;
     let importance: Vec<&Importance> = summary.importance.iter().filter(tried).collect();
-    let Some(width) = importance.iter().map(|parameter| parameter.parameter.len()).max() else { return };
+    let Some(width) = importance
+        .iter()
+        .map(|parameter| parameter.parameter.len())
+        .max()
+    else {
+        return;
+    };
     let what = match objective {
         Objective::Time => "times".to_owned(),
         other => format!("{}s", other.noun()),
@@ -134,18 +180,32 @@ fn effects(report: &Report, evidence: &Evidence, text: &mut String) {
              between its worst and its best value, all else equal, and the median of what was tried with each value (* is \
              chosen):"
         ),
-        (false, true) => writeln!(text, "What was tried, with the median for each value (* is chosen):"),
+        (false, true) => writeln!(
+            text,
+            "What was tried, with the median for each value (* is chosen):"
+        ),
         (false, false) => writeln!(
             text,
             "Too few configurations to tell what matters. The median of what was tried with each value (* is chosen):"
         ),
     };
     for parameter in importance {
-        let place = report.parameters.iter().position(|(name, _)| *name == parameter.parameter);
+        let place = report
+            .parameters
+            .iter()
+            .position(|(name, _)| *name == parameter.parameter);
         let chosen = place.and_then(|place| evidence.chosen.config.0.get(place));
-        let known: Vec<_> = parameter.effects.iter().filter_map(|effect| Some((effect, effect.median?))).collect();
+        let known: Vec<_> = parameter
+            .effects
+            .iter()
+            .filter_map(|effect| Some((effect, effect.median?)))
+            .collect();
         let values = known.iter().take(VALUES).map(|(effect, median)| {
-            let mark = if Some(&effect.value) == chosen { "*" } else { "" };
+            let mark = if Some(&effect.value) == chosen {
+                "*"
+            } else {
+                ""
+            };
             format!("{}{mark} {}", effect.value, objective.words(*median))
         });
         let mut values = values.collect::<Vec<_>>().join(", ");
@@ -153,7 +213,9 @@ fn effects(report: &Report, evidence: &Evidence, text: &mut String) {
             let _ = write!(values, ", and {} more", known.len() - VALUES);
         }
         let numbers = match (parameter.share, parameter.range) {
-            (Some(share), Some(range)) if shown => format!(" {:3.0} %, {:5.1} %", 100.0 * share, 100.0 * range),
+            (Some(share), Some(range)) if shown => {
+                format!(" {:3.0} %, {:5.1} %", 100.0 * share, 100.0 * range)
+            }
             _ => String::new(),
         };
         let _ = writeln!(text, "  {:width$}{numbers}  {values}", parameter.parameter);
@@ -164,7 +226,11 @@ fn effects(report: &Report, evidence: &Evidence, text: &mut String) {
             format!("{first} with {second} {:.0} %", 100.0 * pair.share)
         });
         let pairs = pairs.collect::<Vec<_>>().join(", ");
-        let named = if pairs.is_empty() { String::new() } else { format!(": {pairs}") };
+        let named = if pairs.is_empty() {
+            String::new()
+        } else {
+            format!(": {pairs}")
+        };
         let _ = writeln!(
             text,
             "  {:.0} % of the variance no parameter explains by itself: they act together, or it is noise{named}.",
@@ -177,16 +243,28 @@ fn estimate(objective: Objective, contender: &Contender) -> String {
     let samples = format!("{} samples", contender.samples);
     match contender.interval_ms {
         Some((low, high)) => {
-            let (low, high) = if objective.more_is_better() { (high, low) } else { (low, high) };
-            let [centre, low, high] = [contender.time_ms, low, high].map(|cost| objective.words(cost));
+            let (low, high) = if objective.more_is_better() {
+                (high, low)
+            } else {
+                (low, high)
+            };
+            let [centre, low, high] =
+                [contender.time_ms, low, high].map(|cost| objective.words(cost));
             format!("{centre} (95 %: {low} to {high}), {samples}")
         }
-        None => format!("{}, {samples}: too few for an interval", objective.words(contender.time_ms)),
+        None => format!(
+            "{}, {samples}: too few for an interval",
+            objective.words(contender.time_ms)
+        ),
     }
 }
 
 fn failures(report: &Report, text: &mut String) {
     for (kind, count, _, message) in numbers::failures(report) {
-        let _ = writeln!(text, "{count} failed: {} (one says: {message}).", kind.name());
+        let _ = writeln!(
+            text,
+            "{count} failed: {} (one says: {message}).",
+            kind.name()
+        );
     }
 }

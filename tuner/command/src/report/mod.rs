@@ -30,8 +30,8 @@ pub struct Report {
     pub default: Option<Config>,
     /// Evaluations in order.
     pub evaluations: Vec<Observation>,
-    /// Number of evaluations of the search, which come first; `None`: all. The charts show only these, because final
-    /// rounds measure single launches.
+    /// Number of evaluations of the search, which come first; `None`: all. The charts show only
+    /// these, because final rounds measure single launches.
     #[serde(default)]
     pub searched: Option<usize>,
     /// Decisions of the final rounds.
@@ -52,12 +52,22 @@ impl Report {
             ("budget", record.plan.budget.clone()),
         ];
         if let Some(evidence) = evidence {
-            let final_rounds = evidence.details.as_ref().is_some_and(|details| details.final_launches > 0);
-            let of = if final_rounds { " in the final rounds" } else { "" };
+            let final_rounds = evidence
+                .details
+                .as_ref()
+                .is_some_and(|details| details.final_launches > 0);
+            let of = if final_rounds {
+                " in the final rounds"
+            } else {
+                ""
+            };
             let chosen = words::in_words(&record.space.parameters, &evidence.chosen.config);
             facts.extend([
                 ("ended because", evidence.stopped.clone()),
-                ("chosen", format!("{chosen}: {}{of}", objective.words(evidence.chosen.time_ms))),
+                (
+                    "chosen",
+                    format!("{chosen}: {}{of}", objective.words(evidence.chosen.time_ms)),
+                ),
                 ("verdict", evidence.verdict.clone()),
             ]);
         }
@@ -65,19 +75,26 @@ impl Report {
         Self {
             title: record.tunable.to_string(),
             device: record.device.to_string(),
-            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            facts: facts
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             parameters: record.space.parameters.clone(),
             default,
             evaluations: record.measurements.clone(),
             searched: evidence.map(|evidence| evidence.tried),
-            decisions: details.map(|details| details.decisions.clone()).unwrap_or_default(),
+            decisions: details
+                .map(|details| details.decisions.clone())
+                .unwrap_or_default(),
             objective,
         }
     }
 
     /// Returns the evaluations of the search.
     pub fn search(&self) -> &[Observation] {
-        let end = self.searched.map_or(self.evaluations.len(), |searched| searched.min(self.evaluations.len()));
+        let end = self.searched.map_or(self.evaluations.len(), |searched| {
+            searched.min(self.evaluations.len())
+        });
         &self.evaluations[..end]
     }
 
@@ -86,11 +103,13 @@ impl Report {
     /// # Errors
     /// Never, because all types can be serialised.
     pub fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(&serde_json::json!({ "summary": self.summary(), "report": self }))
+        serde_json::to_string_pretty(
+            &serde_json::json!({ "summary": self.summary(), "report": self }),
+        )
     }
 
-    /// Writes `NAME.html` and `NAME.json` into `directory`, which is made if needed, and returns the paths.
-    /// Each file is written whole or not at all.
+    /// Writes `NAME.html` and `NAME.json` into `directory`, which is made if needed, and returns
+    /// the paths. Each file is written whole or not at all.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -100,7 +119,10 @@ impl Report {
         for (path, text) in paths.iter().zip([self.html(), self.json()?]) {
             // With the mode of the umask: tempfile's own excludes other users.
             let create = |path: &Path| fs::File::options().write(true).create_new(true).open(path);
-            let mut file = tempfile::Builder::new().prefix(".tuner-").suffix(".part").make_in(directory, create)?;
+            let mut file = tempfile::Builder::new()
+                .prefix(".tuner-")
+                .suffix(".part")
+                .make_in(directory, create)?;
             io::Write::write_all(&mut file, text.as_bytes())?;
             file.persist(path).map_err(|error| error.error)?;
         }

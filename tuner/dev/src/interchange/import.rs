@@ -2,14 +2,21 @@
 
 use tuner::Outcome;
 use tuner::fnv::Fnv;
-use tuner::store::{DeviceIdentity, Observation, Plan, RECORDED, Store, StoreError, Task, TunableIdentity, Workload};
+use tuner::store::{
+    DeviceIdentity, Observation, Plan, RECORDED, Store, StoreError, Task, TunableIdentity, Workload,
+};
 
 use crate::replay::Recording;
 
 /// Returns a hash of a recording's contents (64-bit FNV-1a, in hexadecimal).
 pub fn fingerprint(recording: &Recording) -> String {
     let mut hash = Fnv::default();
-    let head = (&recording.device, &recording.kernel, &recording.problem, &recording.fixed);
+    let head = (
+        &recording.device,
+        &recording.kernel,
+        &recording.problem,
+        &recording.fixed,
+    );
     hash.take(format!("{head:?}").as_bytes());
     for (index, outcome) in recording.outcomes.iter().enumerate() {
         hash.take(format!("{:?}{outcome:?}", recording.space.config(index)).as_bytes());
@@ -32,27 +39,46 @@ pub fn workload_of(recording: &Recording) -> Result<Workload, StoreError> {
     Ok(workload)
 }
 
-/// Keeps a recording as a run of `store`, unless the store has it, and returns the number of new measurements.
+/// Keeps a recording as a run of `store`, unless the store has it, and returns the number of new
+/// measurements.
 ///
 /// # Errors
 /// If the store cannot be read or written. Nothing is kept then.
 pub fn import(store: &mut Store, recording: &Recording) -> Result<usize, StoreError> {
     let sample = format!("recording {}", fingerprint(recording));
-    let plan = Plan { strategy: RECORDED.to_owned(), sample, ..Plan::default() };
+    let plan = Plan {
+        strategy: RECORDED.to_owned(),
+        sample,
+        ..Plan::default()
+    };
     if store.has_plan(&plan)? {
         return Ok(0);
     }
     let device = DeviceIdentity::named(recording.device.clone(), "recorded");
     let tunable = TunableIdentity::new(recording.kernel.clone(), 0);
     let workload = workload_of(recording)?;
-    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &recording.space };
+    let task = Task {
+        device: &device,
+        tunable: &tunable,
+        workload: &workload,
+        space: &recording.space,
+    };
     let measurement = |(index, outcome): (usize, &Outcome)| Observation {
         config: recording.space.config(index),
-        launches: if let Outcome::Times(times) = outcome { times.len() } else { 1 },
+        launches: if let Outcome::Times(times) = outcome {
+            times.len()
+        } else {
+            1
+        },
         outcome: outcome.clone(),
         took_ms: 0.0,
     };
-    let measurements: Vec<Observation> = recording.outcomes.iter().enumerate().map(measurement).collect();
+    let measurements: Vec<Observation> = recording
+        .outcomes
+        .iter()
+        .enumerate()
+        .map(measurement)
+        .collect();
     store.keep_run(&task, &plan, &measurements, None)?;
     Ok(measurements.len())
 }

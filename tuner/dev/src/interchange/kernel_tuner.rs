@@ -1,10 +1,11 @@
 //! Reads Kernel Tuner's cache files.
 //!
-//! One object with the device, the kernel, the parameters and their values, and `cache`: an entry for every
-//! configuration that was tried. Real files have these quirks:
+//! One object with the device, the kernel, the parameters and their values, and `cache`: an entry
+//! for every configuration that was tried. Real files have these quirks:
 //!
-//! - a failure is a string (`CompilationFailedConfig`, `RuntimeFailedConfig`, `InvalidConfig`) in `time`, or in the
-//!   objective's own member, `time` then missing; very old files have the time 1e20 instead;
+//! - a failure is a string (`CompilationFailedConfig`, `RuntimeFailedConfig`, `InvalidConfig`) in
+//!   `time`, or in the objective's own member, `time` then missing; very old files have the time
+//!   1e20 instead;
 //! - `device_name` is empty or missing; `problem_size` is a number, a list or any text;
 //! - an entry that occurs twice counts as its last occurrence, as it does for Python.
 //!
@@ -35,14 +36,29 @@ struct Cache {
 /// # Errors
 /// If the text is not JSON of this form, or an entry cannot be understood.
 pub fn parse(text: &str) -> Result<Recording, String> {
-    let cache: Cache = serde_json::from_str(text).map_err(|error| format!("Kernel Tuner cache: {error}"))?;
+    let cache: Cache =
+        serde_json::from_str(text).map_err(|error| format!("Kernel Tuner cache: {error}"))?;
     let objective = cache.objective.unwrap_or_else(|| "time".to_owned());
     let mut rows = RecordingRows::default();
     for (key, entry) in cache.entries.0 {
         let wrong = |what: String| format!("cache entry {key:?}: {what}");
-        let value = |name: &String| entry.get(name).map(value_of).ok_or_else(|| format!("has no parameter {name:?}"));
-        let values = cache.tune_params_keys.iter().map(value).collect::<Result<Vec<Value>, _>>().map_err(wrong)?;
-        rows.add(values, outcome(&entry, &objective).map_err(wrong)?, |earlier, later| *earlier = later);
+        let value = |name: &String| {
+            entry
+                .get(name)
+                .map(value_of)
+                .ok_or_else(|| format!("has no parameter {name:?}"))
+        };
+        let values = cache
+            .tune_params_keys
+            .iter()
+            .map(value)
+            .collect::<Result<Vec<Value>, _>>()
+            .map_err(wrong)?;
+        rows.add(
+            values,
+            outcome(&entry, &objective).map_err(wrong)?,
+            |earlier, later| *earlier = later,
+        );
     }
     let head = Recording {
         device: cache.device_name.unwrap_or_default(),
@@ -58,16 +74,31 @@ fn problem_text(problem: Option<&Json>) -> String {
     match problem {
         None | Some(Json::Null) => String::new(),
         Some(Json::String(text)) => text.clone(),
-        Some(Json::Array(sizes)) => format!("[{}]", sizes.iter().map(Json::to_string).collect::<Vec<_>>().join(", ")),
+        Some(Json::Array(sizes)) => format!(
+            "[{}]",
+            sizes
+                .iter()
+                .map(Json::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
         Some(other) => other.to_string(),
     }
 }
 
 fn outcome(entry: &Map<String, Json>, objective: &str) -> Result<Outcome, String> {
-    if let Some(word) = ["time", objective].into_iter().find_map(|name| entry.get(name)?.as_str()) {
+    if let Some(word) = ["time", objective]
+        .into_iter()
+        .find_map(|name| entry.get(name)?.as_str())
+    {
         return Ok(failed(kind_of(word), format!("recorded: {word}")));
     }
-    let without = || Ok(failed(FailureKind::Launch, "recorded without a time".to_owned()));
+    let without = || {
+        Ok(failed(
+            FailureKind::Launch,
+            "recorded without a time".to_owned(),
+        ))
+    };
     if let Some(Json::Array(times)) = entry.get("times")
         && !times.is_empty()
     {

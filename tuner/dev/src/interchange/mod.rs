@@ -1,6 +1,7 @@
 //! Files of recorded spaces.
 //!
-//! [`read_recording`] tells the forms apart by their content: compact CSV, Kernel Tuner cache, T4 file. All may be gzipped. [`import()`] keeps a recording in a store.
+//! [`read_recording`] tells the forms apart by their content: compact CSV, Kernel Tuner cache, T4
+//! file. All may be gzipped. [`import()`] keeps a recording in a store.
 
 mod import;
 mod kernel_tuner;
@@ -47,7 +48,9 @@ fn recording_of(text: &str) -> Result<Recording, String> {
     }
     match serde_json::from_str(text).map_err(|error| format!("JSON: {error}"))? {
         Probe { cache: Some(_), .. } => kernel_tuner::parse(text),
-        Probe { results: Some(_), .. } => t4::parse(text),
+        Probe {
+            results: Some(_), ..
+        } => t4::parse(text),
         _ => Err("neither a Kernel Tuner cache (\"cache\") nor a T4 file (\"results\")".to_owned()),
     }
 }
@@ -57,13 +60,20 @@ fn read_text(path: &Path) -> Result<String, Error> {
     let io = |error: std::io::Error| Error::new(ErrorKind::File, error.to_string());
     let wrong = |what: &str| Error::new(ErrorKind::Format, what);
     let mut bytes = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(io)?;
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+        .map_err(io)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let most = LARGEST.min(MOST_PACKED * bytes.len() as u64);
         let mut plain = Vec::new();
-        flate2::read::MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut plain).map_err(io)?;
+        flate2::read::MultiGzDecoder::new(bytes.as_slice())
+            .take(most + 1)
+            .read_to_end(&mut plain)
+            .map_err(io)?;
         if plain.len() as u64 > most {
-            return Err(wrong("it unpacks to more than 200 times its size, or 256 MiB"));
+            return Err(wrong(
+                "it unpacks to more than 200 times its size, or 256 MiB",
+            ));
         }
         bytes = plain;
     }
@@ -103,18 +113,30 @@ fn value_of(json: &serde_json::Value) -> Value {
     serde_json::from_value(json.clone()).unwrap_or_else(|_| Value::Text(json.to_string()))
 }
 
-/// Reads times, finite numbers that are not negative; `unit_ms` is their unit in ms. Times that are all 0, or whose sum
-/// is infinite, become a failure.
-fn times_of<'a>(json: impl IntoIterator<Item = &'a serde_json::Value>, unit_ms: f64) -> Result<Outcome, String> {
+/// Reads times, finite numbers that are not negative; `unit_ms` is their unit in ms. Times that are
+/// all 0, or whose sum is infinite, become a failure.
+fn times_of<'a>(
+    json: impl IntoIterator<Item = &'a serde_json::Value>,
+    unit_ms: f64,
+) -> Result<Outcome, String> {
     let time = |json: &serde_json::Value| match json.as_f64().map(|time| time * unit_ms) {
         Some(time) if time.is_finite() && time >= 0.0 => Ok(time),
         _ => Err(format!("{json} is not a time")),
     };
-    let times = json.into_iter().map(time).collect::<Result<Vec<f64>, String>>()?;
+    let times = json
+        .into_iter()
+        .map(time)
+        .collect::<Result<Vec<f64>, String>>()?;
     Ok(if !times.iter().sum::<f64>().is_finite() {
-        failed(FailureKind::Launch, "the recorded times are too long to be real".to_owned())
+        failed(
+            FailureKind::Launch,
+            "the recorded times are too long to be real".to_owned(),
+        )
     } else if times.iter().all(|&time| time == 0.0) {
-        failed(FailureKind::Launch, "recorded without a time above 0".to_owned())
+        failed(
+            FailureKind::Launch,
+            "recorded without a time above 0".to_owned(),
+        )
     } else {
         Outcome::Times(times)
     })
@@ -146,6 +168,7 @@ impl RecordingRows {
     }
 
     fn recording(self, head: Recording, names: &[String]) -> Result<Recording, String> {
-        head.with_rows(names, &self.values, self.outcomes).map_err(|error| error.to_string())
+        head.with_rows(names, &self.values, self.outcomes)
+            .map_err(|error| error.to_string())
     }
 }

@@ -18,11 +18,20 @@ impl Scan {
     /// [`UNLUCKY`] for all configurations together. Configurations with a run-off's samples beyond
     /// the M of the scan are left out.
     pub(super) fn unlucky(&self) -> Vec<usize> {
-        let known: Vec<(usize, f64)> = self.valid().into_iter().filter_map(|c| Some((c, self.least(c)?))).collect();
-        let Some(fastest) = known.iter().map(|(_, least)| *least).reduce(f64::min) else { return Vec::new() };
+        let known: Vec<(usize, f64)> = self
+            .valid()
+            .into_iter()
+            .filter_map(|c| Some((c, self.least(c)?)))
+            .collect();
+        let Some(fastest) = known.iter().map(|(_, least)| *least).reduce(f64::min) else {
+            return Vec::new();
+        };
         let of_best = |(config, least): &(usize, f64)| {
             let least = *least;
-            self.samples[*config].iter().map(move |time| time / least).collect::<Vec<f64>>()
+            self.samples[*config]
+                .iter()
+                .map(move |time| time / least)
+                .collect::<Vec<f64>>()
         };
         let luck: Vec<f64> = known.iter().flat_map(of_best).collect();
         let most = self.options.samples + self.options.run_off;
@@ -30,8 +39,11 @@ impl Scan {
         let chance = UNLUCKY / known.len() as f64;
         let may_be_fastest = |(config, least): &(usize, f64)| {
             let samples = self.samples[*config].len();
-            let Some(bound) = bounds.get_mut(samples) else { return false };
-            let bound = *bound.get_or_insert_with(|| quantile(&luck, 1.0 - chance.powf(1.0 / samples as f64)));
+            let Some(bound) = bounds.get_mut(samples) else {
+                return false;
+            };
+            let bound = *bound
+                .get_or_insert_with(|| quantile(&luck, 1.0 - chance.powf(1.0 / samples as f64)));
             *least > fastest && least / bound < fastest
         };
         let mut all = known;
@@ -51,8 +63,11 @@ impl Scan {
             Statistic::Median => self.least(config),
             _ => self.estimate(config),
         };
-        let mut ranked: Vec<(usize, f64)> =
-            self.valid().into_iter().filter_map(|config| Some((config, rank(config)?))).collect();
+        let mut ranked: Vec<(usize, f64)> = self
+            .valid()
+            .into_iter()
+            .filter_map(|config| Some((config, rank(config)?)))
+            .collect();
         ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
         ranked.truncate(FINALISTS);
         ranked.into_iter().map(|(config, _)| config).collect()
@@ -60,7 +75,11 @@ impl Scan {
 
     /// Returns the finalists between which more samples could decide.
     pub(super) fn undecided(&self) -> Vec<usize> {
-        let finalists: Vec<_> = self.finalists.iter().map(|config| (*config, self.samples(*config))).collect();
+        let finalists: Vec<_> = self
+            .finalists
+            .iter()
+            .map(|config| (*config, self.samples(*config)))
+            .collect();
         undecided(&finalists, self.options.statistic, TOLERANCE)
     }
 
@@ -75,8 +94,12 @@ impl Scan {
     pub(super) fn best(&self) -> usize {
         let valid = self.valid();
         // After a run-off only its finalists count: few lucky samples must not beat many.
-        let eligible = |config: &usize| self.finalists.is_empty() || self.finalists.contains(config);
-        let ranked = valid.iter().filter(|c| eligible(c)).filter_map(|config| Some((self.estimate(*config)?, *config)));
+        let eligible =
+            |config: &usize| self.finalists.is_empty() || self.finalists.contains(config);
+        let ranked = valid
+            .iter()
+            .filter(|c| eligible(c))
+            .filter_map(|config| Some((self.estimate(*config)?, *config)));
         let Some((fastest, best)) = ranked.min_by(|a, b| a.0.total_cmp(&b.0)) else {
             return if self.banned[self.current].is_none() {
                 self.current
@@ -89,8 +112,13 @@ impl Scan {
         let good_enough = |config: &usize| {
             self.banned[*config].is_none()
                 && self.samples[*config].len() >= least
-                && self.estimate(*config).is_some_and(|e| e <= fastest * (1.0 + INDIFFERENCE))
+                && self
+                    .estimate(*config)
+                    .is_some_and(|e| e <= fastest * (1.0 + INDIFFERENCE))
         };
-        [self.current, self.default].into_iter().find(good_enough).unwrap_or(best)
+        [self.current, self.default]
+            .into_iter()
+            .find(good_enough)
+            .unwrap_or(best)
     }
 }

@@ -54,9 +54,9 @@ const USUAL_PERIOD: Duration = Duration::from_mins(5);
 /// Number of finalists in the run-off.
 const FINALISTS: usize = 8;
 
-/// Maximum number of samples of a finalist, in rounds of the run-off, which ends earlier if the winner is clear.
-/// At 3 % noise 150 rounds of ten tell 0.3 %, and cost little, because the finalists are nearly as
-/// fast as the best.
+/// Maximum number of samples of a finalist, in rounds of the run-off, which ends earlier if the
+/// winner is clear. At 3 % noise 150 rounds of ten tell 0.3 %, and cost little, because the
+/// finalists are nearly as fast as the best.
 const RUN_OFF_ROUNDS: usize = 150;
 
 /// Zone of indifference: the share of the time by which a change must win.
@@ -145,7 +145,10 @@ impl Scan {
     /// Returns true if the period is over.
     fn is_due(&self) -> bool {
         let (launches, time) = self.locked_at;
-        let (launches, time) = (self.counters.launches - launches, self.now.saturating_sub(time));
+        let (launches, time) = (
+            self.counters.launches - launches,
+            self.now.saturating_sub(time),
+        );
         match self.options.again {
             Again::Never => false,
             Again::AfterLaunches(period) => launches >= period,
@@ -157,13 +160,25 @@ impl Scan {
     /// Returns the time that a sweep loses against the configuration in use, in launches of that
     /// configuration.
     fn cost_of_sweep(&self) -> f64 {
-        let Some(current) = self.estimate(self.current) else { return 0.0 };
-        let lost = |config: usize| self.estimate(config).map_or(0.0, |time| (time / current - 1.0).max(0.0));
+        let Some(current) = self.estimate(self.current) else {
+            return 0.0;
+        };
+        let lost = |config: usize| {
+            self.estimate(config)
+                .map_or(0.0, |time| (time / current - 1.0).max(0.0))
+        };
         self.valid().into_iter().map(lost).sum()
     }
 
     fn locked_launch(&self) -> (usize, Option<LaunchTicket>) {
-        (self.current, Some(LaunchTicket { epoch: self.epoch, config: self.current, monitor: true }))
+        (
+            self.current,
+            Some(LaunchTicket {
+                epoch: self.epoch,
+                config: self.current,
+                monitor: true,
+            }),
+        )
     }
 
     fn explore(&mut self, config: usize) -> (usize, Option<LaunchTicket>) {
@@ -171,7 +186,14 @@ impl Scan {
         let away = u64::from(config != self.current);
         self.counters.explored += away;
         self.counters.explored_after += if self.complete { away } else { 0 };
-        (config, Some(LaunchTicket { epoch: self.epoch, config, monitor: false }))
+        (
+            config,
+            Some(LaunchTicket {
+                epoch: self.epoch,
+                config,
+                monitor: false,
+            }),
+        )
     }
 
     /// Takes the time of a launch, or the loss of it (`None`).
@@ -196,7 +218,10 @@ impl Scan {
         match time {
             _ if self.banned[config].is_some() => {}
             Some(time) => {
-                let replaces = matches!(self.phase, ScanPhase::Scanning(ScanCause::Period | ScanCause::Drift));
+                let replaces = matches!(
+                    self.phase,
+                    ScanPhase::Scanning(ScanCause::Period | ScanCause::Drift)
+                );
                 if replaces && self.samples[config].len() >= self.options.samples {
                     self.samples[config].pop_front();
                 }
@@ -208,7 +233,13 @@ impl Scan {
                     self.todo.push_back(config);
                 } else {
                     let message = format!("{PATIENCE} launches of it gave no time");
-                    self.ban(config, Failure { kind: FailureKind::Launch, message });
+                    self.ban(
+                        config,
+                        Failure {
+                            kind: FailureKind::Launch,
+                            message,
+                        },
+                    );
                 }
             }
         }
@@ -232,7 +263,12 @@ impl Scan {
             ScanCause::First | ScanCause::Drift => target,
             // One sweep, unless the choice came from the store and samples are missing.
             ScanCause::Period => {
-                let fewest = self.valid().into_iter().map(|config| self.samples[config].len()).min().unwrap_or(0);
+                let fewest = self
+                    .valid()
+                    .into_iter()
+                    .map(|config| self.samples[config].len())
+                    .min()
+                    .unwrap_or(0);
                 target.saturating_sub(fewest).max(1)
             }
         };
@@ -246,7 +282,9 @@ impl Scan {
     }
 
     fn valid(&self) -> Vec<usize> {
-        (0..self.samples.len()).filter(|i| self.banned[*i].is_none()).collect()
+        (0..self.samples.len())
+            .filter(|i| self.banned[*i].is_none())
+            .collect()
     }
 
     fn queue_sweep(&mut self, configs: &[usize]) {
@@ -297,7 +335,13 @@ impl Scan {
             // is worth.
             let target = most.min(fewest + self.options.run_off.max(fewest / 2));
             let rows: Vec<Vec<usize>> = (fewest..target)
-                .map(|have| self.finalists.iter().copied().filter(|config| count(config) <= have).collect())
+                .map(|have| {
+                    self.finalists
+                        .iter()
+                        .copied()
+                        .filter(|config| count(config) <= have)
+                        .collect()
+                })
                 .collect();
             for row in rows {
                 self.queue_sweep(&row);
@@ -424,7 +468,10 @@ impl Scan {
     }
 
     pub(super) fn samples(&self, config: usize) -> Vec<f64> {
-        self.samples.get(config).map(|s| s.iter().copied().collect()).unwrap_or_default()
+        self.samples
+            .get(config)
+            .map(|s| s.iter().copied().collect())
+            .unwrap_or_default()
     }
 
     /// Uses `config` from now on, as if a scan had found it.

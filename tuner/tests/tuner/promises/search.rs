@@ -12,13 +12,23 @@ use crate::session::{Place, tuned as tune};
 use crate::store::Folder;
 
 #[test]
-fn l5_the_default_is_left_only_where_the_interval_excludes_it_and_of_several_for_the_smallest_mean() {
+fn l5_the_default_is_left_only_where_the_interval_excludes_it_and_of_several_for_the_smallest_mean()
+{
     // The default is left only where the 95 % interval of the difference excludes it; of several,
     // the smallest mean.
-    let rules = Rules { method: Method::Alice, ..Rules::default() };
+    let rules = Rules {
+        method: Method::Alice,
+        ..Rules::default()
+    };
     let blocks = |by: f64| -> Vec<Block> {
         let noise = |i: u32| f64::from(i * 7 % 5) * 0.01;
-        (0..10).map(|i| Block { a: vec![1.0 + noise(i)], b: vec![by + noise(i + 3)], ..Block::default() }).collect()
+        (0..10)
+            .map(|i| Block {
+                a: vec![1.0 + noise(i)],
+                b: vec![by + noise(i + 3)],
+                ..Block::default()
+            })
+            .collect()
     };
     // Ten samples of spread 1.5 % each: the interval is ±1.3 %.
     let verdict = |by: f64| judge(&blocks(by), &rules.fixed(10)).verdict;
@@ -30,14 +40,38 @@ fn l5_the_default_is_left_only_where_the_interval_excludes_it_and_of_several_for
         let mut launches = 0_u32;
         let mut device = made(|config, _| {
             launches += 1;
-            let Value::Int(number) = config.0[0] else { panic!() };
-            Outcome::Times(vec![[1.0, 0.95, 0.9, 1.1][number as usize] + f64::from(launches * 7 % 5) * 0.001])
+            let Value::Int(number) = config.0[0] else {
+                panic!()
+            };
+            Outcome::Times(vec![
+                [1.0, 0.95, 0.9, 1.1][number as usize] + f64::from(launches * 7 % 5) * 0.001,
+            ])
         });
         let config = |number: i64| Config(vec![Value::Int(number)]);
-        let plan = Plan { rules: Rules { method, looks: vec![10], ..Rules::default() }, rounds: 4, ..Plan::default() };
-        let decision = decide(&mut device, &config(0), &[1, 2, 3].map(config), &plan, &mut NoWatch);
+        let plan = Plan {
+            rules: Rules {
+                method,
+                looks: vec![10],
+                ..Rules::default()
+            },
+            rounds: 4,
+            ..Plan::default()
+        };
+        let decision = decide(
+            &mut device,
+            &config(0),
+            &[1, 2, 3].map(config),
+            &plan,
+            &mut NoWatch,
+        );
         assert_eq!(decision.chosen, config(2), "{method:?}");
-        let decision = decide(&mut device, &config(2), &[0, 1, 3].map(config), &plan, &mut NoWatch);
+        let decision = decide(
+            &mut device,
+            &config(2),
+            &[0, 1, 3].map(config),
+            &plan,
+            &mut NoWatch,
+        );
         assert_eq!(decision.chosen, config(2), "{method:?}: the default stays");
     }
 }
@@ -47,7 +81,10 @@ fn l7_grid_random_and_bayesian_search() {
     // Grid, random and Bayesian search: all find a configuration near the optimum, the grid the
     // optimum itself.
     let place = Place::new("seed=3,fail=0.1");
-    let optimum = place.synthetic.true_ms(place.synthetic.optimum().unwrap()).unwrap();
+    let optimum = place
+        .synthetic
+        .true_ms(place.synthetic.optimum().unwrap())
+        .unwrap();
     for (kind, budget, most) in [
         (StrategyKind::Exhaustive, "1152", 1.0),
         (StrategyKind::Random, "300", 1.3),
@@ -57,7 +94,10 @@ fn l7_grid_random_and_bayesian_search() {
         let found = tune(&session, &mut place.synthetic.clone()).evidence;
         let index = session.task.space.index_of(&found.chosen.config).unwrap();
         let time = place.synthetic.true_ms(index).unwrap();
-        assert!(time <= most * optimum, "{kind}: {time} instead of {optimum}");
+        assert!(
+            time <= most * optimum,
+            "{kind}: {time} instead of {optimum}"
+        );
         assert_eq!(found.tried, budget.parse::<usize>().unwrap(), "{kind}");
     }
 }
@@ -66,11 +106,22 @@ fn l7_grid_random_and_bayesian_search() {
 fn l9_the_parameters_of_another_gpu_are_never_used_silently() {
     // The parameters of another GPU are never used silently.
     let folder = Folder::new();
-    let space = SpaceBuilder::new().ints("block", [64, 128, 256]).build().unwrap();
+    let space = SpaceBuilder::new()
+        .ints("block", [64, 128, 256])
+        .build()
+        .unwrap();
     let ask = |gpu: &str, best: i64| {
-        let device = DeviceIdentity { driver: "580.1".to_owned(), ..DeviceIdentity::named(gpu, "CUDA") };
-        let stores = Some(Locations { user: folder.path("tune.sqlite") });
-        let operation = Operation { stores, ..Operation::new("promises", "cluster", 1, &device, &space) };
+        let device = DeviceIdentity {
+            driver: "580.1".to_owned(),
+            ..DeviceIdentity::named(gpu, "CUDA")
+        };
+        let stores = Some(Locations {
+            user: folder.path("tune.sqlite"),
+        });
+        let operation = Operation {
+            stores,
+            ..Operation::new("promises", "cluster", 1, &device, &space)
+        };
         let mut launches = 0;
         let found = tuned(&operation, |config| {
             launches += 1;
@@ -86,7 +137,16 @@ fn l9_the_parameters_of_another_gpu_are_never_used_silently() {
     let device = DeviceIdentity::named("NVIDIA L4", "CUDA");
     let tunable = tuner::store::TunableIdentity::new("cluster", 1);
     let workload = tuner::store::Workload::new();
-    let task = tuner::store::Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+    let task = tuner::store::Task {
+        device: &device,
+        tunable: &tunable,
+        workload: &workload,
+        space: &space,
+    };
     let found = folder.store().find(&task).unwrap();
-    assert!(found.iter().all(|found| found.step() > 0 && found.in_words().contains("instead of NVIDIA L4")));
+    assert!(
+        found
+            .iter()
+            .all(|found| found.step() > 0 && found.in_words().contains("instead of NVIDIA L4"))
+    );
 }

@@ -11,7 +11,11 @@ use super::*;
 #[test]
 fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
     let (_folder, key, mut store) = place();
-    let block = |a: Vec<f64>, b: Vec<f64>| Block { a, b, ..Block::default() };
+    let block = |a: Vec<f64>, b: Vec<f64>| Block {
+        a,
+        b,
+        ..Block::default()
+    };
     let mut blocks = vec![block(vec![2.0], vec![1.0]); 10];
     blocks.push(block(Vec::new(), Vec::new()));
     let judgement = judge(&blocks, &Rules::default().fixed(10));
@@ -27,7 +31,11 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
             (config(64, "b"), vec![5.0]),
         ],
         failed: Vec::new(),
-        comparison: Some(Comparison { judgement, blocks, trouble: None }),
+        comparison: Some(Comparison {
+            judgement,
+            blocks,
+            trouble: None,
+        }),
         launches: 23,
         stopped: "the work ended".to_owned(),
     };
@@ -46,14 +54,19 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
 #[test]
 fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with_the_default() {
     let (_folder, key, mut store) = place();
-    let configs: Vec<Config> = (0..key.space.len()).map(|index| key.space.config(index)).collect();
+    let configs: Vec<Config> = (0..key.space.len())
+        .map(|index| key.space.config(index))
+        .collect();
     let tuner = Tuner::new(configs.clone(), 0, Options::default()).unwrap();
     let mut worker = tuner.worker();
     while !tuner.is_complete() {
         let config = worker.begin().clone();
         if config == configs[2] {
             let message = "unlucky".to_owned();
-            worker.fail(Failure { kind: FailureKind::Launch, message });
+            worker.fail(Failure {
+                kind: FailureKind::Launch,
+                message,
+            });
         } else {
             worker.end(Elapsed(if config == configs[4] { 1.0 } else { 2.0 }));
         }
@@ -64,18 +77,45 @@ fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with
         store.keep(&key.task(), &finding).unwrap().unwrap()
     };
     let compared = |time: f64| {
-        let blocks = vec![Block { a: vec![2.0], b: vec![time], ..Block::default() }; 10];
-        Some(Comparison { judgement: judge(&blocks, &Rules::default().fixed(10)), blocks, trouble: None })
+        let blocks = vec![
+            Block {
+                a: vec![2.0],
+                b: vec![time],
+                ..Block::default()
+            };
+            10
+        ];
+        Some(Comparison {
+            judgement: judge(&blocks, &Rules::default().fixed(10)),
+            blocks,
+            trouble: None,
+        })
     };
     // The samples that chose the best one show nothing.
     let kept = keep(None);
-    assert_eq!((kept.decided, kept.verdict.contains("not compared")), (None, true));
+    assert_eq!(
+        (kept.decided, kept.verdict.contains("not compared")),
+        (None, true)
+    );
     let kept = keep(compared(3.0));
-    assert_eq!((kept.decided.as_ref(), kept.verdict.starts_with("the default stays")), (Some(&configs[0]), true));
+    assert_eq!(
+        (
+            kept.decided.as_ref(),
+            kept.verdict.starts_with("the default stays")
+        ),
+        (Some(&configs[0]), true)
+    );
     let kept = keep(compared(1.0));
-    assert!(kept.verdict.starts_with("better than the default: "), "{}", kept.verdict);
+    assert!(
+        kept.verdict.starts_with("better than the default: "),
+        "{}",
+        kept.verdict
+    );
     let evidence = store.run_record(kept.run).unwrap().decision.unwrap();
-    assert_eq!((evidence.tried, evidence.failed, &evidence.chosen.config), (6, 1, &configs[4]));
+    assert_eq!(
+        (evidence.tried, evidence.failed, &evidence.chosen.config),
+        (6, 1, &configs[4])
+    );
     assert_eq!(store.find(&key.task()).unwrap()[0].config, configs[4]);
     // A tuner that only used what was found has learned nothing, and keeps nothing.
     let tuner = Tuner::new(configs.clone(), 0, Options::default()).unwrap();

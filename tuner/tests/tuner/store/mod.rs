@@ -1,5 +1,5 @@
-//! The store: what is found again and by which process, and what becomes of a file that is killed, shared, old, damaged
-//! or foreign.
+//! The store: what is found again and by which process, and what becomes of a file that is killed,
+//! shared, old, damaged or foreign.
 
 mod files;
 mod keeping;
@@ -9,7 +9,9 @@ pub mod processes;
 use std::path::PathBuf;
 
 use tuner::space::Space;
-use tuner::store::{Contender, DeviceIdentity, Evidence, Observation, Plan, Store, Task, TunableIdentity, Workload};
+use tuner::store::{
+    Contender, DeviceIdentity, Evidence, Observation, Plan, Store, Task, TunableIdentity, Workload,
+};
 use tuner::{Config, Outcome, Value};
 
 pub struct Folder(tempfile::TempDir);
@@ -33,8 +35,12 @@ impl Folder {
 
     /// Counts the locks of runs.
     fn locks(&self) -> usize {
-        let names = std::fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.as_encoded_bytes().ends_with(b".lock")).count()
+        let names = std::fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        names
+            .filter(|name| name.as_encoded_bytes().ends_with(b".lock"))
+            .count()
     }
 }
 
@@ -59,8 +65,10 @@ fn h200() -> DeviceIdentity {
 
 fn space() -> Space {
     let names = ["block", "mode"].map(str::to_owned);
-    let rows: Vec<Vec<Value>> =
-        [32, 64, 128].iter().flat_map(|&b| ["a", "b"].map(|mode| vec![Value::Int(b), Value::from(mode)])).collect();
+    let rows: Vec<Vec<Value>> = [32, 64, 128]
+        .iter()
+        .flat_map(|&b| ["a", "b"].map(|mode| vec![Value::Int(b), Value::from(mode)]))
+        .collect();
     Space::recorded(&names, &rows).unwrap().0
 }
 
@@ -69,16 +77,31 @@ pub fn config(block: i64, mode: &str) -> Config {
 }
 
 pub fn plan() -> Plan {
-    Plan { strategy: "random".to_owned(), seed: 7, budget: "10 evaluations".to_owned(), ..Plan::default() }
+    Plan {
+        strategy: "random".to_owned(),
+        seed: 7,
+        budget: "10 evaluations".to_owned(),
+        ..Plan::default()
+    }
 }
 
 pub fn times(config: Config, times: &[f64]) -> Observation {
-    Observation { config, launches: times.len(), outcome: Outcome::Times(times.to_vec()), took_ms: 1.5 }
+    Observation {
+        config,
+        launches: times.len(),
+        outcome: Outcome::Times(times.to_vec()),
+        took_ms: 1.5,
+    }
 }
 
 pub fn evidence(config: Config, time_ms: f64) -> Evidence {
     Evidence {
-        chosen: Contender { config, time_ms, interval_ms: Some((time_ms * 0.9, time_ms * 1.1)), samples: 5 },
+        chosen: Contender {
+            config,
+            time_ms,
+            interval_ms: Some((time_ms * 0.9, time_ms * 1.1)),
+            samples: 5,
+        },
         default: None,
         runner_up: None,
         tried: 3,
@@ -102,20 +125,38 @@ pub struct Key {
 
 impl Key {
     fn new() -> Self {
-        let workload = Workload::new().with("events", 1000).unwrap().with("layout", "mep").unwrap();
-        Self { device: h200(), tunable: TunableIdentity::new("decode", 3), workload, space: space() }
+        let workload = Workload::new()
+            .with("events", 1000)
+            .unwrap()
+            .with("layout", "mep")
+            .unwrap();
+        Self {
+            device: h200(),
+            tunable: TunableIdentity::new("decode", 3),
+            workload,
+            space: space(),
+        }
     }
 
     pub fn task(&self) -> Task<'_> {
-        Task { device: &self.device, tunable: &self.tunable, workload: &self.workload, space: &self.space }
+        Task {
+            device: &self.device,
+            tunable: &self.tunable,
+            workload: &self.workload,
+            space: &self.space,
+        }
     }
 
     /// Decides for a configuration.
     fn decided(&self, store: &mut Store, block: i64) -> i64 {
         let mut run = store.begin(&self.task(), &plan()).unwrap();
-        store.record(&mut run, &times(config(block, "a"), &[1.0, 1.25])).unwrap();
+        store
+            .record(&mut run, &times(config(block, "a"), &[1.0, 1.25]))
+            .unwrap();
         let id = run.id();
-        store.finish(run, Some(&evidence(config(block, "a"), 1.0))).unwrap();
+        store
+            .finish(run, Some(&evidence(config(block, "a"), 1.0)))
+            .unwrap();
         id
     }
 

@@ -1,6 +1,9 @@
 //! Eight words a vector: AVX2 with BMI.
 
-#[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
+#[allow(
+    clippy::wildcard_imports,
+    reason = "nearly every line names an intrinsic"
+)]
 use std::arch::x86_64::*;
 
 use super::{Simd, x86};
@@ -39,8 +42,12 @@ static COMPRESS: [[u8; 8]; 256] = {
 // SAFETY of every block below:
 // - the CPU has the instructions: there is an `Avx2` only where `new`'s precondition says so;
 // - a method's precondition in the trait allows its reads and writes through a pointer;
-// - other loads are from a `counts` of 64 bytes and from `COMPRESS`, which has an entry for each 8 bits.
-#[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
+// - other loads are from a `counts` of 64 bytes and from `COMPRESS`, which has an entry for each 8
+//   bits.
+#[expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all, above"
+)]
 impl Simd for Avx2 {
     const ELEMENTS: usize = 8;
     const WINDOW: u32 = 16;
@@ -221,12 +228,18 @@ impl Simd for Avx2 {
         let counts = counts.as_ptr();
         unsafe {
             let (zero, few) = (_mm256_setzero_si256(), _mm256_set1_epi8(few as i8));
-            let (a, b) = (_mm256_loadu_si256(counts.cast()), _mm256_loadu_si256(counts.add(32).cast()));
+            let (a, b) = (
+                _mm256_loadu_si256(counts.cast()),
+                _mm256_loadu_si256(counts.add(32).cast()),
+            );
             let none_a = _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, zero)) as u32;
             let none_b = _mm256_movemask_epi8(_mm256_cmpeq_epi8(b, zero)) as u32;
             let few_a = _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, _mm256_min_epu8(a, few))) as u32;
             let few_b = _mm256_movemask_epi8(_mm256_cmpeq_epi8(b, _mm256_min_epu8(b, few))) as u32;
-            (!(u64::from(none_a) | u64::from(none_b) << 32), !(u64::from(few_a) | u64::from(few_b) << 32))
+            (
+                !(u64::from(none_a) | u64::from(none_b) << 32),
+                !(u64::from(few_a) | u64::from(few_b) << 32),
+            )
         }
     }
     #[inline(always)]
@@ -239,9 +252,12 @@ impl Simd for Avx2 {
         for byte in 0..8 {
             let bits = (bits >> (8 * byte)) as u8;
             unsafe {
-                let places = _mm_cvtepu8_epi16(_mm_loadl_epi64(COMPRESS[usize::from(bits)].as_ptr().cast()));
                 let places =
-                    _mm_add_epi16(places, _mm_add_epi16(_mm_set1_epi16(first as i16), _mm_set1_epi16(8 * byte)));
+                    _mm_cvtepu8_epi16(_mm_loadl_epi64(COMPRESS[usize::from(bits)].as_ptr().cast()));
+                let places = _mm_add_epi16(
+                    places,
+                    _mm_add_epi16(_mm_set1_epi16(first as i16), _mm_set1_epi16(8 * byte)),
+                );
                 _mm_storeu_si128(to.add(n).cast(), places);
             }
             n += bits.count_ones() as usize;

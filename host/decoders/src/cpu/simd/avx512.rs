@@ -1,6 +1,9 @@
 //! Sixteen words a vector: AVX-512 with F, BW, DQ, VL and VBMI2.
 
-#[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
+#[allow(
+    clippy::wildcard_imports,
+    reason = "nearly every line names an intrinsic"
+)]
 use std::arch::x86_64::*;
 
 use super::{REVERSE, Simd, x86};
@@ -22,7 +25,10 @@ impl Avx512 {
 // - the CPU has the instructions: there is an `Avx512` only where `new`'s precondition says so;
 // - a method's precondition in the trait allows its reads and writes through a pointer;
 // - the one other load is from a `counts` of 64 bytes, as long as a vector.
-#[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
+#[expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "one reason for all, above"
+)]
 impl Simd for Avx512 {
     const ELEMENTS: usize = 16;
     const WINDOW: u32 = 32;
@@ -194,21 +200,27 @@ impl Simd for Avx512 {
     fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64) {
         unsafe {
             let v = _mm512_loadu_si512(counts.as_ptr().cast());
-            (_mm512_test_epi8_mask(v, v), _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(few as i8)))
+            (
+                _mm512_test_epi8_mask(v, v),
+                _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(few as i8)),
+            )
         }
     }
     #[inline(always)]
     unsafe fn list_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
         unsafe {
             let iota = _mm512_set_epi16(
-                31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5,
-                4, 3, 2, 1, 0,
+                31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11,
+                10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
             );
             let low = _mm512_add_epi16(iota, _mm512_set1_epi16(first as i16));
             let high = _mm512_add_epi16(low, _mm512_set1_epi16(32));
             _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi16(bits as u32, low));
             let n_low = (bits as u32).count_ones() as usize;
-            _mm512_storeu_si512(to.add(n_low).cast(), _mm512_maskz_compress_epi16((bits >> 32) as u32, high));
+            _mm512_storeu_si512(
+                to.add(n_low).cast(),
+                _mm512_maskz_compress_epi16((bits >> 32) as u32, high),
+            );
             bits.count_ones() as usize
         }
     }
@@ -251,14 +263,20 @@ impl Simd for Avx512 {
     ) {
         unsafe {
             let iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-            let pairs =
-                _mm256_set_m128i(x86::four_pairs::<STRIDE>(from.add(4 * STRIDE)), x86::four_pairs::<STRIDE>(from));
-            let (mask, xor) = (_mm512_set1_epi32(mask as i32), _mm512_set1_epi32(xor as i32));
+            let pairs = _mm256_set_m128i(
+                x86::four_pairs::<STRIDE>(from.add(4 * STRIDE)),
+                x86::four_pairs::<STRIDE>(from),
+            );
+            let (mask, xor) = (
+                _mm512_set1_epi32(mask as i32),
+                _mm512_set1_epi32(xor as i32),
+            );
             let v = _mm512_ternarylogic_epi32::<0x78>(xor, _mm512_cvtepu16_epi32(pairs), mask);
             // Word i comes from place i, or from ~i + n.
             let flip = _mm512_set1_epi32(-i32::from(direction / REVERSE));
             let last = _mm512_and_si512(flip, _mm512_set1_epi32(n as i32));
-            let v = _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_xor_si512(iota, flip), last), v);
+            let v =
+                _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_xor_si512(iota, flip), last), v);
             self.store_some(to, v, (1 << n) - 1);
         }
     }

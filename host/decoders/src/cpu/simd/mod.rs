@@ -1,5 +1,5 @@
-//! Vector operations of the fast path: one trait, one thin file a level. Vectors have elements; a "lane" is a read-out
-//! lane.
+//! Vector operations of the fast path: one trait, one thin file a level. Vectors have elements; a
+//! "lane" is a read-out lane.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -21,15 +21,16 @@ pub use slices::{compress_at, load_at, set_at, store_at, word_at};
 
 /// Vectors of `ELEMENTS` 32-bit words, with the usual operations element by element.
 ///
-/// A value of an implementing type proves that the CPU has its instructions: making one is unsafe, so that computing is
-/// safe. Methods that read or write memory are unsafe; none needs alignment.
+/// A value of an implementing type proves that the CPU has its instructions: making one is unsafe,
+/// so that computing is safe. Methods that read or write memory are unsafe; none needs alignment.
 ///
-/// All methods must be `#[inline(always)]`: they get their instructions from the `#[target_feature]` function that
-/// calls them.
+/// All methods must be `#[inline(always)]`: they get their instructions from the
+/// `#[target_feature]` function that calls them.
 pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// Words in a vector: 8 or 16.
     const ELEMENTS: usize;
-    /// Entries that [`lookup_window`](Self::lookup_window) chooses from; a power of 2, up to 32 unless unlimited.
+    /// Entries that [`lookup_window`](Self::lookup_window) chooses from; a power of 2, up to 32
+    /// unless unlimited.
     const WINDOW: u32;
     /// Most hits that [`copy_block`](Self::copy_block) copies: 8 or 16.
     const BLOCK: usize = 8;
@@ -113,7 +114,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
 
     /// Prefetches the cache line at `at`, which may be anywhere.
     fn prefetch(self, at: *const u8);
-    /// Prefetches a line that is not needed soon, and should not take another's place in the smallest cache.
+    /// Prefetches a line that is not needed soon, and should not take another's place in the
+    /// smallest cache.
     fn prefetch_far(self, at: *const u8);
 
     /// Loads `ELEMENTS` words.
@@ -177,14 +179,19 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         loop {
             // Always four: the number left cannot be predicted.
             for i in 0..4 {
-                // SAFETY: `to` rises by four for four set bits of 64: the place is one of 64, by the precondition.
-                unsafe { to.add(i).write(first.wrapping_add(left.trailing_zeros() as u16)) };
+                // SAFETY: `to` rises by four for four set bits of 64: the place is one of 64, by
+                // the precondition.
+                unsafe {
+                    to.add(i)
+                        .write(first.wrapping_add(left.trailing_zeros() as u16));
+                };
                 left &= left.wrapping_sub(1);
             }
             if left == 0 {
                 return bits.count_ones() as usize;
             }
-            // SAFETY: four of the 64 bits were set, and others are left: `to` stays within the 64 places.
+            // SAFETY: four of the 64 bits were set, and others are left: `to` stays within the 64
+            // places.
             to = unsafe { to.add(4) };
         }
     }
@@ -200,7 +207,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         debug_assert!(n <= 254);
         let (mut counts, mut before, mut sorted) = (0u64, 0, true);
         for i in 0..n {
-            // SAFETY: `i < n`, and the `n` words, of two bytes, can be read, by this method's precondition.
+            // SAFETY: `i < n`, and the `n` words, of two bytes, can be read, by this method's
+            // precondition.
             let word = u16::from_le_bytes(unsafe { words.add(2 * i).cast::<[u8; 2]>().read() });
             // Eight times the lane.
             let lane = (word & LANE_BITS) >> 8;
@@ -218,9 +226,10 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         4
     }
 
-    /// Writes the first [`start`](Self::start) hit words of a lane with `n > 0` hits as stream words to `to`, the last
-    /// first if `direction` is [`REVERSE`] and not 0. A shorter lane's come first, and anything behind; of a longer
-    /// one, all may be anything if it is `REVERSE`. Hits come in pairs, `STRIDE` bytes apart.
+    /// Writes the first [`start`](Self::start) hit words of a lane with `n > 0` hits as stream
+    /// words to `to`, the last first if `direction` is [`REVERSE`] and not 0. A shorter lane's come
+    /// first, and anything behind; of a longer one, all may be anything if it is `REVERSE`. Hits
+    /// come in pairs, `STRIDE` bytes apart.
     ///
     /// # Safety
     /// - half as many pairs can be read;
@@ -236,20 +245,35 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         xor: u32,
         to: *mut u32,
     ) {
-        // SAFETY: two pairs, `STRIDE` bytes apart, can be read, by this method's first precondition.
-        let pairs = unsafe { [from.cast::<[u8; 4]>().read(), from.add(STRIDE).cast::<[u8; 4]>().read()] };
-        let hits = u64::from(u32::from_le_bytes(pairs[0])) | u64::from(u32::from_le_bytes(pairs[1])) << 32;
+        // SAFETY: two pairs, `STRIDE` bytes apart, can be read, by this method's first
+        // precondition.
+        let pairs = unsafe {
+            [
+                from.cast::<[u8; 4]>().read(),
+                from.add(STRIDE).cast::<[u8; 4]>().read(),
+            ]
+        };
+        let hits =
+            u64::from(u32::from_le_bytes(pairs[0])) | u64::from(u32::from_le_bytes(pairs[1])) << 32;
         let swapped = hits.swap_bytes();
         let swapped = swapped >> 8 & 0x00FF_00FF_00FF_00FF | (swapped & 0x00FF_00FF_00FF_00FF) << 8;
-        let hits = if direction == 0 { hits } else { swapped >> (16 * (4 - u32::from(n.min(4)))) };
+        let hits = if direction == 0 {
+            hits
+        } else {
+            swapped >> (16 * (4 - u32::from(n.min(4))))
+        };
         for i in 0..4 {
             // SAFETY: `i < 4`, and four words can be written, by this method's third precondition.
-            unsafe { to.add(i).write((u32::from((hits >> (16 * i)) as u16) & mask) ^ xor) };
+            unsafe {
+                to.add(i)
+                    .write((u32::from((hits >> (16 * i)) as u16) & mask) ^ xor);
+            };
         }
     }
 
-    /// Writes `n` hit words, 5 to [`BLOCK`](Self::BLOCK), as stream words to `to`, the last first if `direction` is
-    /// [`REVERSE`] and not 0, and nothing beyond them. Hits come in pairs, `STRIDE` bytes apart.
+    /// Writes `n` hit words, 5 to [`BLOCK`](Self::BLOCK), as stream words to `to`, the last first
+    /// if `direction` is [`REVERSE`] and not 0, and nothing beyond them. Hits come in pairs,
+    /// `STRIDE` bytes apart.
     ///
     /// # Safety
     /// - `n` is 5 to `BLOCK`;
@@ -268,17 +292,22 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     ) {
         for i in 0..n {
             let place = if direction == 0 { i } else { n - 1 - i };
-            // SAFETY: `i < n <= BLOCK` and `place < n`: pair and word are there, by this method's preconditions.
+            // SAFETY: `i < n <= BLOCK` and `place < n`: pair and word are there, by this method's
+            // preconditions.
             unsafe {
-                let word = from.add(STRIDE * (i / 2) + 2 * (i % 2)).cast::<[u8; 2]>().read();
-                to.add(place).write((u32::from(u16::from_le_bytes(word)) & mask) ^ xor);
+                let word = from
+                    .add(STRIDE * (i / 2) + 2 * (i % 2))
+                    .cast::<[u8; 2]>()
+                    .read();
+                to.add(place)
+                    .write((u32::from(u16::from_le_bytes(word)) & mask) ^ xor);
             }
         }
     }
 }
 
-/// Direction of a lane that is read backwards: the distance of its tables from the others', which have two entries for
-/// each number of hits.
+/// Direction of a lane that is read backwards: the distance of its tables from the others', which
+/// have two entries for each number of hits.
 pub const REVERSE: u16 = 2 << 8;
 
 const LANE_BITS: u16 = 0x3800;

@@ -40,19 +40,22 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load(self, from: *const u32) -> Self::U {
-        // SAFETY: eight words from `from` on can be read, by the method's precondition; the read needs no alignment.
+        // SAFETY: eight words from `from` on can be read, by the method's precondition; the read
+        // needs no alignment.
         unsafe { from.cast::<Self::U>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut u32, v: Self::U) {
-        // SAFETY: eight words from `to` on can be written, by the method's precondition; the write needs no alignment.
+        // SAFETY: eight words from `to` on can be written, by the method's precondition; the write
+        // needs no alignment.
         unsafe { to.cast::<Self::U>().write_unaligned(v) }
     }
     #[inline(always)]
     unsafe fn store_some(self, to: *mut u32, v: Self::U, bits: u32) {
         for (i, word) in v.into_iter().enumerate() {
             if bits >> i & 1 != 0 {
-                // SAFETY: bit `i` is set, and the places of such elements can be written, by the method's precondition.
+                // SAFETY: bit `i` is set, and the places of such elements can be written, by the
+                // method's precondition.
                 unsafe { to.wrapping_add(i).write(word) };
             }
         }
@@ -120,7 +123,8 @@ impl Simd for Portable {
     unsafe fn compress_store(self, to: *mut u32, v: Self::U, bits: u32) {
         let mut n = 0;
         for (i, word) in v.into_iter().enumerate() {
-            // SAFETY: `n` is at most `i`, below 8; eight words can be written, by the method's precondition.
+            // SAFETY: `n` is at most `i`, below 8; eight words can be written, by the method's
+            // precondition.
             unsafe { to.add(n).write(word) };
             n += (bits >> i & 1) as usize;
         }
@@ -177,12 +181,14 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn lookup_window(self, window: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: `WINDOW` is more than 32: the words that the indices name can be read, by the precondition.
+        // SAFETY: `WINDOW` is more than 32: the words that the indices name can be read, by the
+        // precondition.
         index.map(|i| unsafe { *window.add((i % Self::WINDOW) as usize) })
     }
     #[inline(always)]
     unsafe fn lookup_16(self, table: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: the indices are cut to 15; the 16 words from `table` on can be read, by the method's precondition.
+        // SAFETY: the indices are cut to 15; the 16 words from `table` on can be read, by the
+        // method's precondition.
         unsafe { self.lookup_window(table, self.and(index, self.splat(15))) }
     }
     #[inline(always)]
@@ -192,7 +198,8 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn lookup(self, table: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: each index names a word of `table` that can be read, by the method's precondition.
+        // SAFETY: each index names a word of `table` that can be read, by the method's
+        // precondition.
         index.map(|i| unsafe { *table.add(i as usize) })
     }
     #[inline(always)]

@@ -9,8 +9,14 @@ use super::Simd;
 /// `words` has a vector of words from `at` on.
 #[inline(always)]
 pub unsafe fn load_at<S: Simd>(s: S, words: &[u32], at: usize) -> S::U {
-    debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
-    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition: they can be read.
+    debug_assert!(
+        at + S::ELEMENTS <= words.len(),
+        "{at} + {} of {}",
+        S::ELEMENTS,
+        words.len()
+    );
+    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition: they
+    // can be read.
     unsafe { s.load(words.as_ptr().add(at)) }
 }
 
@@ -20,8 +26,14 @@ pub unsafe fn load_at<S: Simd>(s: S, words: &[u32], at: usize) -> S::U {
 /// `words` has a vector of words from `at` on.
 #[inline(always)]
 pub unsafe fn store_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U) {
-    debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
-    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition: they can be written.
+    debug_assert!(
+        at + S::ELEMENTS <= words.len(),
+        "{at} + {} of {}",
+        S::ELEMENTS,
+        words.len()
+    );
+    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition: they
+    // can be written.
     unsafe { s.store(words.as_mut_ptr().add(at), v) }
 }
 
@@ -31,8 +43,14 @@ pub unsafe fn store_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U) {
 /// `words` has a vector of words from `at` on.
 #[inline(always)]
 pub unsafe fn compress_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U, bits: u32) {
-    debug_assert!(at + S::ELEMENTS <= words.len(), "{at} + {} of {}", S::ELEMENTS, words.len());
-    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition, and no more is written.
+    debug_assert!(
+        at + S::ELEMENTS <= words.len(),
+        "{at} + {} of {}",
+        S::ELEMENTS,
+        words.len()
+    );
+    // SAFETY: the slice has a vector of words from `at` on, by this function's precondition, and no
+    // more is written.
     unsafe { s.compress_store(words.as_mut_ptr().add(at), v, bits) }
 }
 

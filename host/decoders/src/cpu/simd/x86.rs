@@ -1,7 +1,10 @@
 //! Code that the levels of x86-64 share.
 #![allow(clippy::inline_always, reason = "as the trait's methods")]
 
-#[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
+#[allow(
+    clippy::wildcard_imports,
+    reason = "nearly every line names an intrinsic"
+)]
 use std::arch::x86_64::*;
 
 use super::{EACH_BYTE, LANE_BITS, REVERSE};
@@ -58,16 +61,32 @@ pub unsafe fn copy_start<const STRIDE: usize, const START: usize>(
     // In halves of shuffles: one instruction computes the place.
     let half = u32::from(direction) + 2 * u32::from(n);
     // SAFETY:
-    // - `START / 2` pairs can be read and `START` words written, by the method's first and third precondition;
-    // - the direction is 0 or `REVERSE`, by its second, and `n` is below 256: a whole shuffle begins at that half;
+    // - `START / 2` pairs can be read and `START` words written, by the method's first and third
+    //   precondition;
+    // - the direction is 0 or `REVERSE`, by its second, and `n` is below 256: a whole shuffle
+    //   begins at that half;
     // - the CPU has AVX2, by this function's second precondition.
     unsafe {
-        let shuffle = _mm_loadu_si128(SHUFFLES.as_ptr().cast::<[u8; 8]>().add(half as usize).cast());
-        let hits = if START == 8 { four_pairs::<STRIDE>(from) } else { two_pairs::<STRIDE>(from) };
+        let shuffle = _mm_loadu_si128(
+            SHUFFLES
+                .as_ptr()
+                .cast::<[u8; 8]>()
+                .add(half as usize)
+                .cast(),
+        );
+        let hits = if START == 8 {
+            four_pairs::<STRIDE>(from)
+        } else {
+            two_pairs::<STRIDE>(from)
+        };
         let hits = _mm_shuffle_epi8(hits, shuffle);
         if START == 8 {
-            let hits = _mm256_and_si256(_mm256_cvtepu16_epi32(hits), _mm256_set1_epi32(mask as i32));
-            _mm256_storeu_si256(to.cast(), _mm256_xor_si256(hits, _mm256_set1_epi32(xor as i32)));
+            let hits =
+                _mm256_and_si256(_mm256_cvtepu16_epi32(hits), _mm256_set1_epi32(mask as i32));
+            _mm256_storeu_si256(
+                to.cast(),
+                _mm256_xor_si256(hits, _mm256_set1_epi32(xor as i32)),
+            );
         } else {
             let hits = _mm_and_si128(_mm_cvtepu16_epi32(hits), _mm_set1_epi32(mask as i32));
             _mm_storeu_si128(to.cast(), _mm_xor_si128(hits, _mm_set1_epi32(xor as i32)));
@@ -75,8 +94,8 @@ pub unsafe fn copy_start<const STRIDE: usize, const START: usize>(
     }
 }
 
-/// ORed into v4 words from place 17 - n on, it keeps the first n and turns the others into words of lane 7. 17, not 16:
-/// the word after a full vector is compared with its last one.
+/// ORed into v4 words from place 17 - n on, it keeps the first n and turns the others into words of
+/// lane 7. 17, not 16: the word after a full vector is compared with its last one.
 static BEHIND: [u16; 34] = {
     let mut words = [0; 34];
     let mut i = 17;
@@ -95,7 +114,8 @@ static BEHIND: [u16; 34] = {
 #[inline(always)]
 pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
     // SAFETY:
-    // - the words and 66 bytes more can be read, by the method's precondition: 16 words from any and from the next;
+    // - the words and 66 bytes more can be read, by the method's precondition: 16 words from any
+    //   and from the next;
     // - 17 words begin at each of the places 0 to 17 of `BEHIND`;
     // - the CPU has AVX2, by this function's second precondition.
     unsafe {
@@ -108,15 +128,23 @@ pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
         loop {
             let left = n - done;
             let behind = BEHIND.as_ptr().add(17 - left.min(17));
-            let lanes =
-                _mm256_or_si256(_mm256_loadu_si256(words.add(2 * done).cast()), _mm256_loadu_si256(behind.cast()));
+            let lanes = _mm256_or_si256(
+                _mm256_loadu_si256(words.add(2 * done).cast()),
+                _mm256_loadu_si256(behind.cast()),
+            );
             let lanes = _mm256_and_si256(lanes, bits);
             let next = _mm256_loadu_si256(words.add(2 * done + 2).cast());
             let next = _mm256_or_si256(next, _mm256_loadu_si256(behind.add(1).cast()));
-            falls = _mm256_or_si256(falls, _mm256_cmpgt_epi16(lanes, _mm256_and_si256(next, bits)));
+            falls = _mm256_or_si256(
+                falls,
+                _mm256_cmpgt_epi16(lanes, _mm256_and_si256(next, bits)),
+            );
             // Eight times the lane: a shift to its byte.
             let shifts = _mm256_srli_epi16::<8>(lanes);
-            for half in [_mm256_castsi256_si128(shifts), _mm256_extracti128_si256::<1>(shifts)] {
+            for half in [
+                _mm256_castsi256_si128(shifts),
+                _mm256_extracti128_si256::<1>(shifts),
+            ] {
                 let low = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(half));
                 let high = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(_mm_srli_si128::<8>(half)));
                 counts = _mm256_add_epi64(counts, _mm256_add_epi64(low, high));
@@ -126,13 +154,20 @@ pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
             }
             done += 16;
         }
-        let counts = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
+        let counts = _mm_add_epi64(
+            _mm256_castsi256_si128(counts),
+            _mm256_extracti128_si256::<1>(counts),
+        );
         let counts = _mm_add_epi64(counts, _mm_unpackhi_epi64(counts, counts));
-        ((_mm_cvtsi128_si64(counts) as u64).wrapping_mul(EACH_BYTE), _mm256_testz_si256(falls, falls) != 0)
+        (
+            (_mm_cvtsi128_si64(counts) as u64).wrapping_mul(EACH_BYTE),
+            _mm256_testz_si256(falls, falls) != 0,
+        )
     }
 }
 
-/// By direction and number of hits: the hits for the first four places, and those for the last four.
+/// By direction and number of hits: the hits for the first four places, and those for the last
+/// four.
 static BLOCKS: [[[u32; 8]; 16]; 2] = {
     let mut blocks = [[[0; 8]; 16]; 2];
     let mut n = 4;
@@ -165,11 +200,16 @@ pub unsafe fn copy_block<const STRIDE: usize>(
 ) {
     debug_assert!((5..=8).contains(&n) && direction / REVERSE <= 1);
     // SAFETY:
-    // - `BLOCKS` has 16 entries a direction, and one for each number, by this function's first precondition;
-    // - four pairs can be read and `n` words written, by the same: both halves are within these, as `n` is above 4;
+    // - `BLOCKS` has 16 entries a direction, and one for each number, by this function's first
+    //   precondition;
+    // - four pairs can be read and `n` words written, by the same: both halves are within these, as
+    //   `n` is above 4;
     // - the CPU has AVX2, by its second.
     unsafe {
-        let places = BLOCKS.as_ptr().cast::<[u32; 8]>().add(usize::from(direction / (REVERSE / 16)) + n);
+        let places = BLOCKS
+            .as_ptr()
+            .cast::<[u32; 8]>()
+            .add(usize::from(direction / (REVERSE / 16)) + n);
         let hits = _mm_and_si128(four_pairs::<STRIDE>(from), _mm_set1_epi16(mask as i16));
         let places = _mm256_loadu_si256(places.cast());
         let words = _mm256_permutevar8x32_epi32(_mm256_cvtepu16_epi32(hits), places);
@@ -186,10 +226,14 @@ pub unsafe fn copy_block<const STRIDE: usize>(
 /// `from` and the place after it, `STRIDE` bytes further, have four bytes each.
 #[inline(always)]
 unsafe fn two_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
-    // SAFETY: four bytes can be read at both places, by this function's precondition; every x86-64 CPU has SSE2.
+    // SAFETY: four bytes can be read at both places, by this function's precondition; every x86-64
+    // CPU has SSE2.
     unsafe {
         let first = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
-        _mm_unpacklo_epi32(first, _mm_cvtsi32_si128(from.add(STRIDE).cast::<i32>().read_unaligned()))
+        _mm_unpacklo_epi32(
+            first,
+            _mm_cvtsi32_si128(from.add(STRIDE).cast::<i32>().read_unaligned()),
+        )
     }
 }
 
@@ -199,7 +243,8 @@ unsafe fn two_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
 /// `from` and three places after it, `STRIDE` bytes apart, have four bytes each.
 #[inline(always)]
 pub unsafe fn four_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
-    // SAFETY: four bytes can be read at each place, by this function's precondition; every x86-64 CPU has SSE2.
+    // SAFETY: four bytes can be read at each place, by this function's precondition; every x86-64
+    // CPU has SSE2.
     unsafe {
         if STRIDE == 4 {
             return _mm_loadu_si128(from.cast());

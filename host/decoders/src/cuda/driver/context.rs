@@ -9,11 +9,12 @@ use super::library;
 use super::modules::{Function, Modules};
 use crate::ptx::Unit;
 
-/// Contexts in use in this process. Decoders of one GPU share one, and with it the compiled kernels.
+/// Contexts in use in this process. Decoders of one GPU share one, and with it the compiled
+/// kernels.
 static IN_USE: Mutex<Vec<Weak<Context>>> = Mutex::new(Vec::new());
 
-/// A context of a GPU: the caller's, or the primary one, which the CUDA runtime and other libraries use as well, so
-/// that their addresses are valid here.
+/// A context of a GPU: the caller's, or the primary one, which the CUDA runtime and other libraries
+/// use as well, so that their addresses are valid here.
 #[derive(Debug)]
 pub struct Context {
     handle: sys::CUcontext,
@@ -24,7 +25,8 @@ pub struct Context {
 
 // SAFETY: a context's handle may be used by any thread; `modules` is behind a lock.
 unsafe impl Send for Context {}
-// SAFETY: CUDA lets several threads use a context in every call made here; `modules` is behind a lock.
+// SAFETY: CUDA lets several threads use a context in every call made here; `modules` is behind a
+// lock.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -38,8 +40,18 @@ impl Context {
         }
         let mut handle = std::ptr::null_mut();
         // SAFETY: the device's handle is the driver's; the place for the context is ours.
-        check(action, unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device) })?;
-        Ok(Self::add(&mut in_use, Self { handle, device, is_borrowed: false, modules: Mutex::default() }))
+        check(action, unsafe {
+            sys::cuDevicePrimaryCtxRetain(&raw mut handle, device)
+        })?;
+        Ok(Self::add(
+            &mut in_use,
+            Self {
+                handle,
+                device,
+                is_borrowed: false,
+                modules: Mutex::default(),
+            },
+        ))
     }
 
     pub fn current() -> Result<sys::CUcontext, CallError> {
@@ -48,7 +60,10 @@ impl Context {
         // SAFETY: writes one handle, to a place of ours.
         check(action, unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
         if current.is_null() {
-            return Err(CallError::of_message(action, "this thread has none".to_owned()));
+            return Err(CallError::of_message(
+                action,
+                "this thread has none".to_owned(),
+            ));
         }
         Ok(current)
     }
@@ -64,12 +79,33 @@ impl Context {
         check(action, unsafe { sys::cuCtxSetCurrent(handle) })?;
         // SAFETY: writes one handle, to a place of ours.
         check(action, unsafe { sys::cuCtxGetDevice(&raw mut device) })?;
-        let is_it = |ordinal: &usize| library::device(action, *ordinal).is_ok_and(|found| found == device);
-        let unknown = || CallError::of_message(action, "its GPU is not one that the driver lists".to_owned());
-        let ordinal = (0..library::device_count()?).find(is_it).ok_or_else(unknown)?;
+        let is_it =
+            |ordinal: &usize| library::device(action, *ordinal).is_ok_and(|found| found == device);
+        let unknown = || {
+            CallError::of_message(
+                action,
+                "its GPU is not one that the driver lists".to_owned(),
+            )
+        };
+        let ordinal = (0..library::device_count()?)
+            .find(is_it)
+            .ok_or_else(unknown)?;
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = in_use.iter().filter_map(Weak::upgrade).find(|context| context.handle == handle);
-        let new = || Self::add(&mut in_use, Self { handle, device, is_borrowed: true, modules: Mutex::default() });
+        let known = in_use
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|context| context.handle == handle);
+        let new = || {
+            Self::add(
+                &mut in_use,
+                Self {
+                    handle,
+                    device,
+                    is_borrowed: true,
+                    modules: Mutex::default(),
+                },
+            )
+        };
         Ok((known.unwrap_or_else(new), ordinal))
     }
 
@@ -92,7 +128,13 @@ impl Context {
         check(action, unsafe { sys::cuCtxSetCurrent(self.handle) })
     }
 
-    pub fn function(&self, unit: Unit, registers: u32, entry: &str, shared_bytes: u32) -> Result<Function, CallError> {
+    pub fn function(
+        &self,
+        unit: Unit,
+        registers: u32,
+        entry: &str,
+        shared_bytes: u32,
+    ) -> Result<Function, CallError> {
         self.make_current()?;
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         modules.function(unit, registers, entry, shared_bytes)
@@ -106,16 +148,23 @@ impl Context {
         self.make_current()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: writes two numbers, to places of ours.
-        check("tell how much memory is free", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+        check("tell how much memory is free", unsafe {
+            sys::cuMemGetInfo_v2(&raw mut free, &raw mut total)
+        })?;
         Ok(free)
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let modules = std::mem::take(self.modules.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let modules = std::mem::take(
+            self.modules
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         if self.make_current().is_ok() {
-            // SAFETY: the current context. Whatever launches kernels keeps the context, so that none is in flight.
+            // SAFETY: the current context. Whatever launches kernels keeps the context, so that
+            // none is in flight.
             unsafe { modules.unload() };
         }
         if !self.is_borrowed {
@@ -139,8 +188,13 @@ impl CudaMemory {
         context.make_current()?;
         let mut address = 0;
         // SAFETY: writes one address, to a place of ours.
-        check("allocate memory", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) })?;
-        Ok(Self { address, context: Arc::clone(context) })
+        check("allocate memory", unsafe {
+            sys::cuMemAlloc_v2(&raw mut address, bytes)
+        })?;
+        Ok(Self {
+            address,
+            context: Arc::clone(context),
+        })
     }
 
     pub(in super::super) const fn address(&self) -> u64 {
@@ -155,8 +209,8 @@ impl CudaMemory {
 impl Drop for CudaMemory {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // There is no caller to be told of a failure: the context is lost then, and the memory with it.
-            // SAFETY:
+            // There is no caller to be told of a failure: the context is lost then, and the memory
+            // with it. SAFETY:
             // - Allocated by `new`, in the context that was made current, and freed only here.
             // - Its uses on the device have been waited for: `Device`'s methods ask for that.
             let _ = unsafe { sys::cuMemFree_v2(self.address) };
@@ -182,14 +236,18 @@ impl CudaHost {
         context.make_current()?;
         let mut start = std::ptr::null_mut();
         let bytes = bytes.max(1);
-        // Portable: streams of other contexts may copy from it. Not write-combined, as the host reads it.
-        // SAFETY: writes one pointer, to a place of ours.
-        let code = unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
+        // Portable: streams of other contexts may copy from it. Not write-combined, as the host
+        // reads it. SAFETY: writes one pointer, to a place of ours.
+        let code =
+            unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
         check("allocate pinned memory", code)?;
         let start: *mut u8 = start.cast();
         // SAFETY: that many bytes were allocated just now.
         unsafe { start.write_bytes(0, bytes) };
-        Ok(Self { start, context: Arc::clone(context) })
+        Ok(Self {
+            start,
+            context: Arc::clone(context),
+        })
     }
 
     pub(in super::super) const fn start(&self) -> *mut u8 {
@@ -200,8 +258,8 @@ impl CudaHost {
 impl Drop for CudaHost {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // There is no caller to be told of a failure: the context is lost then, and the memory with it.
-            // SAFETY:
+            // There is no caller to be told of a failure: the context is lost then, and the memory
+            // with it. SAFETY:
             // - Allocated by `new`, and freed only here.
             // - Copies from and to it have been waited for: `Device`'s methods ask for that.
             let _ = unsafe { sys::cuMemFreeHost(self.start.cast()) };

@@ -10,12 +10,14 @@ use super::error::{CallError, check};
 /// Returns true if `libcuda` can be opened. Nothing else here may be called if it cannot.
 pub fn is_installed() -> bool {
     // SAFETY:
-    // - Opening a library runs its initialisers: libcuda is the vendor's and is made to be opened by any program.
+    // - Opening a library runs its initialisers: libcuda is the vendor's and is made to be opened
+    //   by any program.
     // - It is closed again, and no symbol of it has been used yet through this handle.
     unsafe { sys::is_culib_present() }
 }
 
-/// Functions that decoding calls. New enough drivers have them all; a library under the driver's name may not.
+/// Functions that decoding calls. New enough drivers have them all; a library under the driver's
+/// name may not.
 const NEEDED: [&str; 38] = [
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
@@ -60,7 +62,10 @@ const NEEDED: [&str; 38] = [
 /// Requires `functions` of the driver, of which cudarc would panic when a missing one is called.
 fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError> {
     if !is_installed() {
-        return Err(CallError::of_message(action, "libcuda cannot be opened".to_owned()));
+        return Err(CallError::of_message(
+            action,
+            "libcuda cannot be opened".to_owned(),
+        ));
     }
     // SAFETY: libcuda can be opened; it is never closed.
     let library = unsafe { sys::culib() };
@@ -68,7 +73,10 @@ fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError> {
     let is_missing = |name: &&&str| unsafe { library.get::<*const ()>(name.as_bytes()) }.is_err();
     match functions.iter().find(is_missing) {
         None => Ok(()),
-        Some(name) => Err(CallError::of_message(action, format!("libcuda has no {name}: update the driver"))),
+        Some(name) => Err(CallError::of_message(
+            action,
+            format!("libcuda has no {name}: update the driver"),
+        )),
     }
 }
 
@@ -82,7 +90,10 @@ fn require_all(action: &'static str) -> Result<(), CallError> {
 /// Newest CUDA release that the driver knows: 1000 · major + 10 · minor.
 pub fn version() -> Result<i32, CallError> {
     let action = "tell its version";
-    require(action, &["cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"])?;
+    require(
+        action,
+        &["cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"],
+    )?;
     let mut version = 0;
     // SAFETY: writes one integer, which is ours; the driver allows this call before `cuInit`.
     check(action, unsafe { sys::cuDriverGetVersion(&raw mut version) })?;
@@ -102,7 +113,8 @@ pub fn device_count() -> Result<usize, CallError> {
 
 pub(super) fn device(action: &'static str, ordinal: usize) -> Result<sys::CUdevice, CallError> {
     require_all(action)?;
-    let number = i32::try_from(ordinal).map_err(|error| CallError::of_message(action, error.to_string()))?;
+    let number =
+        i32::try_from(ordinal).map_err(|error| CallError::of_message(action, error.to_string()))?;
     let found = result::init().and_then(|()| result::device::get(number));
     found.map_err(|error| CallError::new(action, error.0))
 }
@@ -128,7 +140,11 @@ pub fn describe(ordinal: usize) -> Result<Attributes, CallError> {
     let failed = |error: DriverError| CallError::new(action, error.0);
     // SAFETY: the device handle was given by the driver above, and handles of devices stay valid.
     let number = |which| unsafe { result::device::get_attribute(device, which) };
-    let some = |which| number(which).ok().and_then(|value| u32::try_from(value).ok());
+    let some = |which| {
+        number(which)
+            .ok()
+            .and_then(|value| u32::try_from(value).ok())
+    };
     let positive = |which| some(which).filter(|&value| value > 0);
     Ok(Attributes {
         name: result::device::get_name(device).map_err(failed)?,
@@ -138,7 +154,8 @@ pub fn describe(ordinal: usize) -> Result<Attributes, CallError> {
             number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR).map_err(failed)?,
             number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR).map_err(failed)?,
         ),
-        multiprocessors: number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map_err(failed)?,
+        multiprocessors: number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            .map_err(failed)?,
         pci: [
             Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
             Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
@@ -174,12 +191,19 @@ mod tests {
             include_str!("modules.rs"),
             include_str!("stream.rs"),
         ];
-        let names = sources.iter().flat_map(|text| text.split("sys::cu").skip(1)).map(|rest| {
-            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-            format!("cu{}", &rest[..end])
-        });
+        let names = sources
+            .iter()
+            .flat_map(|text| text.split("sys::cu").skip(1))
+            .map(|rest| {
+                let end = rest
+                    .find(|c: char| !c.is_alphanumeric() && c != '_')
+                    .unwrap_or(rest.len());
+                format!("cu{}", &rest[..end])
+            });
         let known = |name: &str| NEEDED.contains(&name) || name == "cuDriverGetVersion";
-        let unknown: Vec<_> = names.filter(|name| name != "culib" && !known(name)).collect();
+        let unknown: Vec<_> = names
+            .filter(|name| name != "culib" && !known(name))
+            .collect();
         assert_eq!(unknown, ["cu"], "(the one is this test's)");
     }
 }

@@ -24,7 +24,8 @@ pub struct Modules {
     entries: HashMap<(Key, String), Entry>,
 }
 
-// SAFETY: the driver's handles, which any thread may use; pointers to texts that are never followed.
+// SAFETY: the driver's handles, which any thread may use; pointers to texts that are never
+// followed.
 unsafe impl Send for Modules {}
 
 #[derive(Debug)]
@@ -53,13 +54,13 @@ pub struct Function {
 pub const ANY_CARVE_OUT: i32 = -1;
 
 impl Function {
-    /// Asks for a share of shared memory, in percent, in the memory that it divides with the L1 cache; or for
-    /// [`ANY_CARVE_OUT`]. The entry's context is the calling thread's.
+    /// Asks for a share of shared memory, in percent, in the memory that it divides with the L1
+    /// cache; or for [`ANY_CARVE_OUT`]. The entry's context is the calling thread's.
     pub fn prefer(&self, carve_out: i32) {
         if self.carve_out.swap(carve_out, Ordering::Relaxed) != carve_out {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-            // A hint: a driver that does not take it runs the kernel all the same.
-            // SAFETY: a function of a module that is loaded, as modules are until their context ends.
+            // A hint: a driver that does not take it runs the kernel all the same. SAFETY: a
+            // function of a module that is loaded, as modules are until their context ends.
             let _ = unsafe { sys::cuFuncSetAttribute(self.handle.0, attribute, carve_out) };
         }
     }
@@ -79,15 +80,15 @@ impl Modules {
     /// - No kernel of theirs is in flight.
     pub(super) unsafe fn unload(self) {
         for module in self.loaded.into_values() {
-            // There is no caller to be told of a failure.
-            // SAFETY: loaded by `Modules::module` in the current context, as the caller says; unloaded only here.
+            // There is no caller to be told of a failure. SAFETY: loaded by `Modules::module` in
+            // the current context, as the caller says; unloaded only here.
             let _ = unsafe { sys::cuModuleUnload(module) };
         }
     }
 
-    /// Finds an entry of `unit`, compiled with at most `registers` registers a thread where it has a limit (0: the
-    /// driver's choice), whose blocks may have `shared_bytes` of dynamic shared memory. The modules' context is the
-    /// calling thread's.
+    /// Finds an entry of `unit`, compiled with at most `registers` registers a thread where it has
+    /// a limit (0: the driver's choice), whose blocks may have `shared_bytes` of dynamic shared
+    /// memory. The modules' context is the calling thread's.
     pub(super) fn function(
         &mut self,
         unit: Unit,
@@ -100,8 +101,10 @@ impl Modules {
         if shared_bytes > entry.shared_bytes {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let bytes = i32::try_from(shared_bytes).unwrap_or(i32::MAX);
-            // SAFETY: a function of a module that is loaded, as modules are until their context ends.
-            let code = unsafe { sys::cuFuncSetAttribute(entry.function.handle.0, attribute, bytes) };
+            // SAFETY: a function of a module that is loaded, as modules are until their context
+            // ends.
+            let code =
+                unsafe { sys::cuFuncSetAttribute(entry.function.handle.0, attribute, bytes) };
             check("give a kernel its shared memory", code)?;
             entry.shared_bytes = shared_bytes;
         }
@@ -123,9 +126,17 @@ impl Modules {
         let place = (key, entry.to_owned());
         if !self.entries.contains_key(&place) {
             let function = find(module, unit, entry)?;
-            self.entries.insert(place.clone(), Entry { function, shared_bytes: SHARED_WITHOUT_ASKING });
+            self.entries.insert(
+                place.clone(),
+                Entry {
+                    function,
+                    shared_bytes: SHARED_WITHOUT_ASKING,
+                },
+            );
         }
-        let Some(entry) = self.entries.get_mut(&place) else { unreachable!("inserted above") };
+        let Some(entry) = self.entries.get_mut(&place) else {
+            unreachable!("inserted above")
+        };
         Ok(entry)
     }
 }
@@ -136,12 +147,16 @@ fn compile(unit: Unit, registers: u32) -> Result<sys::CUmodule, CallError> {
     let text = CString::new(unit.limited(registers).into_owned())
         .map_err(|error| CallError::of_message(action, error.to_string()))?;
     let mut log = vec![0u8; LOG_BYTES];
-    let mut names = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut names = [
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+    ];
     let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
     let mut module = std::ptr::null_mut();
     // SAFETY:
     // - The text ends with a 0, and outlives the call; so does the log, whose size is given.
-    // - There are as many values as options, each of the kind that its option takes: numbers lie in the pointers.
+    // - There are as many values as options, each of the kind that its option takes: numbers lie in
+    //   the pointers.
     let code = unsafe {
         sys::cuModuleLoadDataEx(
             &raw mut module,
@@ -154,7 +169,10 @@ fn compile(unit: Unit, registers: u32) -> Result<sys::CUmodule, CallError> {
     check(action, code).map_err(|error| {
         let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
         let log = String::from_utf8_lossy(&log[..end]);
-        CallError { message: format!("{}: {} {}", unit.name, error.message, log.trim()), ..error }
+        CallError {
+            message: format!("{}: {} {}", unit.name, error.message, log.trim()),
+            ..error
+        }
     })?;
     Ok(module)
 }
@@ -162,15 +180,22 @@ fn compile(unit: Unit, registers: u32) -> Result<sys::CUmodule, CallError> {
 /// Finds an entry of a module that is loaded in the calling thread's context.
 fn find(module: sys::CUmodule, unit: Unit, entry: &str) -> Result<Function, CallError> {
     let action = "find a kernel";
-    let name = CString::new(entry).map_err(|error| CallError::of_message(action, error.to_string()))?;
+    let name =
+        CString::new(entry).map_err(|error| CallError::of_message(action, error.to_string()))?;
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the module is loaded; the name ends with a 0 and outlives the call; the place is ours.
+    // SAFETY: the module is loaded; the name ends with a 0 and outlives the call; the place is
+    // ours.
     let code = unsafe { sys::cuModuleGetFunction(&raw mut handle, module, name.as_ptr()) };
-    check(action, code).map_err(|error| CallError { message: format!("{entry}: {}", error.message), ..error })?;
+    check(action, code).map_err(|error| CallError {
+        message: format!("{entry}: {}", error.message),
+        ..error
+    })?;
     let attribute = |which| {
         let mut value = 0;
         // SAFETY: the function was found in a loaded module just now; the place is ours.
-        check("describe a kernel", unsafe { sys::cuFuncGetAttribute(&raw mut value, which, handle) })?;
+        check("describe a kernel", unsafe {
+            sys::cuFuncGetAttribute(&raw mut value, which, handle)
+        })?;
         Ok(u32::try_from(value).unwrap_or(0))
     };
     let parameter = |i: usize| {
@@ -181,7 +206,9 @@ fn find(module: sys::CUmodule, unit: Unit, entry: &str) -> Result<Function, Call
     };
     Ok(Function {
         handle: Handle(handle),
-        parameters: (0..unit.parameters(entry)).map(parameter).collect::<Result<_, _>>()?,
+        parameters: (0..unit.parameters(entry))
+            .map(parameter)
+            .collect::<Result<_, _>>()?,
         max_threads: attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         registers: attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
         static_shared: attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,

@@ -33,8 +33,14 @@ impl CudaStream {
         let mut handle = std::ptr::null_mut();
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes one handle, to a place of ours.
-        check("make a stream", unsafe { sys::cuStreamCreate(&raw mut handle, flags) })?;
-        Ok(Self { handle, is_borrowed: false, context: Arc::clone(context) })
+        check("make a stream", unsafe {
+            sys::cuStreamCreate(&raw mut handle, flags)
+        })?;
+        Ok(Self {
+            handle,
+            is_borrowed: false,
+            context: Arc::clone(context),
+        })
     }
 
     /// Borrows a stream, which this does not destroy.
@@ -42,10 +48,15 @@ impl CudaStream {
     /// # Safety
     /// - It is a stream of the context, and is not destroyed before this is dropped.
     pub(in super::super) unsafe fn borrowed(context: &Arc<Context>, handle: sys::CUstream) -> Self {
-        Self { handle, is_borrowed: true, context: Arc::clone(context) }
+        Self {
+            handle,
+            is_borrowed: true,
+            context: Arc::clone(context),
+        }
     }
 
-    /// The driver's handle, a `CUstream`, for other calls of the driver; valid as long as `self` lives.
+    /// The driver's handle, a `CUstream`, for other calls of the driver; valid as long as `self`
+    /// lives.
     pub const fn raw(&self) -> *mut c_void {
         self.handle.cast()
     }
@@ -57,28 +68,47 @@ impl CudaStream {
     /// Copies to the device.
     ///
     /// # Safety
-    /// - `from` begins `bytes` bytes that can be read and are not written until the stream has done this.
+    /// - `from` begins `bytes` bytes that can be read and are not written until the stream has done
+    ///   this.
     /// - The device's memory has room for them at `to`, in the stream's context, until then.
-    pub(in super::super) unsafe fn write(&self, to: u64, from: *const u8, bytes: usize) -> Result<(), CallError> {
-        // SAFETY: both sides are there until the stream has done this, as the caller says; the stream lives.
-        check("copy to the GPU", unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, self.handle) })
+    pub(in super::super) unsafe fn write(
+        &self,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        // SAFETY: both sides are there until the stream has done this, as the caller says; the
+        // stream lives.
+        check("copy to the GPU", unsafe {
+            sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, self.handle)
+        })
     }
 
     /// Sets words of the device to 0.
     ///
     /// # Safety
-    /// - `at` is a multiple of 4; that many words are there, in the stream's context, until the stream has done this.
+    /// - `at` is a multiple of 4; that many words are there, in the stream's context, until the
+    ///   stream has done this.
     pub(in super::super) unsafe fn zero(&self, at: u64, words: usize) -> Result<(), CallError> {
-        // SAFETY: the words are there until the stream has done this, as the caller says; the stream lives.
-        check("clear memory", unsafe { sys::cuMemsetD32Async(at, 0, words, self.handle) })
+        // SAFETY: the words are there until the stream has done this, as the caller says; the
+        // stream lives.
+        check("clear memory", unsafe {
+            sys::cuMemsetD32Async(at, 0, words, self.handle)
+        })
     }
 
     /// Copies from the device.
     ///
     /// # Safety
     /// - The rows are there on the device, in the stream's context, until the stream has done this.
-    /// - There is room for them in the host's memory at `to`, which is not read or written until then.
-    pub(in super::super) unsafe fn read(&self, from: u64, to: *mut u8, rows: Rows) -> Result<(), CallError> {
+    /// - There is room for them in the host's memory at `to`, which is not read or written until
+    ///   then.
+    pub(in super::super) unsafe fn read(
+        &self,
+        from: u64,
+        to: *mut u8,
+        rows: Rows,
+    ) -> Result<(), CallError> {
         let action = "copy from the GPU";
         if rows.n > 1 && rows.device.max(rows.host) <= MAX_PITCH {
             let copy = sys::CUDA_MEMCPY2D {
@@ -99,22 +129,28 @@ impl CudaStream {
                 WidthInBytes: rows.width,
                 Height: rows.n,
             };
-            // SAFETY: both sides stay until then, as the caller says; the driver copies the description at once.
-            return check(action, unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, self.handle) });
+            // SAFETY: both sides stay until then, as the caller says; the driver copies the
+            // description at once.
+            return check(action, unsafe {
+                sys::cuMemcpy2DAsync_v2(&raw const copy, self.handle)
+            });
         }
         (0..rows.n).try_for_each(|row| {
             let from = from + (row * rows.device) as u64;
             // SAFETY: the row is within the room that the caller gives.
             let to = unsafe { to.add(row * rows.host) };
             // SAFETY: both sides are there until the stream has done this, as the caller says.
-            check(action, unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, rows.width, self.handle) })
+            check(action, unsafe {
+                sys::cuMemcpyDtoHAsync_v2(to.cast(), from, rows.width, self.handle)
+            })
         })
     }
 
     /// Launches an entry.
     ///
     /// # Safety
-    /// - `pointers` are as many as the function's parameters, each to a value of the parameter's size.
+    /// - `pointers` are as many as the function's parameters, each to a value of the parameter's
+    ///   size.
     /// - What the kernel asks of its arguments holds until the stream has done this.
     pub(in super::super) unsafe fn launch(
         &self,
@@ -124,8 +160,8 @@ impl CudaStream {
     ) -> Result<(), CallError> {
         let (x, y) = shape.block;
         // SAFETY:
-        // - The driver copies the values at once; they are what the entry takes, and the kernel's demands hold: both
-        //   are required of the caller.
+        // - The driver copies the values at once; they are what the entry takes, and the kernel's
+        //   demands hold: both are required of the caller.
         // - The function's module is loaded: its context, which launches it, lives.
         let code = unsafe {
             sys::cuLaunchKernel(
@@ -150,17 +186,26 @@ impl CudaStream {
         let action = "record an event";
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one handle, to a place of ours.
-        check(action, unsafe { sys::cuEventCreate(&raw mut handle, CUevent_flags::CU_EVENT_DEFAULT as u32) })?;
-        let event = CudaEvent { handle, context: Arc::clone(&self.context) };
+        check(action, unsafe {
+            sys::cuEventCreate(&raw mut handle, CUevent_flags::CU_EVENT_DEFAULT as u32)
+        })?;
+        let event = CudaEvent {
+            handle,
+            context: Arc::clone(&self.context),
+        };
         // SAFETY: event and stream live, and are of one context.
-        check(action, unsafe { sys::cuEventRecord(event.handle, self.handle) })?;
+        check(action, unsafe {
+            sys::cuEventRecord(event.handle, self.handle)
+        })?;
         Ok(event)
     }
 
     pub(in super::super) fn synchronize(&self) -> Result<(), CallError> {
         self.context.make_current()?;
         // SAFETY: the stream lives.
-        check("run the kernels", unsafe { sys::cuStreamSynchronize(self.handle) })
+        check("run the kernels", unsafe {
+            sys::cuStreamSynchronize(self.handle)
+        })
     }
 }
 
@@ -187,8 +232,8 @@ unsafe impl Send for CudaEvent {}
 impl Drop for CudaEvent {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // There is no caller to be told of a failure.
-            // SAFETY: made by `record`, and destroyed only here. The driver keeps it until the stream has passed it.
+            // There is no caller to be told of a failure. SAFETY: made by `record`, and destroyed
+            // only here. The driver keeps it until the stream has passed it.
             let _ = unsafe { sys::cuEventDestroy_v2(self.handle) };
         }
     }
@@ -203,24 +248,30 @@ impl CudaEvent {
             // SAFETY: the event lives.
             check(action, unsafe { sys::cuEventSynchronize(event.handle) })?;
         }
-        let missing = || CallError::of_message(action, "libcuda has no cuEventElapsedTime".to_owned());
+        let missing =
+            || CallError::of_message(action, "libcuda has no cuEventElapsedTime".to_owned());
         let elapsed_time = elapsed_time().ok_or_else(missing)?;
         let mut ms = 0.0;
         // SAFETY: the events live, and were recorded when they were made; the place is ours.
-        check(action, unsafe { elapsed_time(&raw mut ms, self.handle, end.handle) })?;
+        check(action, unsafe {
+            elapsed_time(&raw mut ms, self.handle, end.handle)
+        })?;
         Ok(ms)
     }
 }
 
 type ElapsedTime = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
 
-/// Finds `cuEventElapsedTime`, which every driver has. The bindings know only its successor, new in CUDA 12.8.
+/// Finds `cuEventElapsedTime`, which every driver has. The bindings know only its successor, new in
+/// CUDA 12.8.
 fn elapsed_time() -> Option<ElapsedTime> {
     static FOUND: OnceLock<Option<ElapsedTime>> = OnceLock::new();
     *FOUND.get_or_init(|| {
         // SAFETY: there are events, so that the library is there; it is never closed.
         let library = unsafe { sys::culib() };
         // SAFETY: the function's type is the one of the driver's header.
-        unsafe { library.get::<ElapsedTime>(b"cuEventElapsedTime\0") }.ok().map(|symbol| *symbol)
+        unsafe { library.get::<ElapsedTime>(b"cuEventElapsedTime\0") }
+            .ok()
+            .map(|symbol| *symbol)
     })
 }
