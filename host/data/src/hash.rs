@@ -1,6 +1,6 @@
 //! One hash for contents that are compared: of events, banks and tables.
 
-/// Returns a hash of some numbers. It finds what is the same, and does not resist malice.
+/// Returns a hash of some numbers. It is meant for finding equal data and is not cryptographic.
 pub fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers
         .into_iter()

@@ -74,7 +74,8 @@ impl Flow {
 /// One thread at a time calls `produce`. The same thread then works on the item unless another one
 /// is idle, so that the bytes need not move from core to core. At most `in_flight` items, at least
 /// one, are between the source and the end of `consume`: a source that is too fast waits. If the
-/// system refuses threads, fewer workers work; if it refuses all of them, the calling thread works.
+/// system refuses threads, fewer workers work; if it refuses every thread, the calling thread does
+/// all the work.
 ///
 /// # Panics
 /// If one of the functions does.

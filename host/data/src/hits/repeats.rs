@@ -10,15 +10,14 @@ use crate::input::{BatchView, each_bank, kind};
 /// Hits from which an event that comes twice is no chance.
 const LEAST_HITS: usize = 8;
 
-/// Maximum number of hits hashed per event: so many, evenly spaced, show the whole detector.
+/// Maximum number of hits hashed per event. 64 hits, evenly spaced, sample the whole detector.
 const HASHED_HITS: usize = 64;
 
 /// Bytes of a word of a bank. The rest of the bank is not hashed: it may be padding, of which
 /// containers keep more or less.
 const WORD: usize = 8;
 
-/// Words of banks, beyond those of empty ones, after which the other banks of the event are not
-/// hashed.
+/// Maximum number of bank words hashed per event, not counting the words of empty banks.
 const HASHED_WORDS: usize = 64;
 
 /// Words of a bank without hits.
@@ -38,7 +37,7 @@ const COUNT_BITS: u32 = 16;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 
 /// Returns the hash of each event of a batch that has enough hits: the same for the same UT banks
-/// in the same order, with the same tables and options. `hits` are those of the batch, before a
+/// in the same order, with the same tables and options. `hits` are the hits of the batch, before a
 /// mask.
 pub fn hashes(batch: BatchView<'_>, hits: &UtHits) -> Vec<u64> {
     let ends = hits
@@ -56,7 +55,8 @@ pub fn hashes(batch: BatchView<'_>, hits: &UtHits) -> Vec<u64> {
         .collect()
 }
 
-/// Hits show the whole detector. Their charge is in the banks alone: test pulses hit the same
+/// Hashes one event from its hits and its banks. Hits sample the whole detector, but do not carry
+/// the charge of each strip. The banks do, and they tell test pulses apart, which hit the same
 /// strips in every event.
 fn of_event(batch: BatchView<'_>, e: usize, ids: &[u32]) -> u64 {
     let step = ids.len().div_ceil(HASHED_HITS).max(1);
@@ -87,7 +87,7 @@ fn of_event(batch: BatchView<'_>, e: usize, ids: &[u32]) -> u64 {
             ControlFlow::Continue(())
         }
     };
-    // Banks before a break in the event are hashed as those of others.
+    // Banks before the break in a broken event are hashed like the banks of any other event.
     let _ = each_bank(batch, batch.first_event + e, take);
     sum
 }
@@ -96,8 +96,8 @@ fn of_event(batch: BatchView<'_>, e: usize, ids: &[u32]) -> u64 {
 /// 65,536, and how often each came. What leaves the sketch never comes back, so that the counts of
 /// those that stay are exact.
 ///
-/// It takes half a MiB, whatever the number of events. Sketches of parts of a run
-/// [merge](Self::merge) to that of the run, in any order.
+/// It takes half a MiB, whatever the number of events. Sketches of the parts of a run can be
+/// [merged](Self::merge) into a sketch of the run, in any order.
 ///
 /// ```
 /// use ut_data::hits::Repeats;

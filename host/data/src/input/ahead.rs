@@ -1,4 +1,4 @@
-//! Compressed files that are unpacked before their turn, each by a thread of its own.
+//! Unpacks compressed files before their turn, with one thread per file.
 //!
 //! A compressed stream can be unpacked by one thread only, and only one thread fetches at a time
 //! (see `pipeline`). So while one file is read, the compressed files after it are unpacked into
@@ -26,7 +26,7 @@ const SMALL: usize = 1 << 12;
 
 #[derive(Debug)]
 pub struct Ahead {
-    /// Number of files at once, including the one that is being read.
+    /// Maximum number of files to unpack at the same time, including the file being read.
     files: usize,
     /// Files by their place in the list of inputs. Nothing is sent for one that cannot be opened.
     started: VecDeque<(usize, Receiver<Opened>)>,

@@ -1,4 +1,4 @@
-//! Allen-layout dumps: one event a file, and nothing in it but its block in Allen layout
+//! Allen-layout dumps: files that hold the Allen-layout block of one event and nothing else
 //! (`docs/format.md`).
 //!
 //! A dump holds sourceIDs and payloads. Sizes follow from the table of banks, so they are multiples

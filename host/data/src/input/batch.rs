@@ -11,7 +11,7 @@ use super::event::kind;
 use super::odin::Odin;
 use super::room::make_room;
 
-/// Facts about an event beside its banks.
+/// Facts about an event that are not in its UT banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventMeta {
     /// Run number, from the ODIN bank, else from the container; `None` where neither has it.
@@ -38,7 +38,7 @@ pub struct EventMeta {
 }
 
 impl EventMeta {
-    /// Counts a bank if it says that a board of the UT failed.
+    /// Counts a bank if its type says that a UT board failed.
     pub(super) fn add_error(&mut self, kind: u8, source_id: u32) {
         let says_so = u32::from(kind::is_error(kind, source_id));
         *(if kind == kind::UT_ERROR {
@@ -60,7 +60,7 @@ impl EventMeta {
 pub struct BatchView<'a> {
     /// Allen or MEP layout.
     pub layout: Layout,
-    /// Number of events, from `first_event` on. Results have a place for each of them.
+    /// Number of events, from `first_event` on. Results have one entry per event.
     pub n_events: usize,
     /// The first event, as the arrays number them: not 0 where a framework decodes an interval of
     /// what they hold.
@@ -77,11 +77,12 @@ pub struct BatchView<'a> {
     pub offsets: &'a [u32],
     /// Allen: `n_events` words, each the place of the event's first size counted in u16 from the
     /// start of this very slice; then the sizes (payload bytes without sourceID word and padding),
-    /// u16, bank by bank. MEP: the same with banks in place of events, and a size an event.
+    /// u16, bank by bank. MEP: `n_banks` words that point to the sizes of each bank's fragments,
+    /// one per event.
     pub sizes: &'a [u32],
     /// Bank types, as u8 where `sizes` has u16, with places counted in bytes.
     pub types: &'a [u32],
-    /// Version byte of each bank, laid out like `types`. `None`: every bank has that of `version`.
+    /// Version byte of each bank, laid out like `types`. `None`: every bank has version `version`.
     pub versions: Option<&'a [u32]>,
     /// The version byte of every bank, where `versions` is `None`; `None`: the board table's
     /// version.
@@ -148,7 +149,7 @@ impl Clone for EventBatch {
 }
 
 impl EventBatch {
-    /// The batch, borrowed.
+    /// Borrows the batch.
     pub fn view(&self) -> BatchView<'_> {
         BatchView {
             layout: self.layout,
@@ -191,7 +192,8 @@ impl BatchView<'_> {
         meta
     }
 
-    /// Returns what is known of event `e` of the arrays; nothing where the batch has no meta data.
+    /// Returns the facts known about event `e` of the arrays; all are unknown if the batch has no
+    /// meta data.
     pub fn meta_of(&self, e: usize) -> EventMeta {
         self.meta.get(e).copied().unwrap_or_default()
     }

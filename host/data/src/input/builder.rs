@@ -75,12 +75,12 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// An empty builder.
+    /// Returns an empty builder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A builder for one batch that keeps banks of every type, and whose batch has version bytes if
+    /// Returns a builder that keeps banks of every type, for one batch, with version bytes if
     /// `versioned`.
     pub(super) fn keeping_all(versioned: bool) -> Self {
         Self {
@@ -90,12 +90,12 @@ impl BatchBuilder {
         }
     }
 
-    /// Events collected.
+    /// Returns the number of events collected.
     pub fn n_events(&self) -> usize {
         self.offsets.len()
     }
 
-    /// Bytes of raw banks collected.
+    /// Returns the number of bytes of raw banks collected.
     pub fn bytes(&self) -> usize {
         self.raw.len()
     }
@@ -218,7 +218,7 @@ impl BatchBuilder {
         self.tables = base;
     }
 
-    /// A number of hits that no decoder exceeds on the events; see
+    /// Returns a number of hits that no decoder exceeds on the events; see
     /// [`BatchView::max_hits`](super::BatchView::max_hits).
     pub(super) fn max_hits(&self) -> usize {
         self.sizes
@@ -283,7 +283,7 @@ impl BatchBuilder {
     }
 }
 
-/// Words of a batch's table: an index an event, then the entries, packed.
+/// Lays out a batch's table as words: one index per event, then the packed entries.
 pub(super) fn table<T: bytemuck::NoUninit>(
     words: &mut Vec<u32>,
     index: impl Iterator<Item = u32>,

@@ -120,8 +120,8 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The selected events of `parts` in chunks of at most `max_events` (at least 1). Compares
-    /// checksums if `check`.
+    /// Reads the selected events of `parts` in chunks of at most `max_events` (at least 1).
+    /// Compares checksums if `check`.
     pub fn new(
         parts: impl IntoIterator<Item: Into<InputPart>>,
         max_events: usize,
@@ -150,15 +150,16 @@ impl Chunks {
         }
     }
 
-    /// Counts the first event as number `place` of all inputs.
+    /// Numbers the events from `place` on, as if other inputs with `place` events came before.
     #[must_use]
     pub const fn begin_at(mut self, place: u64) -> Self {
         self.events = place;
         self
     }
 
-    /// Unpacks up to `files` compressed files at once, on threads of their own: the current one and
-    /// those after it. At most 64 MiB of them, beside the memory of their decoders, wait.
+    /// Unpacks up to `files` compressed files at once, each on its own thread: the current file and
+    /// the files after it. At most 64 MiB of unpacked bytes wait, in addition to the memory of the
+    /// decompressors.
     #[must_use]
     pub fn unpack_at_once(mut self, files: usize) -> Self {
         self.ahead = Ahead::new(files);
@@ -177,30 +178,30 @@ impl Chunks {
         self
     }
 
-    /// Place in the list of inputs of the last chunk's file (of several the last), or of the last
-    /// error's.
+    /// Returns the index, in the list of inputs, of the file that the last chunk or the last error
+    /// came from. For a chunk from several files this is the last file.
     pub const fn file(&self) -> usize {
         self.next_file.saturating_sub(1)
     }
 
-    /// Number of inputs opened so far; none is opened after the last wanted event.
+    /// Returns the number of inputs opened so far. No input is opened after the last wanted event.
     pub const fn opened(&self) -> usize {
         self.next_file
     }
 
-    /// The names of the parts.
+    /// Returns the names of the parts.
     pub fn files(&self) -> &Arc<[PathBuf]> {
         &self.files
     }
 
-    /// Bytes of the files that were read, as they lie on the disk. Goes on counting while the
-    /// chunks are read.
+    /// Returns a counter of the bytes read so far, as they lie on the disk (before unpacking). It
+    /// goes on counting while chunks are read, so that another thread can show the progress.
     pub fn read(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.read)
     }
 
-    /// The next chunk, or `None` after the last. Before an error come the events before it, after
-    /// it those of the next file.
+    /// Returns the next chunk, or `None` after the last one. The events before an error are
+    /// returned first; after the error, reading goes on with the next file.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, InputError> {
         loop {
             if let Some(error) = self.error.take() {
@@ -229,7 +230,7 @@ impl Chunks {
         }
     }
 
-    /// The next events of the current packet.
+    /// Returns the next events of the current packet.
     fn of_packet(&mut self) -> Option<Chunk> {
         loop {
             let current = self.packet.take()?;
@@ -242,7 +243,7 @@ impl Chunks {
             } = current;
             let n = packet.n_events;
             let end = packet.slice(next, self.max_events);
-            // `events` counts those of the packet already.
+            // `events` already counts the events of the packet.
             let place = self.events - n as u64;
             let mut events: Vec<Range<usize>> = Vec::new();
             for e in (next..end).filter(|&e| self.select.takes(place + e as u64)) {
@@ -464,7 +465,7 @@ impl Chunks {
     }
 }
 
-/// Counts the events of files or sections, which are read but not taken apart.
+/// Counts the events of files or sections. The inputs are read, but their banks are not parsed.
 pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
     parts
         .iter()
@@ -472,8 +473,8 @@ pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
         .try_fold(0, |sum, (n, error)| error.map_or(Ok(sum + n), Err))
 }
 
-/// Counts the events of a file or section up to where it cannot be followed, and says why it
-/// cannot.
+/// Counts the events of a file or section up to the first byte that cannot be understood, and
+/// returns the error found there.
 pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
     let mut frames = match Chunks::open(part, None, &Arc::default(), false, &Pool::default()) {
         Ok(Reader::Dump(_)) => return (1, None),

@@ -34,7 +34,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The error that what is there cannot be followed.
+    /// Returns the error for contents that cannot be understood.
     pub(super) fn bad(self, what: impl Into<String>) -> InputError {
         InputError::Bad {
             place: self,
@@ -67,7 +67,7 @@ impl InputError {
         }
     }
 
-    /// The event at which reading ended; `None` where it did not come to one.
+    /// Returns the event at which reading ended, or `None` if no event was reached.
     pub const fn place(&self) -> Option<&Place> {
         match self {
             Self::Read { place, .. } | Self::Bad { place, .. } => Some(place),
@@ -75,7 +75,7 @@ impl InputError {
         }
     }
 
-    /// The file.
+    /// Returns the file in which reading failed.
     pub fn file(&self) -> &Path {
         match self {
             Self::Read { place, .. } | Self::Bad { place, .. } => &place.file,
@@ -127,7 +127,7 @@ impl Damage {
         }
     }
 
-    /// The damage of an event whose banks cannot be trusted.
+    /// Returns the damage of an event whose checksum is wrong, so that its banks cannot be trusted.
     pub(super) fn checksum(stored: u32, computed: u32) -> Self {
         let sums = format!("checksum 0x{stored:08x} in the header, 0x{computed:08x} computed");
         Self {

@@ -112,7 +112,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format's name in words.
+    /// Returns the name of the format, as messages say it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mdf => "MDF",
@@ -211,7 +211,7 @@ impl Maker {
 }
 
 impl<'a> RawEvent<'a> {
-    /// The banks, in the order of the file.
+    /// Returns the banks, in the order of the file.
     pub fn banks(&self) -> impl Iterator<Item = Bank<'a>> + Clone + use<'a> {
         let data = self.data;
         self.entries.iter().map(move |entry| Bank {
@@ -222,7 +222,8 @@ impl<'a> RawEvent<'a> {
         })
     }
 
-    /// Bytes of the event, out of its compression; of an event of a packet, those of its payloads.
+    /// Returns the size of the event in bytes, after decompression; for an event of a packet, the
+    /// size of its payloads.
     pub fn n_bytes(&self) -> usize {
         match self.format {
             Format::Mep => self.entries.iter().map(|bank| bank.length).sum(),
@@ -263,7 +264,7 @@ impl<'a> RawEvent<'a> {
         self.maker() == Maker::Generate
     }
 
-    /// Returns what a batch keeps of the event beside its UT banks.
+    /// Returns the facts that a batch keeps of the event in addition to its UT banks.
     pub fn meta(&self) -> EventMeta {
         let mut meta = EventMeta {
             run: self.run,

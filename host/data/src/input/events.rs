@@ -22,7 +22,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// The events of `parts`, files or others. A file is opened when its turn comes.
+    /// Reads the events of `parts`, files or other inputs. A file is opened when its turn comes.
     pub fn new(parts: impl IntoIterator<Item: Into<InputPart>>) -> Self {
         let parts: Vec<InputPart> = parts.into_iter().map(Into::into).collect();
         let total = parts
@@ -46,8 +46,8 @@ impl Events {
         }
     }
 
-    /// The next event, or `None` after the last of the last input. After an error there are no
-    /// further events.
+    /// Returns the next event, or `None` after the last event of the last input. After an error
+    /// there are no further events.
     pub fn next_event(&mut self) -> Result<Option<RawEvent<'_>>, InputError> {
         while !self.parser.advance() {
             if !self.next_chunk(1)? {
@@ -77,12 +77,13 @@ impl Events {
         &self.seen
     }
 
-    /// Bytes read, of [`Self::total_bytes`], as they lie on the disk; a little ahead of the events.
+    /// Returns the number of bytes read, out of [`Self::total_bytes`], as they lie on the disk. The
+    /// reader runs a little ahead of the events.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all files.
+    /// Returns the size of all files in bytes.
     pub const fn total_bytes(&self) -> u64 {
         self.total
     }

@@ -29,7 +29,7 @@ impl FileAt {
         Ok(n)
     }
 
-    /// The bytes from `at` to `end`, one after the other.
+    /// Returns a reader of the bytes from `at` to `end`.
     pub const fn bytes(self, at: u64, end: u64) -> Bytes {
         Bytes {
             file: self,

@@ -14,13 +14,14 @@ use super::{BankEntry, BatchView, EventBatch, EventMeta, Layout};
 
 /// Unpacked bytes after which a chunk ends. As text, its hits can take eighty times as much.
 pub const MAX_BYTES: usize = 5 << 20;
-/// Bytes of a slice: some 20 kB of each of the UT's 200 sources, so that a request costs little
-/// beside reading.
+/// Size of a slice in bytes. It gives some 20 kB from each of the UT's 200 sources, so that the
+/// cost of a read request is small compared with the reading.
 const SLICE: u64 = 4 << 20;
 const KEPT: usize = 64 << 20;
 
 impl Sender {
-    /// The bytes that the fragments of some events take, counted from where all begin.
+    /// Returns the range of bytes that the fragments of some events take, counted from the first
+    /// fragment.
     fn bytes(&self, events: &Range<usize>) -> Range<u32> {
         match events.clone().last() {
             Some(last) => {
@@ -121,8 +122,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The fragments of the events that were read, or of all events of a packet that was not left
-    /// in its file.
+    /// Returns the fragments of the events that were read; of all events if the packet was read as
+    /// a whole.
     pub fn fragments<'a>(&'a self, packet: &'a Packet) -> Fragments<'a> {
         if packet.left {
             return Fragments {
@@ -159,7 +160,7 @@ impl<'a> Fragments<'a> {
         self.bases.map_or(sender.begin as u32, |bases| bases[i])
     }
 
-    /// The senders, each with its [`Self::base`].
+    /// Returns the senders, each with its [`Self::base`].
     fn senders(self) -> impl Iterator<Item = (u32, &'a Sender)> {
         self.packet
             .senders()
@@ -202,7 +203,7 @@ impl<'a> Fragments<'a> {
         )
     }
 
-    /// The banks of event `e` that were kept: ODIN's, then the UT's.
+    /// Lists the banks of event `e` that were kept: the ODIN bank, then the UT banks.
     pub fn entries(&self, e: usize, entries: &mut Vec<BankEntry>) {
         entries.clear();
         entries.extend(self.senders().map(|(base, source)| BankEntry {
@@ -254,8 +255,8 @@ impl<'a> Fragments<'a> {
         })))
     }
 
-    /// The tables of some of the events as a batch in MEP layout, whose `raw` stays empty: see
-    /// [`Self::view`].
+    /// Writes the tables of some of the events as a batch in MEP layout, whose `raw` stays empty:
+    /// see [`Self::view`].
     pub fn tables(&self, events: Range<usize>, tables: &mut EventBatch) {
         let (n, n_banks) = (events.len(), self.packet.ut.len());
         tables.layout = Layout::Mep;
@@ -319,7 +320,7 @@ impl<'a> Fragments<'a> {
         );
     }
 
-    /// The batch that [`Self::tables`] made, on these bytes.
+    /// Combines the tables that [`Self::tables`] made with these bytes into a batch.
     pub fn view(&self, tables: &'a EventBatch) -> BatchView<'a> {
         // Without banks of the UT there are no bytes to decode.
         BatchView {
@@ -332,7 +333,8 @@ impl<'a> Fragments<'a> {
         }
     }
 
-    /// A number of hits that no decoder exceeds on these events; see [`BatchView::max_hits`].
+    /// Returns a number of hits that no decoder exceeds on these events; see
+    /// [`BatchView::max_hits`].
     pub fn max_hits(&self, events: &Range<usize>) -> usize {
         let sizes = self
             .packet
@@ -346,7 +348,7 @@ impl<'a> Fragments<'a> {
     }
 }
 
-/// A batch's table: where each row begins, then the rows, of `n` entries each.
+/// Writes one table of a batch: the start of each row, then the rows of `n` entries each.
 fn rows<'a, T: bytemuck::Pod>(
     words: &mut Vec<u32>,
     n: usize,

@@ -88,7 +88,7 @@ pub struct Frames {
     /// Events of the file before the next one.
     pub events: u64,
     ended: bool,
-    /// Compares the checksums of packets; the caller compares those of events.
+    /// Compares the checksums of packets. The caller compares the checksums of events.
     pub check: bool,
     /// Skips unwanted bytes: bodies of events, and payloads of packets.
     pass: Option<Pass<Source>>,
@@ -185,7 +185,7 @@ impl Frames {
         }
     }
 
-    /// The error of an event of `size` bytes in a file that has `left` bytes from there.
+    /// Returns the error for an event of `size` bytes when only `left` bytes of the file remain.
     fn beyond(&self, size: u32, left: u64) -> InputError {
         let what = format!(
             "an event size of {size} bytes reaches beyond the file, which has {left} bytes from there"
@@ -457,8 +457,8 @@ impl Frames {
     }
 }
 
-/// The size of the event at the beginning of `bytes`, if it is all there, and has banks in it that
-/// are not compressed.
+/// Returns the size of the event at the beginning of `bytes`, if the event is complete, has banks,
+/// and is not compressed.
 fn whole_event(bytes: &[u8]) -> Option<usize> {
     let header = bytes.first_chunk::<HEADER>()?;
     let size = u32_at(header, 0);
@@ -486,8 +486,8 @@ fn in_packet(place: Place, byte: u64, what: &str) -> InputError {
     place.bad(format!("in a MEP packet at its byte {byte}: {what}"))
 }
 
-/// An event that goes on behind its packet, which ends at byte `byte`: how many events are lost
-/// there is unknown.
+/// Returns the error for an event that extends beyond its packet, which ends at byte `byte`. The
+/// number of events lost there is unknown.
 fn behind_packet(place: Place, byte: u64) -> InputError {
     in_packet(
         place,

@@ -1,4 +1,4 @@
-//! One event of MDF: its banks, and what it says beside them (`docs/format.md`, "MDF files").
+//! One MDF event: its banks and the facts in its header (`docs/format.md`, "MDF files").
 
 use super::event::kind;
 use super::mdf_format::{BANK_HEADER, HEADER, MAGIC, u16_at, u32_at};
@@ -6,7 +6,7 @@ use super::odin::Odin;
 use super::unpack::{MAX_EVENT, claimed, unpack};
 use super::{BankEntry, Damage};
 
-/// Facts in an MDF event beside its banks.
+/// Facts in the header of an MDF event.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Why the rest of the event was given up.
@@ -88,7 +88,8 @@ impl Facts {
     }
 }
 
-/// Bytes that the blocks of an event say they hold; 0 if it is not compressed.
+/// Returns the unpacked size that the compressed blocks of an event state; 0 if it is not
+/// compressed.
 pub fn unpacked_bytes(data: &[u8]) -> usize {
     if data[16] == 0 {
         0

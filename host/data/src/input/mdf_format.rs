@@ -12,8 +12,8 @@ pub(super) const BANK_HEADER: usize = 8;
 /// The data type of events that hold raw banks.
 pub(super) const RAW_BANKS: u8 = 1;
 
-/// The checksum of an event, over its bytes from 16 on (`docs/format.md`): each taken as signed,
-/// all modulo 2³².
+/// Returns the checksum of an event, over its bytes from 16 on (`docs/format.md`): each taken as
+/// signed, all modulo 2³².
 pub fn checksum(bytes: &[u8]) -> u32 {
     let mut sum = Checksum::default();
     sum.add(bytes);
@@ -36,7 +36,7 @@ impl Checksum {
         self.0 = h;
     }
 
-    /// Adds words to several sums, to each as many of its own.
+    /// Adds words to several sums at once, the same number of words to each.
     pub(super) fn add_words<const N: usize>(sums: &mut [Self; N], words: [&[[u8; 4]]; N]) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -54,7 +54,7 @@ impl Checksum {
         add_words(sums, words);
     }
 
-    /// The checksum of what was added.
+    /// Returns the checksum of the bytes added so far.
     pub const fn value(self) -> u32 {
         let mut h = self.0;
         h = h.wrapping_add(h << 3);
@@ -113,12 +113,12 @@ fn add_words_avx2<const N: usize>(sums: &mut [Checksum; N], words: [&[[u8; 4]]; 
     add_words(sums, words);
 }
 
-/// Bytes of the sub-header that a header type announces.
+/// Returns the size in bytes of the sub-header that a header type announces.
 pub(super) const fn sub_header_bytes(header_type: u8) -> u32 {
     4 * (header_type & 0xF) as u32
 }
 
-/// The little-endian u32 at a byte that the caller has checked.
+/// Returns the little-endian u32 at a position that the caller has checked.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

@@ -14,7 +14,7 @@ const SUB_HEADER_WORDS: usize = 7;
 /// The longest payload of a bank: its size, header included, has 16 bits.
 pub const MAX_PAYLOAD: usize = u16::MAX as usize - BANK_HEADER;
 
-/// Facts of an event beside its banks.
+/// Facts about an event for its MDF header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventHeader {
     /// Trigger mask. [`GENERATED_MASK`](super::GENERATED_MASK) says that the event was generated.
@@ -80,7 +80,7 @@ pub struct MdfWriter<W: Write> {
 }
 
 impl<W: Write> MdfWriter<W> {
-    /// A writer on `output`, which should be buffered when events are small.
+    /// Returns a writer on `output`, which should be buffered if events are small.
     pub const fn new(output: W) -> Self {
         Self {
             output,

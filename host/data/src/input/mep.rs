@@ -173,7 +173,7 @@ pub fn to_mep(batch: BatchView<'_>) -> Result<Vec<EventBatch>, BuildError> {
     Ok(batches)
 }
 
-/// One MEP batch of events with the same sequence of sourceIDs.
+/// Makes one MEP batch of events that have the same sequence of sourceIDs.
 fn mep_batch(
     rows: &[Vec<Bank<'_>>],
     meta: Vec<EventMeta>,
@@ -230,10 +230,11 @@ fn mep_batch(
     Ok(mep)
 }
 
-/// The events of a batch, of either layout, in Allen layout, the first of them `first_event`.
+/// Converts the events of a batch of either layout to Allen layout, from `first_event` on.
 ///
 /// # Errors
-/// [`BuildError::Full`] when they exceed 4 GiB; [`BuildError::Selected`] when events are listed.
+/// [`BuildError::Full`] if the events exceed 4 GiB; [`BuildError::Selected`] if the batch lists a
+/// selection of events.
 pub fn to_allen(batch: BatchView<'_>) -> Result<EventBatch, BuildError> {
     let mut builder = BatchBuilder::keeping_all(is_versioned(batch)?);
     let mut banks = Vec::new();

@@ -23,7 +23,7 @@ pub struct MepWriter<W: Write> {
     written: u64,
     first: u64,
     n_events: usize,
-    /// A source a bank of the events; empty before the first event.
+    /// One source per bank of the events; empty before the first event.
     sources: Vec<Sender>,
     bytes: usize,
 }
@@ -38,8 +38,8 @@ struct Sender {
 }
 
 impl<W: Write> MepWriter<W> {
-    /// A writer on `output`, which should be buffered, of packets with at most `max_events` events
-    /// (at least 1).
+    /// Returns a writer on `output`, which should be buffered, of packets with at most `max_events`
+    /// events (at least 1).
     pub fn new(output: W, max_events: usize) -> Self {
         let max_events = max_events.clamp(1, usize::from(u16::MAX));
         Self {

@@ -136,7 +136,7 @@ impl Odin {
 pub fn utc(time: u64) -> String {
     let (seconds, micros) = (time / 1_000_000, time % 1_000_000);
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, in cycles of 400 of them.
+    // Counts years that begin in March, so that the leap day comes last, in cycles of 400 years.
     let z = days + 719_468;
     let (cycle, of_cycle) = (z / 146_097, z % 146_097);
     let year = (of_cycle - of_cycle / 1_460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;

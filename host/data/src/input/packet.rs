@@ -1,10 +1,10 @@
 //! MEP packets, as the event builder writes them: bank-major, a fragment without a header for each
 //! event.
 //!
-//! Of a packet's multi-fragment packets (MFPs, one a source) those of the UT and of ODIN are kept
-//! as they are read, and the others are skipped. A batch in MEP layout points into those bytes: no
-//! payload is copied. Of a large packet in a file only the headers are read at first; the threads
-//! that decode it read a slice of its events each.
+//! A packet consists of multi-fragment packets (MFPs), one per source. The MFPs of the UT and of
+//! ODIN are kept as they are read, and the others are skipped. A batch in MEP layout points into
+//! those bytes: no payload is copied. Of a large packet in a file only the headers are read at
+//! first; the threads that decode it read a slice of its events each.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ pub struct Packet {
     /// The payloads, or the whole packet; nothing if they were left in the file.
     pub raw: Buffer,
     pub left: bool,
-    /// Bytes of the payloads, those of each source up to a multiple of 4.
+    /// Size of the payloads in bytes, where each source is padded to a multiple of 4.
     pub kept: u64,
     /// Bytes of memory for the tables of its fragments.
     tables: u64,
@@ -107,8 +107,8 @@ struct Source {
     events: (u64, usize),
 }
 
-/// The first event and the number of events that most MFPs state, so that one wrong header costs
-/// one source. On a tie the larger number wins, so that lost events are counted.
+/// Returns the first event and the number of events that most MFPs state, so that one wrong header
+/// costs one source. In a tie the larger number wins, so that lost events are counted.
 fn agreed(found: &[Option<Source>]) -> (u64, usize) {
     let mut votes = BTreeMap::<_, usize>::new();
     for source in found.iter().flatten() {
@@ -160,7 +160,7 @@ impl<R: Read> Cursor<'_, R> {
     }
 }
 
-/// Bytes of the header and the tables of an MFP of `n` events.
+/// Returns the size in bytes of the header and the tables of an MFP with `n` events.
 const fn tables_of(n: usize) -> usize {
     MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4)
 }
@@ -493,7 +493,7 @@ impl Packet {
         }))
     }
 
-    /// Counts the tables of `n` more fragments, or returns false if they are too many.
+    /// Adds the tables of `n` more fragments to the total, or returns false if they are too many.
     const fn count_tables(&mut self, n: usize) -> bool {
         let tables = self.tables + BYTES_OF_FRAGMENT * n as u64;
         let fits = tables <= MOST_TABLES;
@@ -516,7 +516,7 @@ impl Packet {
         self.damage = Some(Box::new(damage));
     }
 
-    /// Banks of an event that were skipped.
+    /// Returns the number of banks of an event that were skipped.
     pub(super) fn skipped(&self) -> u32 {
         self.others - self.odin.len() as u32
     }

@@ -39,8 +39,8 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// A parser that compares checksums if `check`, and leaves events out that `select` does not
-    /// take.
+    /// Returns a parser that compares checksums if `check`, and skips the events that `select` does
+    /// not take.
     pub fn new(check: bool, select: Select) -> Self {
         Self {
             cursor: Cursor {
@@ -67,8 +67,8 @@ impl Parser {
         self
     }
 
-    /// Bytes of payload copied into batches so far: only of dumps, compressed events, and MDF with
-    /// [`Self::together`].
+    /// Returns the number of payload bytes copied into batches so far. Only dumps, compressed
+    /// events, and MDF with [`Self::together`] need a copy.
     pub const fn copied(&self) -> u64 {
         self.copied
     }
@@ -395,7 +395,7 @@ impl Cursor {
         })
     }
 
-    /// The current event; `None` before the first, and after the last.
+    /// Returns the current event; `None` before the first event and after the last.
     fn event(&self) -> Option<(RawEvent<'_>, Origin)> {
         let (Chunk { files, content }, at) = (self.chunk.as_ref()?, self.next.checked_sub(1)?);
         let Facts {
@@ -483,7 +483,7 @@ impl Cursor {
     }
 }
 
-/// The events of a range that are wanted.
+/// Returns the wanted events of a range.
 fn numbered(
     select: &Select,
     packet: Fragments<'_>,

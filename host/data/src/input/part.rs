@@ -1,4 +1,5 @@
-//! Inputs beside whole files: bytes in memory, streams, and sections of files that are read apart.
+//! Inputs of every kind: whole files, bytes in memory, streams, and sections of files that are read
+//! separately.
 //!
 //! [`sections`] cuts a file between events, so that several processes can share it. It looks at the
 //! headers only where it can; a [`Section`] says how its events are numbered, so that hits do not
@@ -50,7 +51,7 @@ pub struct Section {
 }
 
 impl InputPart {
-    /// A whole file; `-` is standard input.
+    /// Returns a whole file as an input; `-` is standard input.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             name: path.into(),
@@ -58,7 +59,7 @@ impl InputPart {
         }
     }
 
-    /// A section of a file that is not compressed.
+    /// Returns a section of an uncompressed file as an input.
     pub fn section(path: impl Into<PathBuf>, section: Section) -> Self {
         Self {
             name: path.into(),
@@ -66,7 +67,7 @@ impl InputPart {
         }
     }
 
-    /// The bytes of a file, which messages call `name`.
+    /// Returns the bytes of a file as an input, which messages call `name`.
     pub fn memory(
         name: impl Into<PathBuf>,
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
@@ -77,7 +78,7 @@ impl InputPart {
         }
     }
 
-    /// Bytes that come from anywhere, such as a socket, and can be read once; messages call them
+    /// Returns bytes that can be read once, such as from a socket, as an input, which messages call
     /// `name`.
     pub fn stream(name: impl Into<PathBuf>, input: impl Read + Send + 'static) -> Self {
         Self {
@@ -86,12 +87,12 @@ impl InputPart {
         }
     }
 
-    /// Name of the input in messages.
+    /// Returns the name of the input in messages.
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// Events of the file before it.
+    /// Returns the number of events of the file that come before this input.
     pub(super) const fn first_event(&self) -> u64 {
         match &self.content {
             Content::Section(section) => section.first_event,
@@ -186,12 +187,12 @@ impl AsRef<[u8]> for Held {
 /// Bytes that are read at a time of a file of which only headers are wanted.
 const HEADERS: usize = 128;
 
-/// Cuts a file into sections of `events` events (at least 1) or, where it holds packets, of as many
-/// packets that they have at least that many. What is compressed, a dump or no regular file is one
-/// section, its events not counted.
+/// Cuts a file into sections of `events` events (at least 1) or, if it holds packets, into sections
+/// of whole packets with at least `events` events each. A compressed file, a dump, or a file that
+/// is not a regular file becomes one section, whose events are not counted.
 ///
-/// Where the file cannot be followed, the last section goes on to its end: who reads it finds the
-/// place.
+/// If the file is damaged, the last section runs from the event before the damage to the end of the
+/// file, so that reading it reports the place.
 pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
     let cannot = |source| InputError::Open {
         file: path.to_path_buf(),

@@ -12,7 +12,8 @@ const KEPT: usize = 64 << 20;
 pub struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Pool {
-    /// A buffer with old contents, which returns to the pool when it is dropped.
+    /// Takes a buffer out of the pool, with old contents. It returns to the pool when it is
+    /// dropped.
     pub fn take(&self) -> Buffer {
         let bytes = self
             .0

@@ -125,7 +125,8 @@ pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputEr
     open_file(&file, Arc::clone(&file), length, path, read)
 }
 
-/// First bytes and length of a regular file; `None` for what can be read only once.
+/// Returns the first bytes and the length of a regular file, or `None` for an input that can be
+/// read only once.
 fn begin_of(path: &Path) -> io::Result<Option<(Vec<u8>, u64)>> {
     if path.as_os_str() == "-" || !path.metadata()?.is_file() {
         return Ok(None);
@@ -162,7 +163,7 @@ fn not_taken(path: &Path, what: &str) -> InputError {
     }
 }
 
-/// Refuses a file that begins as those of a format that is not taken.
+/// Refuses a file that begins like a file of a known format that cannot be read here.
 fn refuse(begin: &[u8], path: &Path) -> Result<(), InputError> {
     match NOT_TAKEN
         .iter()
@@ -173,8 +174,8 @@ fn refuse(begin: &[u8], path: &Path) -> Result<(), InputError> {
     }
 }
 
-/// Opens `bytes`, which are those of `file` from where it stands to its byte `length`, if that is
-/// known.
+/// Opens `bytes`, the contents of `file` from its current position to byte `length`, if the length
+/// is known.
 pub(super) fn open_file(
     file: &Arc<File>,
     bytes: impl Read + Send + 'static,
@@ -308,7 +309,7 @@ fn unpacked(
     ))
 }
 
-/// A name without the endings of the compressions that are taken off.
+/// Returns a file name without its compression endings, such as `.zst`.
 pub fn without_compression(name: &str) -> &str {
     let mut name = name;
     for _ in 0..MAX_LAYERS {
@@ -346,8 +347,8 @@ fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
     }
 }
 
-/// Returns true if the first 8 bytes can be those of a dump of `length` bytes: a table that fits
-/// and begins with 0.
+/// Returns true if a dump of `length` bytes can begin with these 8 bytes: a table that fits and
+/// begins with 0.
 fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
     begin.len() >= 8
         && u32_at(begin, 4) == 0

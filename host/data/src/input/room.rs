@@ -7,7 +7,7 @@
 
 use std::mem::MaybeUninit;
 
-/// Makes room for `more` bytes behind those of `bytes`.
+/// Reserves room for `more` bytes at the end of `bytes`.
 pub fn make_room(bytes: &mut Vec<u8>, more: usize) {
     if bytes.capacity() - bytes.len() < more {
         let needed = (bytes.len() + more).max(2 * bytes.capacity());

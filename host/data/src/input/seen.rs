@@ -158,8 +158,8 @@ impl Seen {
         self.foreign += u64::from(maker == Maker::Other);
     }
 
-    /// The versions of the banks of a file so far, taken out of the list if it is the last one
-    /// there.
+    /// Returns the versions of the banks of a file so far, taken out of the list if the file is the
+    /// last entry.
     fn versions_of(&mut self, file: &Path) -> FileVersions {
         let known = self.files.pop_if(|last| last.file == file);
         known.unwrap_or_else(|| FileVersions::new(file))

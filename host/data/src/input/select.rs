@@ -69,7 +69,7 @@ impl Select {
         self
     }
 
-    /// The wanted parts of a range of places.
+    /// Returns the wanted parts of a range of places.
     fn cut(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let cut = |other: &Range<u64>| range.start.max(other.start)..range.end.min(other.end);
         let wanted = self.places.as_deref().unwrap_or(std::slice::from_ref(&ALL));
@@ -223,13 +223,14 @@ impl Select {
 pub struct Places(Vec<Range<u64>>);
 
 impl Places {
-    /// Number of places.
+    /// Returns the number of places.
     pub fn count(&self) -> u64 {
         // (They lie apart: at most u64::MAX.)
         self.0.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Part `i` of `n` parts (from 1) of `events` places: contiguous, and together all of them.
+    /// Returns part `i` of `n` parts (counted from 1) of `events` places. Parts are contiguous, and
+    /// together they cover every place once.
     pub fn shard(i: u64, n: u64, events: u64) -> Self {
         let end = |i: u64| (u128::from(events) * u128::from(i) / u128::from(n.max(1))) as u64;
         let part = end(i.saturating_sub(1))..end(i);

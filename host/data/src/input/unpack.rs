@@ -22,7 +22,7 @@ fn sizes(header: &[u8; HEADER]) -> (usize, usize) {
     (u24(3), u24(6))
 }
 
-/// Bytes that the blocks of `packed` say they hold.
+/// Returns the unpacked size that the blocks of `packed` state.
 pub fn claimed(mut packed: &[u8]) -> usize {
     let mut bytes = 0;
     while let Some(header) = packed.first_chunk() {

@@ -9,8 +9,9 @@ use ut_format::bank::COUNT_BYTES;
 use crate::detector::{BankVersion, DetectorTables};
 use crate::error_kind::ErrorKind;
 
-/// Banks without a version byte that must have the shape of one format, and none that of the other,
-/// before a file counts as one of that format: one or two damaged banks may look like anything.
+/// Minimum number of banks without a version byte that must have the shape of one format, while no
+/// bank has the shape of the other format, before a file counts as that format: one or two damaged
+/// banks may look like anything.
 pub const MANY: u64 = 4;
 
 /// The versions of a file's banks.
@@ -25,13 +26,13 @@ pub struct FileVersions {
     pub shapes: [u64; 2],
 }
 
-/// Index into [`FileVersions::shapes`].
+/// Returns the index of a version into [`FileVersions::shapes`].
 const fn shape(version: BankVersion) -> usize {
     matches!(version, BankVersion::V5) as usize
 }
 
 impl FileVersions {
-    /// A file of which nothing was seen yet.
+    /// Returns the counts of a file of which no bank has been seen yet.
     pub fn new(file: &Path) -> Self {
         Self {
             file: file.to_path_buf(),
@@ -65,7 +66,8 @@ impl FileVersions {
             .for_each(|(sum, n)| *sum += n);
     }
 
-    /// The banks by version byte, those without one by the format that they clearly have.
+    /// Returns the number of banks by version byte. Banks without a version byte count for the
+    /// format that their shapes clearly show.
     pub fn judged(&self) -> BTreeMap<Option<u8>, u64> {
         let mut versions = self.versions.clone();
         let clear = |version: &BankVersion| {
@@ -111,8 +113,8 @@ impl FileVersions {
     }
 }
 
-/// The format that a payload with hits has by its size, which no payload has in both: its counts
-/// say how long it is.
+/// Returns the format of a payload with hits, judged by its size: the counts in a payload say how
+/// long it is, and no payload is valid in both formats.
 pub fn shape_of(payload: &[u8]) -> Option<BankVersion> {
     let at = |byte: usize| payload.get(byte).copied().unwrap_or_default();
     let most = usize::from(COUNT_BYTES.map(at).into_iter().max().unwrap_or_default());
@@ -149,7 +151,7 @@ impl Stranger {
     }
 }
 
-/// A version byte in words.
+/// Returns a version byte in words.
 pub fn version_in_words(version: u8) -> String {
     match BankVersion::from_byte(version) {
         Some(known) => format!("{version} (format {})", known.name()),

@@ -18,7 +18,7 @@ use crate::detector::{
 /// Board ids of a v4 half-layer, used or not.
 const V4_IDS_OF_HALF_LAYER: usize = 30;
 
-/// The board table of a read-out format.
+/// Returns the board table of a read-out format.
 pub(super) fn boards(version: BankVersion) -> Boards {
     match version {
         BankVersion::V4 => v4(),
@@ -26,9 +26,9 @@ pub(super) fn boards(version: BankVersion) -> Boards {
     }
 }
 
-/// The sourceID of a board: v4, as in simulation, the board itself; v5 that of Run 3: five bits for
-/// the side (5 A, 6 C), bit 10 the data flow, and in the low byte the number of the TELL40, which
-/// has two boards, from 1.
+/// Returns the sourceID of a board. For v4, as in simulation, it is the number of the board. For v5
+/// it follows Run 3: five bits for the side (5 is A, 6 is C), bit 10 for the data flow, and in the
+/// low byte the number of the TELL40, counted from 1. Each TELL40 has two boards.
 pub(super) fn source_id(boards: &Boards, board: usize) -> u16 {
     if boards.version == BankVersion::V4 {
         return board as u16;

@@ -1,8 +1,9 @@
-//! Faults in synthetic files, and what a decoder has to report of them (`docs/policy.md`).
+//! Faults in synthetic files, and the report that a decoder has to give on each fault
+//! (`docs/policy.md`).
 //!
-//! An event gets faults in its banks or one of its container, not both, and a bank gets one fault:
-//! so what each of them does to the report is known exactly, and every bank that the [`Ledger`]
-//! does not name is whole.
+//! An event gets either faults in its banks or one fault in its container, and a bank gets at most
+//! one fault. So the effect of each fault on the report is known exactly, and every bank that the
+//! [`Ledger`] does not name is whole.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,7 +22,7 @@ const V5_HEADER: usize = 8;
 /// Bytes of the smallest v5 payload that is not [`Count::Short`].
 const V5_ROW: usize = 24;
 
-/// Turns the seed of the events into that of their faults.
+/// Mixed into the seed of the events to get the seed of their faults.
 const SALT: u64 = 0x66_61_75_6c_74_73;
 
 macro_rules! faults {
@@ -171,7 +172,7 @@ impl Corruptor {
         })
     }
 
-    /// The fault of the event's frame, if it gets one.
+    /// Returns the fault of the event's frame, if it gets one.
     pub fn frame(&self, event: u64) -> Option<Fault> {
         self.draw(
             &mut Dice::new(self.seed.rotate_left(1), event),
@@ -179,7 +180,7 @@ impl Corruptor {
         )
     }
 
-    /// The sources of a packet that get a fault: those of `n` by their place.
+    /// Returns the sources of a packet that get a fault, as indices below `n`.
     pub fn sources(&self, first_event: u64, n: usize) -> Vec<usize> {
         let mut dice = Dice::new(self.seed.rotate_left(2), first_event);
         (0..n)
@@ -190,7 +191,7 @@ impl Corruptor {
             .collect()
     }
 
-    /// The first fault of a kind whose chance comes up.
+    /// Draws a fault of a kind: the first one whose chance comes up.
     fn draw(&self, dice: &mut Dice, of_kind: impl Fn(Fault) -> bool) -> Option<Fault> {
         let drawn = self
             .rates
@@ -202,7 +203,7 @@ impl Corruptor {
         })
     }
 
-    /// Counts events that can be read.
+    /// Adds to the number of events that can be read.
     pub const fn readable(&mut self, events: u64) {
         self.ledger.events += events;
     }
@@ -260,7 +261,7 @@ impl Corruptor {
         }
     }
 
-    /// The sourceID of no board, of the same side.
+    /// Returns a sourceID of the same side that belongs to no board.
     const fn no_board(&self, source_id: u16) -> u16 {
         match self.boards.version {
             BankVersion::V4 => 0x7ff,
@@ -472,8 +473,8 @@ impl Corruptor {
         );
     }
 
-    /// Makes a fault in some MFPs of a packet of `n_events` events; `sources` are those of all its
-    /// MFPs.
+    /// Makes a fault in some MFPs of a packet of `n_events` events; `sources` lists the sources of
+    /// all its MFPs.
     pub fn damage_packet(
         &mut self,
         first_event: u64,
@@ -520,7 +521,7 @@ fn troubles() -> impl Iterator<Item = Count> {
         .filter(|count| count.kind() == crate::hits::Kind::Trouble)
 }
 
-/// The hits of a v5 bank that is whole, by lane.
+/// Returns the hits of an undamaged v5 bank, by lane.
 fn lanes_of(bytes: &[u8]) -> [Vec<Strip>; LANES_PER_BOARD] {
     std::array::from_fn(|lane| {
         let hit = |i: usize| {

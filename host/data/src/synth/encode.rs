@@ -37,8 +37,8 @@ pub struct V4Cluster {
 /// header alone.
 ///
 /// # Panics
-/// When a lane has more than [`MAX_HITS_OF_LANE`] hits, a strip is beyond 511 or an ADC count
-/// beyond 31.
+/// If a lane has more than [`MAX_HITS_OF_LANE`] hits, a strip is beyond 511 or an ADC count beyond
+/// 31.
 pub fn encode_v5(lanes: [&[Strip]; LANES_PER_BOARD]) -> Vec<u8> {
     let most = lanes.iter().map(|hits| hits.len()).max().unwrap_or(0);
     assert!(
@@ -68,8 +68,9 @@ pub fn encode_v5(lanes: [&[Strip]; LANES_PER_BOARD]) -> Vec<u8> {
 /// number.
 ///
 /// # Panics
-/// When there are more than 65535 clusters, a channel is beyond 4095 (12 bits; a board has 3072), a
-/// fraction beyond 3, or a cluster has no ADC count, more than four of them, or one beyond 127.
+/// If there are more than 65535 clusters, a channel is beyond 4095 (12 bits; a board has 3072), a
+/// fraction is beyond 3, a cluster has no ADC counts or more than four, or an ADC count is beyond
+/// 127.
 pub fn encode_v4(clusters: &[V4Cluster], pcn: u8) -> Vec<u8> {
     let n = u16::try_from(clusters.len()).expect("the header counts up to 65535 clusters");
     let mut payload = (u32::from(n) | u32::from(pcn) << 16).to_le_bytes().to_vec();

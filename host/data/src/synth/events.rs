@@ -18,7 +18,7 @@ const RUN: u32 = 1;
 /// Pipeline column number in the header of v4 banks.
 const PCN: u8 = 128;
 
-/// One cluster in this many is in the same sector as the one before.
+/// One cluster in this many is in the same sector as the previous cluster.
 const SHOWER: u32 = 18;
 
 /// Strips that a v4 front end joins to one cluster.
@@ -89,7 +89,7 @@ const PHYSICS: u32 = 2;
 const TCK: u32 = 0x1000_0001;
 
 impl Generator {
-    /// The events of a profile and a seed in a bank format.
+    /// Returns the events of a profile and a seed in a bank format.
     pub fn new(profile: Profile, version: BankVersion, seed: u64) -> Self {
         let boards = cabling::boards(version);
         let sectors = boards
@@ -127,12 +127,12 @@ impl Generator {
         self
     }
 
-    /// The bank format of the events.
+    /// Returns the bank format of the events.
     pub const fn version(&self) -> BankVersion {
         self.boards.version
     }
 
-    /// The event of an index.
+    /// Generates the event with this index.
     pub fn event(&self, index: u64) -> SynthEvent {
         let mut dice = Dice::new(self.seed, index);
         let activity = activity(self.seed, index, self.profile.is_ions());
@@ -284,7 +284,7 @@ impl Generator {
         let sum = self.weights[N_SECTORS - 1];
         let mut sector = None;
         for _ in 0..clusters {
-            // Showers: some clusters are where the one before is.
+            // Showers: some clusters are close to the previous cluster.
             let stays = dice.below(SHOWER) == 0;
             let draw = |dice: &mut Dice| {
                 let at = dice.unit() * sum;
@@ -365,8 +365,8 @@ impl Iterator for Generator {
     }
 }
 
-/// The cluster that a v4 front end makes of neighbouring strips: mean weighted by ADC, rounded to
-/// quarter strips.
+/// Returns the cluster that a v4 front end makes of neighbouring strips: mean weighted by ADC,
+/// rounded to quarter strips.
 fn v4_cluster(hybrid: usize, strips: &[Strip], dice: &mut Dice) -> V4Cluster {
     let charge: u32 = strips.iter().map(|&(_, adc)| u32::from(adc)).sum();
     let moment: u32 = (0..)

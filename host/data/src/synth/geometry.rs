@@ -1,11 +1,11 @@
 //! Positions of the sectors of the synthetic UT, computed from how the UT is built.
 //!
 //! - Four layers at fixed z; the two in the middle are turned by ±5° (stereo layers).
-//! - A layer has two sides, a side 8 or 9 staves; neighbouring staves overlap in x and alternate in
-//!   z by 15 mm.
+//! - A layer has two sides, and a side has 8 or 9 staves; neighbouring staves overlap in x and
+//!   alternate in z by 15 mm.
 //! - A stave carries sensors on both faces, 6.3 mm apart in z, in rows with a pitch of 95.6 mm in
-//!   y, so that sensors of neighbouring rows overlap in y. The sensors of the upper half hang the
-//!   other way round than those of the lower.
+//!   y, so that sensors of neighbouring rows overlap in y. The sensors of the upper half are
+//!   mounted the other way round than the sensors of the lower half.
 //! - Near the beam a row has two sectors of half the width (and half the pitch) side by side, and
 //!   on stave 0 rows are half as high, too.
 //! - A sector is flipped (strips numbered against x) by the face and half it sits on and the side
@@ -53,8 +53,8 @@ const PITCH: f64 = 0.1873;
 /// Distance between the middles of two sectors that share a row, mm.
 const HALF_WIDTH: f64 = 47.95;
 
-/// The geometry in file version 0 or 1 for a bank format. As in the simulation that wrote v4 banks,
-/// no sector is flipped there.
+/// Returns the geometry in file version 0 or 1 for a bank format. With v4 banks no sector is
+/// flipped, as in the simulation that wrote them.
 pub(super) fn geometry(banks: BankVersion, version: u16) -> Geometry {
     let mut sectors: Vec<Sector> = lanes_by_sector().iter().map(place).collect();
     if banks == BankVersion::V4 {

@@ -80,7 +80,7 @@ pub enum Ailment {
     Short,
     /// The ODIN bank has a version that no one knows.
     Layout,
-    /// The run number is that of the next run.
+    /// The run number belongs to the next run.
     Run,
     /// Odd events have the number of the event before.
     Number,
@@ -146,8 +146,8 @@ impl Ailment {
         strips.dedup_by_key(|&mut (strip, _)| strip);
     }
 
-    /// Changes a bank of a format; `before` is the one that was sent before the failure. Returns
-    /// false if it is not sent.
+    /// Changes a bank of a format; `before` is the payload that was sent before the failure.
+    /// Returns false if the bank is not sent at all.
     pub(super) fn spoil(self, bank: &mut Payload, format: BankVersion, before: Vec<u8>) -> bool {
         match self {
             Self::Repeat => bank.bytes = before,

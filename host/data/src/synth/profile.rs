@@ -24,8 +24,8 @@ named!("profile" Profile: PpLow "pp-low", PpNominal "pp-nominal", PpHigh "pp-hig
     PbpbHigh "pbpb-high");
 
 impl Profile {
-    /// Clusters drawn in a mean event. Some run into each other, into the edge of their sector or,
-    /// in the fullest lanes, over the most hits that a lane can send.
+    /// Returns the mean number of clusters drawn per event. Some run into each other, into the edge
+    /// of their sector or, in the fullest lanes, over the most hits that a lane can send.
     pub(super) const fn mean_clusters(self) -> f64 {
         match self {
             Self::PpLow => 400.0,
@@ -36,8 +36,8 @@ impl Profile {
         }
     }
 
-    /// Returns true if the spread between events is that of ions, whose collisions go from grazing
-    /// to head on.
+    /// Returns true if the spread between events is as wide as for ions, whose collisions range
+    /// from grazing to head-on.
     pub(super) const fn is_ions(self) -> bool {
         matches!(self, Self::PbpbLow | Self::PbpbHigh)
     }

@@ -12,7 +12,8 @@ use chacha20::rand_core::{Rng, SeedableRng};
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// The numbers of event `event` of a seed: independent of what was drawn for other events.
+    /// Returns the random numbers of event `event` of a seed. They do not depend on what was drawn
+    /// for other events.
     pub fn new(seed: u64, event: u64) -> Self {
         let mut key = *b"........ut-decoding synth events";
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -21,17 +22,17 @@ impl Dice {
         Self(rng)
     }
 
-    /// A number from 0 to 1, 1 excluded.
+    /// Draws a number from 0 to 1, 1 excluded.
     pub fn unit(&mut self) -> f64 {
         unit(self.0.next_u64())
     }
 
-    /// A number from 0 to `n`, `n` excluded.
+    /// Draws a number from 0 to `n`, `n` excluded.
     pub fn below(&mut self, n: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * u64::from(n)) >> 32) as u32
     }
 
-    /// The place in a table of weights, each place as often as its weight says.
+    /// Draws an index into a table of weights, with a probability in proportion to the weight.
     fn place(&mut self, weights: &[u16]) -> usize {
         let mut left = self.below(weights.iter().map(|&w| u32::from(w)).sum());
         for (i, &weight) in weights.iter().enumerate() {
@@ -80,7 +81,7 @@ impl Dice {
             }) as u8
     }
 
-    /// Charge that the front end finds on the two strips beside a v4 cluster.
+    /// Draws the charge that the front end finds on the two strips next to a v4 cluster.
     pub fn neighbour_sum(&mut self) -> i8 {
         /// Sums −3 to 8 in 1/1000.
         const SUMS: [u16; 12] = [12, 32, 74, 126, 151, 154, 138, 117, 89, 48, 27, 32];
@@ -119,13 +120,13 @@ pub(super) fn activity(seed: u64, event: u64, ions: bool) -> f64 {
     if ions { x * x / mean_square } else { x / mean }
 }
 
-/// The upper 53 bits of `bits` as a number from 0 to 1, 1 excluded.
+/// Returns the upper 53 bits of `bits` as a number from 0 to 1, 1 excluded.
 fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Clusters per area at a distance from the beam, in arbitrary units, from its square in mm²: falls
-/// with the distance to the power 1.625, and less steeply within 5 cm.
+/// Returns the density of clusters per area, in arbitrary units, from the square of the distance to
+/// the beam in mm². It falls with the distance to the power 1.625, and less steeply within 5 cm.
 pub(super) fn density(radius2: f64) -> f64 {
     let root = (radius2 + 2500.0).sqrt();
     // root^1.625
