@@ -1,6 +1,6 @@
-//! The ladder of Allen merge request !1663: what each optimisation is worth on top of the one
-//! before. A GPU times all rungs in interleaved rounds; without one the executor counts their work.
-//! The merge request's figures stand beside.
+//! The ladder of Allen merge request !1663: how much each optimisation gains over the previous
+//! rung. A GPU times all rungs in interleaved rounds; without a GPU the executor counts their work.
+//! The figures that the merge request published are listed for comparison.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Published {
     pub events_per_second: u32,
 }
 
-/// The merge request's table, each step on top of the one before.
+/// Table published in the merge request; each row adds one step to the previous row.
 pub const PUBLISHED: [Published; 9] = [
     Published {
         step: "2024-patches",
@@ -186,7 +186,7 @@ pub struct Ladder<'a> {
     pub chip: &'a Chip,
 }
 
-/// Takes what was found of a rung, or says what is wrong with it.
+/// Returns the measurement of a rung, or an error that names the rung.
 fn of_rung<T>(rung: &str, found: Result<Result<T, String>, DecodeError>) -> Result<T, String> {
     let found = found.map_err(|error| format!("rung {rung}: {}", with_causes(&error)))?;
     found.map_err(|difference| {
@@ -212,7 +212,7 @@ impl Ladder<'_> {
         expected.map_err(|error| format!("the reference: {}", with_causes(&error)))
     }
 
-    /// Counts the work of every rung. `tick` gets the number of rungs done.
+    /// Counts the work of every rung. `tick` is called with the number of rungs done.
     pub fn count(&self, mut tick: impl FnMut(usize)) -> Result<Vec<Rung>, String> {
         let expected = self.expected()?;
         let mut rungs: Vec<Rung> = Vec::new();

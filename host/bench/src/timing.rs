@@ -3,7 +3,8 @@
 //! Each thread has a decoder, hits and batches that no other thread uses: threads share only the
 //! machine. In a repetition, every thread decodes its batches often enough to last [`REPETITION`],
 //! from a common start until the last thread is done. Repetitions of several variants are
-//! interleaved ([`measure`]), so that a machine that slows down slows all of them alike.
+//! interleaved ([`measure`]), so that a machine that slows down, such as one that gets hot, slows
+//! every variant alike.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};

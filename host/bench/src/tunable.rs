@@ -20,7 +20,7 @@ use ut_decoders::{Backend, DecodeOptions, Pipeline};
 /// Version of the CPU decoder, raised when earlier measurements no longer say anything about it.
 const CPU_VERSION: u32 = 3;
 
-/// Version of the kernels' pipelines, beside the kernels' hash.
+/// Version of the kernels' pipelines. With the kernels' hash it identifies what was tuned.
 const KERNELS_VERSION: u32 = 1;
 
 /// Relaxation with which a result for the CPU decoder is used without validation: runtime and
@@ -34,7 +34,7 @@ const MOST_COMBINATIONS: usize = 10_000;
 
 const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
 
-/// Events of a batch that are tried on a GPU, with the default.
+/// Returns the batch sizes to try on a GPU, in events, including the default.
 fn gpu_batches() -> BTreeSet<i64> {
     [256, 1024, 4096, Backend::Cuda.batch() as i64].into()
 }
@@ -62,13 +62,13 @@ impl From<(Backend, Pipeline)> for Subject {
     }
 }
 
-/// Parameters if nothing is tuned.
+/// Returns the parameters that apply if nothing has been tuned.
 pub fn base(what: impl Into<Subject>) -> Parameters {
     let Subject { backend, pipeline } = what.into();
     varied::base(backend).with_pipeline(pipeline)
 }
 
-/// The parameters of a [`space`], varied round [`base`].
+/// Returns the parameters of a [`space`] as variations of [`base`].
 pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, ParameterError> {
     let what = what.into();
     Varied::named(what.backend, space.names(), base(what))
@@ -211,8 +211,8 @@ pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Work
         .with("clustering", options.clustering())
 }
 
-/// The same for events of a kind, as `ut-decode workloads` calls it: `pp-low`, or the name of a
-/// file.
+/// Returns the workload for one kind of events, named as in `ut-decode workloads`: `pp-low`, or the
+/// name of a file.
 pub fn workload_of(
     tables: &DetectorTables,
     options: &DecodeOptions,

@@ -69,7 +69,7 @@ impl Varied {
         )
     }
 
-    /// All parameters with those of a configuration.
+    /// Returns all parameters, with the values of a configuration in place of the base's.
     pub fn parameters_of(&self, config: &Config) -> Result<Parameters, ParameterError> {
         if config.0.len() != self.parameters.len() {
             return Err(ParameterError::Other(format!(

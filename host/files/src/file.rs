@@ -157,8 +157,9 @@ pub struct Encoder {
 }
 
 impl HitStyle {
-    /// Files of the hits of `inputs`, with `columns` beside those that the format always has;
-    /// `path` is what messages call the output while nothing is written to a file.
+    /// Returns the files for the hits of `inputs`, with `columns` in addition to the columns that
+    /// the format always has; `path` is what messages call the output while nothing is written to a
+    /// file.
     pub fn new(
         path: impl Into<PathBuf>,
         format: HitFormat,
@@ -213,7 +214,7 @@ impl HitStyle {
         Ok(HitFile { path, writer })
     }
 
-    /// An encoder for these files.
+    /// Returns an encoder for these files.
     pub fn encoder(&self) -> Encoder {
         Encoder {
             style: self.clone(),
