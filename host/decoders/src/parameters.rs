@@ -30,8 +30,8 @@ pub struct Parameter {
     pub candidates: &'static [u32],
 }
 
-/// Maximum number of threads in a block of `sort_groups`: its shared memory has room for so many
-/// warps.
+/// Maximum number of threads in a block of `sort_groups`: its shared memory has room for
+/// [`MAX_WARPS`] warps.
 const MAX_SORT_THREADS: u32 = MAX_WARPS * WARP_SIZE;
 
 const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
@@ -97,7 +97,7 @@ parameters! {
 
 const LAYOUTS: [&str; 2] = ["allen", "mep"];
 
-/// The words for the values 0, 1, … of a parameter; none if its values are numbers.
+/// Returns the words for the values 0, 1, … of a parameter; none if its values are numbers.
 pub fn words(name: &str) -> &'static [&'static str] {
     match name {
         "cpu.simd" => &Simd::NAMES,
@@ -190,7 +190,7 @@ pub fn launch_parameters() -> &'static [Parameter] {
 }
 
 impl Backend {
-    /// Parameters that decoders of this backend use.
+    /// Returns the parameters that decoders of this backend use.
     pub fn parameters(self) -> &'static [Parameter] {
         match self {
             Self::Reference => &[],
@@ -200,7 +200,8 @@ impl Backend {
         }
     }
 
-    /// The same and how decoders are fed: everything that a measurement may vary.
+    /// Returns everything that a measurement may vary: [`Self::parameters`], and the parameters of
+    /// how decoders are fed.
     pub fn all_parameters(self) -> impl Iterator<Item = &'static Parameter> {
         let decoders = match self {
             Self::Reference | Self::Cpu => Some(Place::threads),
@@ -312,7 +313,7 @@ impl Parameters {
         Simd::ALL[self.cpu_simd() as usize]
     }
 
-    /// Threads of a block of `cluster_and_predecode`, x and y.
+    /// Returns the shape in threads, x and y, of a block of `cluster_and_predecode`.
     pub const fn cluster_block(&self) -> (u32, u32) {
         (self.cluster_block_x(), self.cluster_block_y())
     }
@@ -340,7 +341,8 @@ impl Parameters {
         }
     }
 
-    /// Number of decoders, each on a thread of its own; on a GPU, of streams of one decoder.
+    /// Returns the number of decoders, each on its own thread; on a GPU, the number of streams of
+    /// one decoder.
     pub fn decoders(&self, backend: Backend) -> usize {
         match backend {
             Backend::Reference | Backend::Cpu if self.threads() == 0 => cores(),
@@ -389,7 +391,7 @@ impl Parameters {
         self
     }
 
-    /// Value of a parameter by its whole name; 0 if it does not exist.
+    /// Returns the value of a parameter by its full name; 0 if it does not exist.
     pub fn get(&self, name: &str) -> u32 {
         ALL.iter()
             .zip(self.values)
@@ -480,7 +482,7 @@ impl Parameters {
     }
 }
 
-/// Number of hardware threads that this process may use.
+/// Returns the number of hardware threads that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -66,12 +66,12 @@ impl DeviceTables {
         })
     }
 
-    /// Boards of the table.
+    /// Returns the number of boards in the table.
     pub const fn n_boards(&self) -> u32 {
         self.strips_per_hybrid.len() as u32
     }
 
-    /// The tables in place, in the host's memory.
+    /// Returns a view of the tables in the host's memory.
     pub fn view(&self) -> Tables<'_> {
         self.placed(&mut InPlace)
     }
@@ -151,8 +151,8 @@ pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(
     }
 }
 
-/// [`Batch::version`](ut_kernels::bank::layout::Batch::version) for a version of each bank, one of
-/// all, or by default that of the tables.
+/// [`Batch::version`](ut_kernels::bank::layout::Batch::version) for batches with one version per
+/// bank, with one version for all banks, or, by default, with the version of the tables.
 pub fn version_word(of_each: bool, of_all: Option<u8>, tables: BankVersion) -> u32 {
     if of_each {
         Batch::VERSION_OF_EACH
@@ -192,10 +192,10 @@ pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> Decod
     }
 }
 
-/// Returns the largest number of hits, and of records with the places between them, of events whose
-/// banks have so many bytes: a v5 bank has at most two hits of each of six lanes in 32 bytes of
-/// payload, a v4 bank a hit in two bytes. Overlapping fragments or events, which no reader makes,
-/// can have more: then buffers grow.
+/// Returns the largest number of hits, and of records with the places between them, of `n_events`
+/// events whose banks have `bytes` bytes in total: a v5 bank has at most two hits of each of six
+/// lanes in 32 bytes of payload, a v4 bank a hit in two bytes. Overlapping fragments or events,
+/// which no reader makes, can have more: then buffers grow.
 pub const fn most_records(version: BankVersion, bytes: usize, n_events: usize) -> usize {
     let hits = match version {
         BankVersion::V4 => bytes / 2,
@@ -261,7 +261,7 @@ impl Plan {
         }
     }
 
-    /// Tiles of a prefix sum over the counters.
+    /// Returns the number of tiles of a prefix sum over the counters.
     pub const fn tiles(&self) -> u32 {
         tiles(self.counters, self.params.scan_block_x())
     }
@@ -298,8 +298,8 @@ impl Plan {
         self.shape_of(kernel, grid, block)
     }
 
-    /// Grid and block of a kernel whose blocks share the events, `each` of them on a
-    /// multiprocessor.
+    /// Returns the grid and the block of a kernel whose blocks share the events, with `each` blocks
+    /// per multiprocessor.
     const fn sharing(&self, each: u32, threads: u32) -> (u32, (u32, u32)) {
         let grid = self.device.grid(each, threads);
         (
@@ -336,7 +336,7 @@ impl Plan {
         }
     }
 
-    /// Tiles of a prefix sum over the events.
+    /// Returns the number of tiles of a prefix sum over the events.
     pub const fn event_tiles(&self) -> u32 {
         tiles(self.events, self.params.scan_block_x())
     }

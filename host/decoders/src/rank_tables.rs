@@ -108,7 +108,7 @@ impl RankTables {
         Ok(Self { lanes, ranked })
     }
 
-    /// The tables in place, in the host's memory.
+    /// Returns a view of the tables in the host's memory.
     pub fn view(&self) -> AllTables<'_> {
         self.placed(&mut InPlace)
     }

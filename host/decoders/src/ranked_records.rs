@@ -46,8 +46,9 @@ pub struct RankedLane {
 }
 
 impl RankedRecords {
-    /// Makes the records of `lanes`, whose ranks are those of `columns`. Tables that do not fit
-    /// `cluster` give none of its own, and leave every event to `cluster_unusual`.
+    /// Makes the records of `lanes`, with the ranks of `columns`. For tables that do not fit the
+    /// kernel `cluster` it makes no records for that kernel, so that `cluster_unusual` takes every
+    /// event.
     pub fn new(
         lanes: &[RankedLane],
         columns: &LaneColumns,
@@ -107,7 +108,8 @@ impl RankedRecords {
         }
     }
 
-    /// Finds the strips of each rank beyond which its hits may lie among those of other lanes.
+    /// Finds, for each rank, the strips beyond which its hits may lie among the hits of other
+    /// lanes.
     fn bounds(
         &self,
         lanes: &[RankedLane],
@@ -265,7 +267,8 @@ fn share_out(first_ranks: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
         ends.resize(PARTS as usize, first_ranks.len() - 1);
         (ends.last() == Some(&(first_ranks.len() - 1))).then_some(ends)
     };
-    // (More than `PARTS` ends are cut off by `resize`, and the last is not that of all groups.)
+    // (If there are more than `PARTS` ends, `resize` cuts them off, and the last one does not
+    // include all groups.)
     let ends = (0..=MAX_RANKS_OF_WARP).find_map(ends)?;
     let mut shares = Vec::new();
     let mut ranges = vec![0];
@@ -287,7 +290,7 @@ fn share_out(first_ranks: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
     Some((shares, ranges))
 }
 
-/// Number of threads for a group of so many ranks; an empty group has one, too.
+/// Returns the number of threads for a group of `n_ranks` ranks; an empty group has one, too.
 fn threads_of(n_ranks: u32) -> usize {
     n_ranks.div_ceil(MAX_RANKS_OF_THREAD).max(1) as usize
 }
@@ -421,7 +424,8 @@ mod tests {
                                     .flat_map(|strip| x[per_strip * strip..][..per_strip].to_vec())
                                     .collect()
                             };
-                        // All strips of one lane, and those of the other that are within its bound.
+                        // All strips of one lane, and the strips of the other lane that are within
+                        // its bound.
                         let none = |_: Bounds, _: u32| false;
                         let below = strips(*a, x_a, |bounds, strip| strip >= bounds.high());
                         assert!(

@@ -46,8 +46,8 @@ impl EventPlaces {
     }
 }
 
-/// Places of clusters, keys, permutation and scratch for that many strips, and the bytes of all
-/// four.
+/// Returns the places of clusters, keys, permutation and scratch for this many strips, and their
+/// total size in bytes.
 const fn strip_places(strips: usize) -> ([Place; 4], usize) {
     let mut places = Places { bytes: 0 };
     let clusters = places.next(strips, size_of::<Cluster>());
@@ -82,7 +82,8 @@ impl<D: Device> AllenWork<D> {
         Ok(())
     }
 
-    /// Address of the batch's number of strips, valid once the kernels have run.
+    /// Returns the address of the batch's number of strips, which is valid once the kernels have
+    /// run.
     pub(super) fn strips_found(&self, plan: &Plan) -> u64 {
         self.of_events.address()
             + (EventPlaces::of(plan).strip_offsets.at + plan.counters as usize * WORD) as u64

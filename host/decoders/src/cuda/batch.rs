@@ -34,7 +34,8 @@ pub struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    /// Makes the view for kernels; `version` is that of the tables, for a batch that says none.
+    /// Makes the view for kernels. `version` is the version of the tables, for a batch that states
+    /// none.
     pub(super) fn view(&self, version: BankVersion) -> Batch<'static> {
         // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that ask
         // for the words there.
@@ -165,7 +166,7 @@ impl<D: Device> PinnedBatch<D> {
         })
     }
 
-    /// Bytes that go to the device.
+    /// Returns the number of bytes that go to the device.
     pub const fn bytes(&self) -> usize {
         self.packing.bytes
     }

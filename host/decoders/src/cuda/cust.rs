@@ -2,8 +2,8 @@
 //! [`DeviceHits`] as its pointers.
 //!
 //! Both libraries use the device's primary context, so that addresses are common. They do not know
-//! each other's streams: synchronise the one that wrote the batch before you submit it. A hit array
-//! is complete once the batch was collected.
+//! each other's streams: synchronise the stream that wrote the batch before you submit the batch. A
+//! hit array is complete once the batch has been collected.
 
 use ::cust::memory::{DevicePointer, DeviceSlice};
 
@@ -12,8 +12,9 @@ use super::output::DeviceHits;
 use ut_data::input::Layout;
 
 impl DeviceBatch {
-    /// A batch in memory of `cust`; the slices are those of [`BatchView`](ut_data::BatchView), and
-    /// must outlive its decoding, which is unsafe for that reason.
+    /// Makes a batch from memory of `cust`. The slices correspond to the fields of
+    /// [`BatchView`](ut_data::BatchView), and must outlive the decoding, which is unsafe for that
+    /// reason.
     pub fn of_cust(
         layout: Layout,
         n_events: usize,
@@ -36,8 +37,8 @@ impl DeviceBatch {
 }
 
 impl DeviceHits {
-    /// The arrays `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and `weight`, mm but for
-    /// the last two, and the ids: `len` elements each.
+    /// Returns the arrays `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0` (all in mm), `dx_dy` and
+    /// `weight`, and the array of ids, with `len` elements each.
     pub fn to_cust(&self) -> ([DevicePointer<f32>; 6], DevicePointer<u32>) {
         let array = |i: usize| self.address + (i * self.stride * size_of::<u32>()) as u64;
         let floats = std::array::from_fn(|i| DevicePointer::from_raw(array(i)));

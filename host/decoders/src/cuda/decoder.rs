@@ -226,17 +226,18 @@ impl<D: Device> DeviceDecoder<D> {
         })
     }
 
-    /// The device. It is only lent: kernels and buffers in flight are in its memory.
+    /// Lends the device, in whose memory the kernels and the buffers in flight stay.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// Number of batches that can be in flight.
+    /// Returns the maximum number of batches in flight.
     pub const fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Bytes that went over the link since the decoder was made: batches, results, tables.
+    /// Returns the bytes that crossed the link since the decoder was made: batches, results and
+    /// tables.
     pub fn moved(&self) -> TransferBytes {
         self.streams
             .iter()

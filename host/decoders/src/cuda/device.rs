@@ -30,12 +30,12 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// Address of the value.
+    /// Returns the address of the value.
     pub const fn pointer(&self) -> *const c_void {
         self.pointer
     }
 
-    /// Size in bytes, padding included.
+    /// Returns the size in bytes, including padding.
     pub const fn size(&self) -> usize {
         self.size
     }
@@ -56,7 +56,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// One row of `bytes` bytes.
+    /// Returns the shape of one row with `bytes` bytes.
     pub const fn one(bytes: usize) -> Self {
         Self {
             n: 1,
@@ -66,7 +66,7 @@ impl Rows {
         }
     }
 
-    /// Bytes of all rows.
+    /// Returns the size of all rows in bytes.
     pub const fn bytes(self) -> usize {
         self.n * self.width
     }
@@ -80,8 +80,8 @@ pub struct TransferBytes {
     pub from_device: u64,
 }
 
-/// A device with memory of its own. Work on one stream is done in order; nothing orders different
-/// streams.
+/// A device with separate memory. Work on one stream is done in order; nothing orders the work on
+/// different streams.
 ///
 /// # Safety
 /// The decoder copies through the addresses that an implementation gives. It frees memory when a
@@ -123,10 +123,10 @@ pub unsafe trait Device: Send {
     /// Allocates host memory, initialised to some bytes. `bytes` is at least 1.
     fn allocate_host(&mut self, bytes: usize) -> Result<Self::Host, DecodeError>;
 
-    /// Address on the device.
+    /// Returns an address on the device.
     fn address(memory: &Self::Memory) -> u64;
 
-    /// Address in the host's memory.
+    /// Returns an address in the host's memory.
     fn start(host: &Self::Host) -> *mut u8;
 
     /// Returns true if this device can use the memory, which may be another GPU's.
@@ -180,8 +180,9 @@ pub unsafe trait Device: Send {
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - The arguments are those of the entry, of the same types; the views in them are of memory
-    ///   that this device [`owns`](Self::owns) and that lives until the stream has done this.
+    /// - The arguments have the number and the types that the entry declares. The views in them
+    ///   point to memory that this device [`owns`](Self::owns) and that lives until the stream has
+    ///   done this.
     /// - The block has the shape and the shared memory that `ut_kernels` asks for with these
     ///   arguments.
     unsafe fn launch(

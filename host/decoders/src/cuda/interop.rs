@@ -35,7 +35,7 @@ impl CudaDevice {
     pub unsafe fn in_context(context: *mut c_void, registers: u32) -> Result<Self, DecodeError> {
         // Asked before the context is touched; of the GPUs, only the context's own matters.
         check_driver()?;
-        // SAFETY: a context that lives as long as what is made with it, as the caller says.
+        // SAFETY: by the caller's promise, the context outlives everything made with it.
         let (context, ordinal) = unsafe { Context::borrowed(context.cast()) }?;
         Self::with(choose(ordinal)?, context, registers)
     }
@@ -47,12 +47,12 @@ impl CudaDevice {
     pub unsafe fn in_current_context(registers: u32) -> Result<Self, DecodeError> {
         check_driver()?;
         let context = Context::current()?;
-        // SAFETY: a context that lives as long as what is made with it, as the caller says.
+        // SAFETY: by the caller's promise, the context outlives everything made with it.
         unsafe { Self::in_context(context.cast(), registers) }
     }
 
-    /// The device's context, a `CUcontext`, for other calls of the driver; valid as long as the
-    /// device lives.
+    /// Returns the device's context, a `CUcontext`, for other calls of the driver. It is valid as
+    /// long as the device lives.
     pub fn raw_context(&self) -> *mut c_void {
         self.context().handle().cast()
     }

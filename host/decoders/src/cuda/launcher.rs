@@ -28,8 +28,8 @@ impl<T: Plain> DeviceView<T> {
     /// `len` elements at `address`, for kernels.
     ///
     /// # Safety
-    /// - The address is a multiple of the alignment of `T`. Kernels follow it: their launch asks
-    ///   for that many elements there, until the stream is done, and for no other use of them
+    /// - The address is a multiple of the alignment of `T`. Kernels dereference it: the launch
+    ///   requires `len` elements there until the stream is done, with no other use of the memory
     ///   meanwhile.
     pub(super) unsafe fn at(address: u64, len: usize) -> Self {
         // SAFETY: the host never follows the address; what kernels need is the caller's care.
@@ -46,8 +46,9 @@ impl<D: Device> Buffer<D> {
 impl<'a, D: Device> DeviceLauncher<'a, D> {
     /// # Safety
     /// Until the stream has done everything that is launched, for every launch:
-    /// - The views in its arguments are of memory of this device, as long as they say.
-    /// - The shape is the one that the kernel's module asks for ("Launch").
+    /// - The views in its arguments point to memory of this device that is at least as long as they
+    ///   say.
+    /// - The launch has the shape that the section "Launch" of the kernel's module requires.
     pub(super) unsafe fn new(
         device: &'a mut D,
         stream: &'a D::Stream,

@@ -108,7 +108,7 @@ impl<D: Device> Output<D> {
         self.results.address() + (word * WORD) as u64
     }
 
-    /// Address of hit `i` of the first array.
+    /// Returns the address of hit `i` of the first array.
     pub(super) fn hit(&self, i: usize) -> u64 {
         self.hits.address() + (i * WORD) as u64
     }
@@ -203,7 +203,7 @@ impl<'a> HostHits<'a> {
         }
     }
 
-    /// Number of hits of the batch.
+    /// Returns the number of hits in the batch.
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -213,13 +213,14 @@ impl<'a> HostHits<'a> {
         self.len == 0
     }
 
-    /// The `n_events * n_groups + 1` ends of groups, as [`UtHits::offsets`].
+    /// Returns the `n_events * n_groups + 1` ends of groups, as in [`UtHits::offsets`].
     pub const fn offsets(&self) -> &'a [u32] {
         self.offsets
     }
 
-    /// One of the seven arrays as `len` words: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0` (mm),
-    /// `dx_dy` and `weight` as the bits of `f32`, then `id`.
+    /// Returns one of the seven arrays as `len` words. Arrays 0 to 5 are `y_begin`, `y_end`,
+    /// `z_at_y_eq0`, `x_at_y_eq0` (mm), `dx_dy` and `weight`, as the bits of `f32`; array 6 is
+    /// `id`.
     pub fn array(&self, i: usize) -> &'a [u32] {
         assert!(i < N_ARRAYS, "there are {N_ARRAYS} arrays of hits");
         if self.len == 0 {

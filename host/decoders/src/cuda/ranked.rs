@@ -1,8 +1,8 @@
 //! The ranked pipeline on a device: the memory between its kernels, and their launches.
 //!
-//! Global memory holds the records of all clusters, and per event what is needed to find them; in
-//! MEP layout also a word per bank. All of it lies in one piece: a decoder's own, or what the
-//! caller of a [`DeviceSequence`](super::DeviceSequence) lends.
+//! Global memory holds the records of all clusters, and for each event the numbers needed to find
+//! them; in MEP layout also one word per bank. All this lies in one allocation, which a decoder
+//! owns or which the caller of a [`DeviceSequence`](super::DeviceSequence) lends.
 
 use simt::{Global, Plain};
 use ut_kernels::hit::Output;
@@ -40,7 +40,7 @@ pub(super) struct RankedPlaces {
 }
 
 impl RankedPlaces {
-    /// Lays out the memory for a batch with so many records.
+    /// Lays out the memory for a batch with `records` records.
     pub(super) fn of(plan: &Plan, batch: &DeviceBatch, records: usize) -> Self {
         let events = plan.events as usize;
         let mut places = Places::default();
@@ -125,10 +125,11 @@ pub(super) enum Task {
 ///
 /// # Safety
 /// Until the stream has done this:
-/// - The device can read `batch` and its list, for as many elements as they say; those of words are
-///   multiples of 4.
+/// - The device can read `batch` and its list, with at least the number of elements that they
+///   state. Addresses of words are multiples of 4.
 /// - `base` is a multiple of [`LINE`] and has the bytes of [`RankedPlaces::of`] for `records`;
-///   nothing else uses them. To write, a count of this batch has left there what it leaves.
+///   nothing else uses them. Before the writing step, the counting step of this batch has filled
+///   it.
 /// - `output` has views of memory that the device can write, as long as the plan asks for (to
 ///   count: its status alone); its status word is 0 by then.
 #[expect(clippy::too_many_arguments, reason = "everything that a launch is of")]

@@ -1,13 +1,13 @@
 //! A stage of a trigger sequence on a device: batch, hits, work space and stream are the caller's,
 //! and nothing waits.
 //!
-//! A framework wants to know a stage's memory before it runs, and gives it. So there are two calls,
-//! with the allocation of the hits between them: [`count`](DeviceSequence::count) finds all
-//! clusters, and leaves them in the work space in the order of the hits;
-//! [`write`](DeviceSequence::write) makes hits of them, in arrays of exactly that size. These are
-//! the launches of the ranked pipeline, with the total in between: nothing is read twice. The stage
-//! keeps tables and nothing of a batch: any number of batches can be in flight, each with its
-//! stream and work space.
+//! A framework wants to know how much memory a stage needs before the stage runs, and allocates
+//! that memory itself. So there are two calls, with the allocation of the hits between them:
+//! [`count`](DeviceSequence::count) finds all clusters, and leaves them in the work space in the
+//! order of the hits; [`write`](DeviceSequence::write) converts them to hits, in arrays of exactly
+//! the right size. These are the launches of the ranked pipeline, with the total in between: no
+//! bank is read twice. The stage keeps tables and nothing of a batch: any number of batches can be
+//! in flight, each with its stream and work space.
 
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::report::N_COUNTS;
@@ -98,7 +98,7 @@ impl Scratch {
         }
     }
 
-    /// Bytes of the work space, at any address.
+    /// Returns the size in bytes of a work space at any address.
     const fn needed(self) -> usize {
         LINE - 1 + self.bytes
     }
@@ -135,7 +135,7 @@ impl<D: Device> DeviceSequence<D> {
         Ok(Self { device, setup })
     }
 
-    /// The device.
+    /// Returns the device.
     pub const fn device(&self) -> &D {
         &self.device
     }
@@ -159,7 +159,7 @@ impl<D: Device> DeviceSequence<D> {
     /// clusters, and 9 kB used.)
     ///
     /// # Errors
-    /// If 32 bits cannot count the batch.
+    /// If the batch has more records than 32 bits can count.
     pub fn scratch_bytes(&self, batch: &DeviceBatch) -> Result<usize, DecodeError> {
         Ok(Scratch::of(self.plan(batch)?.as_ref(), batch, self.version()).needed())
     }

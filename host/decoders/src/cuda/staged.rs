@@ -91,7 +91,7 @@ impl<D: Device> Flight<D> {
 
 /// Decodes by a [`DeviceSequence`] as a framework does: each batch is counted, the host waits for
 /// the number of hits, and the hits are written to memory that has room for them. Batches lie on
-/// the device, and hits stay there. The kernels are always those of
+/// the device, and hits stay there. It always launches the kernels of
 /// [`Pipeline::Ranked`](crate::Pipeline::Ranked).
 pub struct SequenceDecoder<D: Device> {
     /// Never freed if a stream cannot be waited for.
@@ -159,7 +159,8 @@ impl<D: Device> SequenceDecoder<D> {
     /// Decodes batches, with one in flight on every stream, and returns the number of their hits.
     ///
     /// # Errors
-    /// The first error of a batch. What is in flight then is waited for by the next call.
+    /// The first error of a batch. The next call waits for the batches that are still in flight
+    /// then.
     pub fn decode_all<'a>(
         &mut self,
         batches: impl IntoIterator<Item = &'a Arc<ResidentBatch<D>>>,
@@ -191,7 +192,7 @@ impl<D: Device> SequenceDecoder<D> {
         Ok(found)
     }
 
-    /// Puts the count of a batch on a stream, behind the writing of the one before.
+    /// Enqueues the counting of a batch on a stream, after the writing of the previous batch.
     fn count(&mut self, i: usize, batch: &Arc<ResidentBatch<D>>) -> Result<(), DecodeError> {
         let (stage, flight) = (&mut *self.stage, &mut self.flights[i]);
         if !batch.memory.is_of(&stage.device) {

@@ -493,8 +493,8 @@ impl<D: Device> BatchStream<D> {
             unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
             device.synchronize(&self.queue)?;
         };
-        // Fetch the hits that the guess left out, or all of them if the host's arrays are too small
-        // and grow.
+        // Fetch the hits beyond the guess, or every hit again if the host's arrays were too small
+        // and had to grow.
         if readback == Readback::Hits && n > copied {
             if n > self.stride {
                 self.reserve_host(device, &plan, n)?;

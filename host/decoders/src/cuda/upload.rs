@@ -1,5 +1,5 @@
-//! A batch on its way to the device: through pinned memory that the stream keeps, or from pinned
-//! memory of its own.
+//! Upload of a batch to the device: through pinned memory that the stream keeps, or directly if the
+//! batch lies in pinned memory itself.
 
 use super::batch::{DeviceBatch, Packing, PinnedBatch};
 use super::buffer::{Buffer, HostBuffer};
@@ -7,8 +7,9 @@ use super::device::Device;
 use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
-/// Bytes of a piece that the CPU copies to pinned memory while the device takes the one before:
-/// large enough that a copy's own cost does not count, small enough that both overlap.
+/// Size in bytes of a piece that the CPU copies to pinned memory while the device fetches the
+/// previous piece: large enough that the fixed cost of a copy does not matter, small enough that
+/// the two overlap.
 const PIECE: usize = 2 << 20;
 
 /// A stream's staging memory on the host, and the place of its batch on the device.

@@ -16,7 +16,7 @@ use ut_data::DecodeError;
 /// Buffers between the kernels of a stream.
 pub(super) enum Work<D: Device> {
     Allen(AllenWork<D>),
-    /// Memory with room for so many records.
+    /// Memory, and the number of records that fit into it.
     Ranked(Buffer<D>, usize),
 }
 

@@ -268,7 +268,7 @@ fn run_allen<'h>(
     )
 }
 
-/// Decodes with room for so many records; returns how many there are.
+/// Decodes with room for `records` records; returns the number of records in the batch.
 fn run_ranked<'h>(
     launcher: &mut ExecutorLauncher<'h>,
     ranks: &'h RankTables,

@@ -41,7 +41,7 @@ macro_rules! unit {
 }
 
 impl Unit {
-    /// Counts the parameters of an entry; 0 if it does not exist.
+    /// Returns the number of parameters of an entry; 0 if the entry does not exist.
     pub fn parameters(&self, entry: &str) -> usize {
         let head = self
             .text
@@ -74,13 +74,13 @@ impl Unit {
     /// Variant of the clustering kernel that differs from production in its 32-bit sums only.
     pub const WIDE: &'static str = "v5_allen__wide";
 
-    /// Variant of the counting kernel with 8 size classes, which every production module has beside
-    /// the one with 16.
+    /// Returns the name of the counting kernel with 8 size classes, which every production module
+    /// has in addition to the kernel with 16.
     pub fn bins8(&self) -> String {
         format!("{}__bins8", self.name)
     }
 
-    /// All modules.
+    /// Returns all modules.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::PRODUCTION
             .into_iter()
@@ -97,12 +97,12 @@ impl Unit {
         }
     }
 
-    /// The production module for a format and a layout.
+    /// Returns the production module for a format and a layout.
     pub fn production(version: BankVersion, layout: Layout) -> Self {
         Self::of(Self::PRODUCTION, version, layout)
     }
 
-    /// The module of the ranked pipeline for a format and a layout.
+    /// Returns the module of the ranked pipeline for a format and a layout.
     pub fn ranked(version: BankVersion, layout: Layout) -> Self {
         Self::of(Self::RANKED, version, layout)
     }
@@ -202,7 +202,8 @@ impl Kernel {
         Some((name.parse().ok()?, variant))
     }
 
-    /// Bytes of dynamic shared memory of a block, for `n_boards` boards and `n_groups` groups.
+    /// Returns the size in bytes of a block's dynamic shared memory, for `n_boards` boards and
+    /// `n_groups` groups.
     pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32) -> u32 {
         match self {
             Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),

@@ -55,8 +55,8 @@ impl CudaStream {
         }
     }
 
-    /// The driver's handle, a `CUstream`, for other calls of the driver; valid as long as `self`
-    /// lives.
+    /// Returns the driver's handle, a `CUstream`, for other calls of the driver. It is valid as
+    /// long as `self` lives.
     pub const fn raw(&self) -> *mut c_void {
         self.handle.cast()
     }
