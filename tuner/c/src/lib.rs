@@ -379,7 +379,8 @@ pub extern "C" fn tuner_error() -> *const c_char {
 /// Ends a tuner.
 ///
 /// # Safety
-/// - `kernel` is null, or of `tuner_new` and not freed; no thread uses it any more.
+/// - `kernel` is null, or comes from `tuner_new` and has not been freed; no thread uses it any
+///   more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_free(kernel: *mut TunerKernel) {
     if !kernel.is_null() {

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tuner::store::Store;
 use tuner_score::synthetic::Synthetic;
 
-/// The command in `folder`, where its store lies. `line` is split at blanks; `more` is taken as it
-/// is.
+/// Returns the command, run in `folder`, where its store lies. `line` is split at blanks; `more` is
+/// passed on unchanged.
 fn tool(folder: &TempDir, line: &str, more: &[&str]) -> Command {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_tuner"));
     tool.current_dir(folder)
@@ -72,7 +72,7 @@ fn empty() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A folder with a space of four tiles.
+/// Makes a folder with a space of four tiles.
 fn tiles() -> TempDir {
     let folder = empty();
     write(
@@ -483,7 +483,7 @@ fn explain_gives_no_shares_from_two_configurations() {
     );
 }
 
-/// The example of a chain, as its first lines say.
+/// Runs the example of a chain as its first lines say.
 #[test]
 fn a_chain_of_programs_is_tuned_for_each_workload_and_has_a_page() {
     let folder = &empty();

@@ -251,7 +251,7 @@ fn pairs_of_very_many_values_have_no_map_and_the_page_says_so() {
     assert!(html.len() < 7_000_000, "{} bytes", html.len());
 }
 
-/// A search over two parameters of three values, whose log times are `log`.
+/// Makes a search over two parameters with three values each, whose log times are given by `log`.
 fn searched(n: usize, log: impl Fn(usize, usize, usize) -> f64) -> Summary {
     let one = |i: usize| {
         let (a, b) = (i % 3, i / 3 % 3);

@@ -16,7 +16,7 @@ use tuner::{Config, Device, Outcome, Value, from_fn};
 use tuner_score::interchange::read_recording;
 use tuner_score::replay::{Recording, mean_ms};
 
-/// A file of the recordings, which must be there.
+/// Returns the path of a recorded file, which must exist.
 fn recorded(name: &str) -> PathBuf {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/tuning");
     let path = std::env::var_os("TUNER_DATA")
@@ -34,7 +34,7 @@ const LOCKED: &str = "gemm_A4000_1000reps_locked_clock.json.gz";
 const OBSERVED: &str = "conv_A4000_1000reps_observers_cupy11.2.json.gz";
 const FREE: &str = "conv_A4000_1000reps_variable_clock_cupy12.3.json.gz";
 
-/// The runs of a series in the order of their recording.
+/// Returns the runs of a series in the order in which they were recorded.
 fn series(name: &str) -> Vec<Vec<f64>> {
     let file = std::fs::File::open(recorded(&format!("noise/{name}"))).unwrap();
     let recording: serde_json::Value = serde_json::from_reader(GzDecoder::new(file)).unwrap();
@@ -57,7 +57,8 @@ fn series(name: &str) -> Vec<Vec<f64>> {
     runs.into_iter().map(|run| run.1).collect()
 }
 
-/// One recorded run as a block: A and B take turns in it, B's times are stretched by `factor`.
+/// Makes a block of one recorded run: its times go to A and B alternately, and B's times are
+/// stretched by `factor`.
 fn block_of(run: &[f64], factor: f64, lot: &mut ChaCha8Rng) -> Block {
     let mut block = Block::default();
     let mut times = run.iter();

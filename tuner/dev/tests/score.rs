@@ -12,7 +12,7 @@ fn failed() -> Outcome {
     })
 }
 
-/// A recording of 400 configurations in no order, one in eight of them failing.
+/// Makes a recording of 400 configurations in random order, every eighth of which fails.
 fn shuffled() -> Recording {
     let names = ["x".to_owned()];
     let rows: Vec<Vec<Value>> = (0..400).map(|x| vec![Value::Int(x)]).collect();

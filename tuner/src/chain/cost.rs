@@ -131,8 +131,9 @@ pub fn measure(
     })
 }
 
-/// Several devices as one: a launch runs on each, and its time is the weighted mean of theirs, each
-/// in a unit of its own, so that a larger workload does not count more.
+/// Several devices that act as one. A launch runs on each device, and its time is the weighted mean
+/// of their times. Each device has its own unit of time, so that a larger workload does not count
+/// more.
 pub struct Mix<'w, 'd> {
     parts: &'w mut [(String, &'d mut dyn Device)],
     weights: Vec<f64>,

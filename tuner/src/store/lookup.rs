@@ -1,9 +1,9 @@
 //! Lookup of decisions.
 //!
 //! A decision must have the same tunable (name, version and code hash) and workload (all keys and
-//! the place) as the request. The one that differs least comes first: least in the driver, then in
-//! the runtime or platform, then in the device, then in its compute capability; of equals the
-//! newest.
+//! the place) as the request. The decision that differs least comes first. A different driver
+//! counts least, then a different runtime or platform, then another device, then another compute
+//! capability. Among equals the newest comes first.
 
 use std::path::PathBuf;
 

@@ -151,7 +151,7 @@ fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool
             what,
         });
     }
-    // A view could compute without end, a trigger change what is written.
+    // A view could compute forever, and a trigger could change what the tuner writes.
     if let Some(strange) = strange {
         return Err(damaged(
             file,

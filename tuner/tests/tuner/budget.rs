@@ -1,4 +1,4 @@
-//! Budgets: limits, and what is left of them.
+//! Budgets: limits, and the remainders that a session may still spend.
 
 use tuner::budget::{Budget, Spent};
 

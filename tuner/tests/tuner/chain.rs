@@ -1,4 +1,4 @@
-//! A chain from a file: what is tuned together, what a step takes, and what is refused.
+//! Chains from files: kernels tuned together, the time of a step, and invalid files.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub fn sum(times: usize) -> impl Device {
     })
 }
 
-/// A space with these parameters, each from 1 to `most`.
+/// Makes a space with these parameters, each from 1 to `most`.
 pub fn space(parameters: &[&str], most: i64) -> Space {
     let range = |space: SpaceBuilder, name: &&str| space.range(name, 1, most, 1);
     parameters
@@ -30,7 +30,7 @@ pub fn space(parameters: &[&str], most: i64) -> Space {
         .unwrap()
 }
 
-/// A kernel with these parameters, each from 1 to `most`.
+/// Makes a kernel with these parameters, each from 1 to `most`.
 pub fn kernel(name: &str, parameters: &[&str], most: i64) -> Member<'static> {
     let (name, space) = (name.to_owned(), space(parameters, most));
     Member {
@@ -53,7 +53,7 @@ pub fn ints(all: &[i64]) -> Config {
     Config(all.iter().map(|&value| Value::Int(value)).collect())
 }
 
-/// Names of the groups, with their parameters.
+/// Returns the names of the groups with their parameters.
 fn groups(chain: &Chain<'_>) -> Vec<(String, Vec<String>)> {
     let names = |of: &[usize]| {
         of.iter()

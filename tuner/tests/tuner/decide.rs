@@ -21,8 +21,8 @@ fn slower(by: f64) -> Config {
     Config(vec![Value::Float(1.0 + by)])
 }
 
-/// A device whose first value is the time; noise is normal, a second value other than 0 makes it
-/// fail in various ways.
+/// Makes a device whose times are the first value with normal noise, and which fails in various
+/// ways if the second value is not 0.
 fn quiet(spread: f64) -> impl Device {
     let (noise, mut lot, mut launched) = (
         Normal::new(1.0, spread).unwrap(),
@@ -118,8 +118,8 @@ fn within_the_zone_the_default_wins_then_the_simpler_configuration() {
     assert_eq!(contest(&[]).ruling, Ruling::NoneBetter);
     // 0.1 % better is within the zone: the default stays.
     assert_eq!(contest(&[takes(0.999, "plain")]).ruling, Ruling::NoneBetter);
-    // Two candidates within the zone of each other: the one that departs from the default in fewer
-    // parameters.
+    // Of two candidates within each other's zone, the candidate wins that differs from the default
+    // in fewer parameters.
     let decision = contest(&[takes(0.8999, "other"), takes(0.9, "plain")]);
     assert_eq!(decision.chosen, takes(0.9, "plain"));
     // Outside of the zone the faster wins, simple or not.

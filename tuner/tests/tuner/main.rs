@@ -31,8 +31,8 @@ fn made(measure: impl FnMut(&Config, usize) -> Outcome) -> impl Device {
     from_fn("made", measure)
 }
 
-/// A machine in this state at the looks that `bad` names, from 1 on, and without its troubles at
-/// the others.
+/// Makes a machine that is in this state when it is looked at for the n-th time (from 1), if
+/// `bad(n)`, and without trouble at other times.
 fn disturbed(state: State, bad: fn(usize) -> bool) -> impl Watch {
     struct Looks(State, fn(usize) -> bool, usize);
     impl Watch for Looks {

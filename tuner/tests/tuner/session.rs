@@ -1,4 +1,4 @@
-//! Whole tunings: what is found, what is kept, and what an interruption changes (nothing).
+//! Whole tunings: the result, the stored decision, and interruptions, which change nothing.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Place {
         self.interrupted(session, usize::MAX)
     }
 
-    /// Ends after this many new measurements.
+    /// Tunes until this many new measurements have been made.
     fn interrupted(&self, session: &Session<'_>, most: usize) -> Result<Tuning, TuneError> {
         // Every sample is a configuration's first: a process that continues cannot know how often
         // another launched it.

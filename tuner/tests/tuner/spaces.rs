@@ -28,7 +28,7 @@ fn expressions_mean_what_python_means() {
         "-7.5 % 2: 0.5; 2 ** -1: 0.5; 1e3 + .5: 1000.5; 1 < x <= 7 != 8: true; 1 < x < 7: false; not x == 7: false",
         "8 % (28 / x) == 0: true; mode == 'fast' and mode != \"slow\": true; mode == 1: false; 1 == 1.0 == True: true",
         "7.5 < 8 and not 8.5 < 8: true; 0 == -0.0: true",
-        // The quotient of what is left is 30 less a rounding.
+        // The quotient is 30 less a rounding error.
         "33.3 // 1.1: 30.0",
         // Numbers and texts as conditions.
         "not 0.5: false; not 0.0: true; not -0.0: true; not -1: false; not 'a': false; not '': true",
@@ -204,7 +204,8 @@ fn a_file_of_more_than_16_mib_is_refused() {
     let path = folder.path().join("space.toml");
     std::fs::write(&path, "[[parameter]]\nname = \"a\"\nvalues = [1, 2]\n").unwrap();
     assert_eq!(tuner::read_space(&path).unwrap().0.len(), 2);
-    // What is behind the limit is not read, and what is before it is not taken for all.
+    // Rows beyond the limit are not read, and the rows before it are not mistaken for the whole
+    // space.
     let text = format!(
         "[[parameter]]\nname = \"a\"\nvalues = [1, 2]\n{}b = 1\n",
         "\n".repeat(16 << 20)

@@ -54,7 +54,7 @@ fn correlation_costs_values_and_anticorrelation_earns_none() {
     let alternating: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
     assert_eq!(effective_count(&alternating), 40.0);
     // Four 0, four 1, and so on: of 39 neighbours 30 are alike, so the correlation is 21 of 40;
-    // with what is added back, 22 of 37.
+    // after the correction for the bias it is 22 of 37.
     let steps: Vec<f64> = (0..40).map(|i| f64::from(i / 4 % 2)).collect();
     assert!(
         (effective_count(&steps) - 40.0 * 15.0 / 59.0).abs() < 1e-9,

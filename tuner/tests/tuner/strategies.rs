@@ -10,7 +10,7 @@ fn failed() -> Outcome {
     })
 }
 
-/// A space with a valley, a category, and a corner that fails.
+/// Makes a space with a valley, a category, and a corner that fails.
 fn valley() -> (Space, impl Fn(usize) -> Outcome) {
     let builder = SpaceBuilder::new()
         .range("x", 0, 24, 1)
@@ -34,7 +34,7 @@ fn valley() -> (Space, impl Fn(usize) -> Outcome) {
     (space, measure)
 }
 
-/// The first `count` proposals.
+/// Returns the first `count` proposals.
 fn walk(
     strategy: &mut dyn Strategy,
     measure: &dyn Fn(usize) -> Outcome,
@@ -146,7 +146,7 @@ fn small_spaces_and_bad_samples_are_no_trouble() {
             _ => failed(),
         };
         assert_eq!(walk(&mut *strategy, &bad, 60).len(), 60, "{kind}");
-        // What is not of the space, and what was seen, changes nothing.
+        // Configurations outside the space, and those already seen, change nothing.
         let next = strategy.propose();
         strategy.observe(usize::MAX, &failed());
         assert_eq!(strategy.propose(), next, "{kind}");

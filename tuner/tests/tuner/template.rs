@@ -17,7 +17,7 @@ fn places_are_filled_and_doubled_braces_stay() {
     assert_eq!(fill(""), "");
 }
 
-/// The shell itself says what a value has become, in whatever quotes.
+/// Lets the shell itself print each value, inside every kind of quotes.
 #[cfg(unix)]
 #[test]
 fn a_value_is_its_own_text_wherever_it_stands_and_never_a_command() {

@@ -10,7 +10,7 @@ use crate::made;
 
 const TOO_NOISY: Verdict = Verdict::CannotTell(Reason::TooNoisy);
 
-/// Blocks of one round: A takes 1 ms, B by so much more.
+/// Makes blocks of one round each, in which A takes 1 ms and B longer by the given differences.
 fn one_round_each(differences: impl IntoIterator<Item = f64>) -> Vec<Block> {
     let block = |by: f64| Block {
         a: vec![1.0],
@@ -180,8 +180,8 @@ fn comparisons_and_looks_share_the_error() {
             level(family, looks)
         );
     }
-    // Mean 2 %, standard error 0.5 %: 4 of them. Student's t of 9 degrees has 5 % beyond 2.26, and
-    // 0.05 % beyond 4.78.
+    // The mean, 2 %, is 4 standard errors of 0.5 %. Student's t with 9 degrees of freedom exceeds
+    // 2.26 in 5 % and 4.78 in 0.1 % of the cases (two-sided).
     let blocks = one_round_each(alternating(10, 0.02, 0.015));
     assert_eq!(
         judged(&blocks, &Rules::default()).verdict,
@@ -197,7 +197,7 @@ fn comparisons_and_looks_share_the_error() {
 /// `None` fails.
 type Time = fn(&str, usize) -> Option<f64>;
 
-/// A device that follows a script, and writes down what it has launched.
+/// Makes a device that follows a script, and records what it has launched.
 fn script(time: Time, launched: &mut Vec<String>) -> impl Device {
     made(move |config, launches| {
         let Value::Text(name) = &config.0[0] else {
@@ -217,8 +217,8 @@ fn script(time: Time, launched: &mut Vec<String>) -> impl Device {
     })
 }
 
-/// The decision between the configuration "default" and others, in blocks of two rounds, looked at
-/// after 10, 20 and 40.
+/// Decides between the configuration "default" and others, in blocks of two rounds, with looks
+/// after 10, 20 and 40 blocks.
 fn contest(candidates: &[&str], time: Time) -> Decision {
     let candidates: Vec<Config> = candidates.iter().map(|name| named(name)).collect();
     let plan = Plan {

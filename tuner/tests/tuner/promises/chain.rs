@@ -15,7 +15,7 @@ use tuner::{Config, Error, Failure, FailureKind, Outcome, SpaceBuilder, Value};
 use crate::chain::{chain, ints, kernel};
 use crate::made;
 
-/// A kernel whose times are a function of its parameters.
+/// Makes a kernel whose times are a function of its parameters.
 fn timed(
     name: &str,
     parameters: &[&str],

@@ -103,8 +103,8 @@ fn h2_parameters_have_several_dimensions() {
     }
 }
 
-/// Times of three configurations by the number of their launch: the first has the smallest median,
-/// the second the smallest mean, the third the smallest maximum.
+/// Returns the time of a launch of one of three configurations. The first configuration has the
+/// smallest median, the second the smallest mean, the third the smallest maximum.
 fn samples(config: i64, launch: usize) -> f64 {
     [
         [1.0, 1.0, 9.0, 1.0, 9.0],

@@ -9,7 +9,7 @@ use tuner::store::{Locations, Store, StoreError};
 
 use super::{Folder, Key, place, plan};
 
-/// All errors of opening, and that they leave the file as it was.
+/// Returns the errors of both ways to open the file, and checks that the file is unchanged.
 fn refused(file: &Path) -> [StoreError; 2] {
     let before = std::fs::read(file).unwrap();
     let errors = [

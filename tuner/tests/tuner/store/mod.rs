@@ -1,5 +1,5 @@
-//! The store: what is found again and by which process, and what becomes of a file that is killed,
-//! shared, old, damaged or foreign.
+//! The store: decisions found again by the same and by other processes, and files that are shared,
+//! old, damaged, foreign, or whose writer was killed.
 
 mod files;
 mod keeping;
@@ -44,7 +44,7 @@ impl Folder {
     }
 }
 
-/// A new store, with a task.
+/// Makes a new store and the key of a task.
 pub fn place() -> (Folder, Key, Store) {
     let folder = Folder::new();
     let store = folder.store();
@@ -160,7 +160,7 @@ impl Key {
         id
     }
 
-    /// Returns the block of what is found first, and what was relaxed.
+    /// Returns the block size of the decision found first, and the conditions that were relaxed.
     fn found(&self, store: &Store) -> Option<(Value, Vec<(u8, String)>)> {
         let found = store.find(&self.task()).unwrap().into_iter().next()?;
         Some((found.config.0[0].clone(), found.relaxed))

@@ -30,7 +30,8 @@ pub fn helper(name: &str, file: &Path, change: impl FnOnce(&mut Command)) -> Chi
     command.spawn().unwrap()
 }
 
-/// The store that a helper is to use; nothing if this is not a helper.
+/// Returns the store that this helper process should use, or nothing if this process is not a
+/// helper.
 fn asked() -> Option<PathBuf> {
     std::env::var_os("TUNING_STORE_HELPER").map(PathBuf::from)
 }
@@ -64,7 +65,7 @@ fn next(seed: u64, seen: &[Outcome], configurations: usize) -> usize {
     (hash % configurations as u64) as usize
 }
 
-/// Tunes, continuing what is unfinished; says every completed measurement.
+/// Tunes, continuing an unfinished session, and reports each completed measurement to `said`.
 fn tune(file: &Path, mut said: impl FnMut(usize)) -> Vec<Outcome> {
     let (key, synthetic) = synthetic_key();
     // Samples do not depend on what was measured before, as a real device's hardly do.
