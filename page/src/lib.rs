@@ -210,7 +210,7 @@ impl Page {
     }
 
     /// Names the [keys](Areas::first_key) of areas, once for all maps of the page; `\n` begins a
-    /// new line.
+    /// new line in the label.
     pub fn name_keys(&mut self, names: impl IntoIterator<Item = (u64, String)>) {
         self.keys.extend(names);
     }
@@ -246,7 +246,7 @@ impl Page {
         );
     }
 
-    /// Ends what [`Self::begin_details`] began.
+    /// Closes the section that [`Self::begin_details`] opened.
     pub fn end_details(&mut self) {
         self.body += "</details>\n";
     }

@@ -139,8 +139,8 @@ impl ThreadState {
 /// Element of shared memory that a byte belongs to.
 ///
 /// Kernels reuse shared memory: two arrays may occupy the same bytes at different times, with
-/// elements of different sizes. The element written last is the one that exists, and a write
-/// removes every element that it overlaps.
+/// elements of different sizes. Only the element written last exists, so a write removes every
+/// element that it overlaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Serial of the block that wrote the element.
@@ -247,7 +247,8 @@ pub struct LaunchState {
     /// Serial of the launch's first block.
     pub oldest: u32,
     pub shared_bytes: u32,
-    /// Number of stores and atomics on global memory: any of them may be what a block waits for.
+    /// Number of stores and atomics on global memory. A block that waits in a loop may be waiting
+    /// for any of these.
     pub writes: u64,
     /// Index in the grid of each block that has begun, by serial from `oldest` on.
     pub numbers: Vec<u32>,

@@ -110,8 +110,8 @@ fn shrink<E>(
         Some((error, noted.collect::<Vec<(Place, String)>>()))
     };
     // First the length: how many of the drawn choices must be kept from the beginning, by
-    // bisection. A failure rarely depends on choices after it, and what follows works on what is
-    // left.
+    // bisection. A failure rarely depends on choices made after it, so this alone usually leaves
+    // little work for the later steps.
     let mut found = (error, Vec::new());
     let mut first = made;
     for of in [1, 0] {

@@ -77,8 +77,8 @@ impl Knowledge {
     }
 }
 
-/// Knowledge that threads share until one of them learns more; `None` if there is none, which is
-/// usual.
+/// Knowledge that threads share until one thread learns more; usually `None`, which means no
+/// knowledge.
 pub type Known = Option<Arc<Knowledge>>;
 
 /// Adds `other` to `known`.

@@ -158,7 +158,7 @@ impl Executor {
 
     /// Limits the number of resident blocks (at least 1; the default is 4), as a small device does.
     ///
-    /// A kernel whose blocks wait for each other must not rely on all of them being resident:
+    /// A kernel whose blocks wait for each other must not rely on every block being resident:
     /// ```
     /// use simt::Block;
     /// use simt::executor::{Executor, Fault};

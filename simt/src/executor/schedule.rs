@@ -115,8 +115,8 @@ impl<'a> RunningBlock<'a> {
         turn
     }
 
-    /// Runs warps, in a drawn order and a few rounds each, until none can go on; then lets them
-    /// pass the barrier, if that is where all of them are, and begins again.
+    /// Runs warps, in a drawn order and a few rounds each, until none can go on; then, if every
+    /// warp has reached the barrier, lets them pass it, and begins again.
     fn go_on(&mut self, others: bool, order: &mut Order) -> Turn {
         let Self {
             routines, context, ..
@@ -486,7 +486,7 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
         };
     }
     // Only `sync_warp` orders memory accesses. Every lane now knows what any lane of the mask knew,
-    // and is ordered after the accesses of all of them so far.
+    // and is ordered after every access that these lanes have made so far.
     if request.operation == Operation::SyncWarp {
         let (mut seen, mut known) = ([0; 32], None);
         // The clocks of all lanes go on from the highest, because a record that several lanes share
