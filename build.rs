@@ -57,7 +57,7 @@ fn main() {
 fn rebuild(root: &Path, work: &Path) -> Result<bool, String> {
     let compiler = Compiler::find("UT_DECODE_PTX_RUSTC")?;
     let folder = root.join("kernels/ptx");
-    // All or none: what is there belongs together.
+    // Takes all units or none, because the PTX files of one build belong together.
     let compile = |unit| {
         with_kernels(root, |kernels| compiler.compile(&kernels, unit, work))
             .map(|text| (unit, text))
@@ -114,7 +114,8 @@ fn write(path: &Path, text: &str) -> Result<bool, String> {
         .map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The first unit whose PTX was made from other sources than are here, or that is missing.
+/// Returns the first unit whose PTX is missing or was made from other sources than the present
+/// ones.
 fn stale_unit(root: &Path) -> Option<String> {
     let hash = with_kernels(root, |kernels| kernels.source_hash()).ok()?;
     UNITS

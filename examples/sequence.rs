@@ -21,7 +21,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// The view that a decoder takes; nothing is copied.
+    /// Returns the view that a decoder takes; nothing is copied.
     fn view(&self) -> BatchView<'_> {
         BatchView {
             layout: Layout::Allen,
@@ -73,7 +73,8 @@ impl Memory {
     }
 }
 
-/// A word for each row that says where it begins, in units of `unit` bytes, then the rows.
+/// Lays rows out with an index in front: one word per row that says where it begins, in units of
+/// `unit` bytes.
 fn with_places(rows: &[Vec<u8>], unit: usize) -> Vec<u32> {
     let mut place = 4 * rows.len();
     let mut words = Vec::new();
@@ -91,8 +92,8 @@ fn with_places(rows: &[Vec<u8>], unit: usize) -> Vec<u32> {
     words
 }
 
-/// Tables of the synthetic detector. `Boards::read` and `Geometry::read` take those of a real one
-/// from files.
+/// Returns the tables of the synthetic detector. For a real detector, `Boards::read` and
+/// `Geometry::read` read them from files.
 fn tables() -> DetectorTables {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     DetectorTables::new(boards, geometry, Grouping::YRows)

@@ -29,7 +29,7 @@
 //!     EventMeta, Grouping, UtHits, synth,
 //! };
 //!
-//! // Boards::read and Geometry::read take those of your detector from files.
+//! // Boards::read and Geometry::read read the tables of your own detector from files.
 //! let (boards, geometry) = synth::detector(BankVersion::V5, 1);
 //! let tables = DetectorTables::new(boards, geometry, Grouping::YRows)?;
 //! let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
