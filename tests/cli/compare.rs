@@ -67,7 +67,7 @@ fn on_line_tuning_works_with_a_store_that_cannot_be_used_and_says_so() {
     assert_eq!(run_to(0, directory, (online, "--untuned")).1, "");
 }
 
-/// A script in place of a build.
+/// Writes a script that takes the place of a build.
 #[cfg(unix)]
 fn script(directory: &Path, name: &str, lines: &str) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -75,7 +75,7 @@ fn script(directory: &Path, name: &str, lines: &str) {
     std::fs::set_permissions(directory.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A line that says what `throughput --json -` would say.
+/// Returns a shell line that prints what `throughput --json -` would print.
 #[cfg(unix)]
 fn measured(rate: f64, digest: &str) -> String {
     format!("echo '{{\"events_per_second\": {{\"median\": {rate}}}, \"digest\": \"{digest}\"}}'")

@@ -158,7 +158,7 @@ fn ctrl_c_ends_a_command_says_so_and_leaves_nothing_half_written() {
         .spawn()
         .unwrap();
     let files = || std::fs::read_dir(directory).unwrap().count();
-    // The events' file has begun when it is there beside the two tables.
+    // Three files: the two tables, and the file of events, which has been begun.
     while files() < 3 {
         assert!(running.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -12,7 +12,7 @@ use parquet::record::Field;
 use ut_decoding::input::Bank;
 use ut_decoding::synth::encode::encode_v5;
 
-/// The rows of a CSV, without the column names, that belong to an event up to `last`.
+/// Returns the rows of a CSV, without the column names, that belong to events up to `last`.
 fn rows_up_to(csv: &[u8], last: u64) -> Vec<String> {
     let text = String::from_utf8(csv.to_vec()).unwrap();
     let event = |row: &str| row.split(',').next().unwrap().parse::<u64>().unwrap();
@@ -63,7 +63,7 @@ fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
     }
 }
 
-/// The key-value metadata of a Parquet file.
+/// Returns an entry of the key-value metadata of a Parquet file.
 fn metadata_of(path: &Path, key: &str) -> Option<String> {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let all = reader

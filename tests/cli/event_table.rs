@@ -11,7 +11,7 @@ use ut_decoding::input::Bank;
 /// 2024-08-01T12:00:00Z.
 const NOON: u64 = 1_722_513_600_000_000;
 
-/// An ODIN bank of version 7.
+/// Makes an ODIN bank of version 7.
 fn odin(number: u32, time: u64, crossing: u32) -> Vec<u8> {
     let word = 0x63 | crossing << 12 | 4 << 23;
     let words = [
@@ -41,12 +41,12 @@ fn other(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
     }
 }
 
-/// Banks as they lie in MDF.
+/// Returns banks as they lie in MDF.
 fn bytes_of(banks: &[Bank<'_>]) -> Vec<u8> {
     event(banks)[48..].to_vec()
 }
 
-/// A table of the crossings that a TAE event holds: place, begin and length.
+/// Makes a table of the crossings that a TAE event holds: place, begin and length.
 fn tae(rows: &[[u32; 3]]) -> Vec<u8> {
     rows.as_flattened()
         .iter()
@@ -54,7 +54,7 @@ fn tae(rows: &[[u32; 3]]) -> Vec<u8> {
         .collect()
 }
 
-/// The columns of a CSV, by name, in every row.
+/// Returns the values of the named columns of a CSV, row by row.
 fn columns(csv: &[u8], names: &str) -> Vec<String> {
     let text = String::from_utf8(csv.to_vec()).unwrap();
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -276,7 +276,7 @@ fn lanes_and_sectors_are_looked_up_both_ways() {
         for lane in lanes(&format!("--board {board}")) {
             let back = lanes(&format!("--sector {}", lane["sector"]));
             assert!(back.contains(&lane), "{lane}");
-            // One lane for all strips, or two for half of them each.
+            // One lane reads all strips, or two lanes read half the strips each.
             let strips = |lane: &serde_json::Value| {
                 lane["last_strip"].as_u64().unwrap() - lane["first_strip"].as_u64().unwrap() + 1
             };

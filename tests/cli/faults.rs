@@ -41,7 +41,7 @@ fn generate(directory: &Path, options: &str, faults: &str) -> Value {
     serde_json::from_slice(&read(directory, "faults.json")).unwrap()
 }
 
-/// The rows of a decoded file, each as often as it is there.
+/// Returns the rows of a decoded file, each with the number of times it occurs, and the summary.
 fn rows(directory: &Path, file: &str, code: i32, options: &str) -> (BTreeMap<String, u32>, Value) {
     let (json, _) = json_of(
         code,

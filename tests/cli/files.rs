@@ -15,14 +15,14 @@ use crate::support::{
     tool, tree, write,
 };
 
-/// A [`sample`] whose file of events is larger than what a pipe holds.
+/// Makes a [`sample`] whose file of events is larger than the buffer of a pipe.
 fn large() -> Folder {
     let directory = sample();
     run_to(0, &directory, "generate --events 40 --output .");
     directory
 }
 
-/// Writes the first event of the sample and `more` bytes of the next one into a file.
+/// Writes the first event of the sample and `more` bytes of the second event into a file.
 fn first_event(directory: &Path, name: &str, more: usize) {
     let mdf = read(directory, "events.mdf");
     let one = u32::from_le_bytes(*mdf.first_chunk().unwrap()) as usize;
@@ -91,7 +91,7 @@ fn an_output_that_is_an_input_a_table_or_another_output_is_refused_and_nothing_i
         &files,
         &lines.map(|line| format!("ut-decode {line}")),
     );
-    // The name is made from what is in the file.
+    // The name is made from the contents of the file.
     let before = read(directory, "1_0.bin");
     says(1, directory, "convert 1_0.bin --output .", "is an input");
     assert!(read(directory, "1_0.bin") == before);
@@ -413,7 +413,8 @@ fn a_reader_that_leaves_hides_no_file_that_could_not_be_read() {
     let directory = &large();
     first_event(directory, "one.mdf", 0);
     write(directory, "text.mdf", b"this is text, not raw data");
-    // Hits of many events are written at once; those of one stay in the buffer to the end.
+    // The hits of many events are written at once; the hits of one event stay in the buffer to the
+    // end.
     for file in ["events.mdf", "one.mdf"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -1,4 +1,5 @@
-//! Every format of input: the same hits from each, and a name for what is not taken or not whole.
+//! Every format of input gives the same hits; messages name formats that cannot be read, and
+//! damage.
 
 use std::io::{Cursor, Write};
 
@@ -14,7 +15,7 @@ struct Mfp<'a> {
     fragments: Vec<(u8, &'a [u8])>,
 }
 
-/// A packet, written as its description says, independently of the library's writer.
+/// Makes a packet as its description says, independently of the library's writer.
 fn packet(first: u64, align: u8, mfps: &[Mfp<'_>]) -> Vec<u8> {
     let pad =
         |bytes: &mut Vec<u8>, unit: usize| bytes.resize(bytes.len().next_multiple_of(unit), 0);
@@ -65,7 +66,7 @@ fn packet(first: u64, align: u8, mfps: &[Mfp<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// A packet of three events with one hit of each of two sources.
+/// Makes a packet of three events, each with one hit from each of two sources.
 fn two_sources() -> Vec<u8> {
     let of = |source_id: u16| Mfp {
         source_id,
@@ -75,7 +76,7 @@ fn two_sources() -> Vec<u8> {
     packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)])
 }
 
-/// An MDF event around `body`, with a checksum.
+/// Makes an MDF event around `body`, with a checksum.
 fn frame(body: &[u8], compression: u8, data_type: u8) -> Vec<u8> {
     let mut bytes = vec![0; 16];
     bytes.extend([compression, 0x37, data_type, 0]);
@@ -89,7 +90,7 @@ fn frame(body: &[u8], compression: u8, data_type: u8) -> Vec<u8> {
     bytes
 }
 
-/// A block as ROOT makes it.
+/// Makes a block as ROOT does.
 fn block(algorithm: &[u8; 3], size: usize, data: &[u8]) -> Vec<u8> {
     let u24 = |n: usize| (n as u32).to_le_bytes()[..3].to_vec();
     [
@@ -111,8 +112,8 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An lz4 block as ROOT makes it: with the xxHash64 of the compressed bytes, big endian, in front
-/// of them.
+/// Makes an lz4 block as ROOT does: with the xxHash64 of the compressed bytes, big-endian, in front
+/// of the bytes.
 fn lz4(bytes: &[u8]) -> Vec<u8> {
     let packed = lz4_flex::block::compress(bytes);
     let sum = twox_hash::XxHash64::oneshot(0, &packed).to_be_bytes();
@@ -129,7 +130,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).unwrap()
 }
 
-/// The events of an MDF file, each with its bytes.
+/// Returns the bytes of each event of an MDF file.
 fn events_of(mdf: &[u8]) -> Vec<&[u8]> {
     let mut events = Vec::new();
     let mut rest = mdf;
@@ -335,12 +336,12 @@ fn of_packets(bytes: &[u8]) -> Events {
     Events::new([InputPart::memory("a.mep", bytes.to_vec())])
 }
 
-/// The events of MDF that comes from a pipe: its length is unknown.
+/// Reads MDF as if it came from a pipe, so that its length is unknown.
 fn of_mdf(bytes: &[u8]) -> Events {
     Events::new([InputPart::stream("a.mdf", Cursor::new(bytes.to_vec()))])
 }
 
-/// The banks of every event of a file, and its damage.
+/// Returns the banks of every event of a file, and the event's damage.
 fn all(bytes: &[u8]) -> Result<Vec<(Banks, Option<Damage>)>, InputError> {
     let mut reader = of_packets(bytes);
     let mut events = Vec::new();

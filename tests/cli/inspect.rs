@@ -49,7 +49,7 @@ fn numbered(number: u64, banks: &[Bank<'_>]) -> Vec<u8> {
     )
 }
 
-/// An event whose second bank does not begin as one.
+/// Makes an event whose second bank does not begin like a bank.
 fn damaged() -> Vec<u8> {
     let mut damaged = unchecked(event(&[bank(0, &ONE_HIT), bank(1, &ONE_HIT)]));
     damaged[48 + 40] = 0;
@@ -249,7 +249,7 @@ fn what_a_program_reads_is_json_whatever_files_are_called_and_no_message_is_in_i
 fn a_list_of_troubles_ends_when_its_reader_leaves() {
     let directory = &empty();
     write(directory, "a.mdf", &troubled());
-    // Without end; the shell's exit code is that of the list.
+    // An endless input; the exit code that the shell prints comes from `inspect`.
     let line = "while cat a.mdf; do :; done | (timeout 60 ut-decode inspect - --troubles; echo $? >code) | head -1";
     shell(0, directory, line);
     assert_eq!(read(directory, "code"), b"0\n");
@@ -306,8 +306,8 @@ fn the_board_table_shows_what_the_numbers_alone_do_not() {
             "by the board table of the embedded synthetic detector",
         );
     }
-    // Banks that do not say their format are of the one that is named: a table of the other is not
-    // theirs.
+    // Banks that do not state a format have the named format, so a table of the other format does
+    // not match.
     run_to(0, directory, "convert a.mdf --output dumps");
     says(
         2,

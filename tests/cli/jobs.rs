@@ -8,8 +8,8 @@ use crate::support::{
     unchecked, write,
 };
 
-/// A folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in packets
-/// of 4).
+/// Makes a folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in
+/// packets of 4).
 fn several() -> Folder {
     let directory = sample();
     let path = directory.path();

@@ -537,7 +537,7 @@ fn events_that_come_twice_are_refused_and_of_one_in_a_hundred_a_warning() {
     let repeated =
         serde_json::json!({ "events": 300, "of": 600, "share": 0.5, "estimated": false });
     assert_eq!(json["repeated"], repeated);
-    // The events of some parts are those of others.
+    // Some parts choose the same events as others.
     for (i, choice) in [
         "--limit 200",
         "--skip 150",

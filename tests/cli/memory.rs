@@ -28,7 +28,8 @@ fn anonymous(process: &Child) -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-/// The most anonymous memory that is seen of a process until it ends, in bytes; it must end well.
+/// Returns the largest amount of anonymous memory, in bytes, that a process was seen to use until
+/// it ended. Fails if it ends badly.
 fn most_of(tool: &mut Child) -> u64 {
     let mut most = 0;
     let end = loop {
@@ -64,7 +65,8 @@ fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
     assert!(most < MOST, "{} MB", most >> 20);
 }
 
-/// An event with as many hits as one can have: 254 on each lane of each board, every second strip.
+/// Makes an event with the maximum number of hits: 254 on each lane of each board, on every second
+/// strip.
 fn fullest_event(boards: u32) -> Vec<u8> {
     let lane: Vec<_> = (0..254).map(|i| (2 * i, 31)).collect();
     let payload = encode_v5([&lane[..]; 6]);

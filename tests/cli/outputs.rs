@@ -1,4 +1,4 @@
-//! Outputs of `ut-decode decode`: a folder with a file an input, and hits under a mask.
+//! Outputs of `ut-decode decode`: a folder with one file per input, and hits under a mask.
 
 use std::fs;
 use std::path::Path;
@@ -244,7 +244,7 @@ fn an_input_that_was_not_opened_gets_no_file() {
     }
 }
 
-/// A row of hits without its last two columns, and these: sector id and strip.
+/// Splits a row of hits into its first columns and the last two, sector id and strip.
 fn place_of(row: &str) -> (&str, u32, u32) {
     let mut fields = row.rsplitn(3, ',');
     let [sector, strip] = [(); 2].map(|()| fields.next().unwrap().parse().unwrap());

@@ -60,7 +60,7 @@ fn both() -> Folder {
     folder
 }
 
-/// Checks that each line of options of `decode` fails, says what is wrong, and leaves no hits.
+/// Checks that `decode` fails with each line of options, names the problem, and leaves no hits.
 #[track_caller]
 fn refused(folder: &Path, cases: &[(&str, &str)]) {
     for (line, part) in cases {

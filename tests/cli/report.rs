@@ -1,4 +1,4 @@
-//! `ut-decode report`: what is broken in a run is found, and is on the page.
+//! `ut-decode report` finds the faults of a run and shows them on the page.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ const PLANTS: [&str; 5] = [
 /// Board without hits in the second half of a faulty run.
 const DYING: usize = 1;
 
-/// A clean run; or one with [`PLANTS`] and a dying board, one bank in 100 events with a bad header,
-/// and a UTError.
+/// Makes a clean run; or, if `faulty`, a run with [`PLANTS`], a dying board, one bank in 100 events
+/// with a bad header, and a UTError.
 fn run_with(faulty: bool, seed: u64, n: u64) -> Vec<u8> {
     let plants = if faulty { &PLANTS[..] } else { &[] };
     let plants = plants.iter().map(|plant| plant.parse().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! `ut-decode decode --resume`: what is decoded again, and what is not.
+//! `ut-decode decode --resume` decodes again what changed, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::support::{
 
 const FILES: &str = "a.mdf b.mdf.zst c.mep";
 
-/// A directory with three inputs and their tables.
+/// Makes a directory with three inputs and their tables.
 fn inputs() -> Folder {
     let directory = sample();
     for (seed, name) in [("2", "a.mdf"), ("3", "b.mdf.zst"), ("4", "c.mep")] {
@@ -46,7 +46,8 @@ fn resume(directory: &Path, files: &str, options: &str) -> (Value, String) {
     )
 }
 
-/// The outputs that a job wrote, without folder and ending, spaces between them.
+/// Returns the names of the outputs that a job wrote, without folder and ending, separated by
+/// spaces.
 fn written(json: &Value) -> String {
     let names = json["outputs"]
         .as_array()
@@ -308,7 +309,8 @@ fn resuming_needs_a_folder_of_one_file_an_input_and_all_their_events() {
         let line = format!("decode a.mdf {folder} --{option} {value}");
         says(2, directory, line, &format!("--{option}"));
     }
-    // Two inputs would get the same file, and one of them is done: the other does not replace it.
+    // Two inputs would get the same file, and one input is done: the other does not replace its
+    // output.
     fs::create_dir(directory.join("other")).unwrap();
     fs::copy(directory.join("a.mdf"), directory.join("other/a.raw")).unwrap();
     resume(directory, "a.mdf", "");

@@ -14,7 +14,7 @@ fn tables() -> DetectorTables {
     DetectorTables::new(boards, geometry, Grouping::YRows).unwrap()
 }
 
-/// Events with these numbers, each with one UT bank.
+/// Makes events with these numbers, each with one UT bank.
 fn mdf(numbers: &[u64], source_id: u32, version: u8, payload: &[u8]) -> Vec<u8> {
     let mut writer = MdfWriter::new(Vec::new());
     for &number in numbers {

@@ -67,8 +67,8 @@ impl<A: Line, B: Line, C: Line, D: Line> Line for (A, B, C, D) {
     }
 }
 
-/// The tool in `directory`, where its store of tunings lies, too. The settings of who runs the
-/// tests do not matter.
+/// Returns the tool, run in `directory`, where its store of tunings lies, too. The settings of the
+/// user who runs the tests have no effect.
 pub fn tool(directory: &Path, line: impl Line) -> Command {
     let mut args = Vec::new();
     line.push_to(&mut args);
@@ -187,15 +187,15 @@ pub fn empty() -> Folder {
     Folder(tempfile::tempdir().unwrap())
 }
 
-/// A directory with 5 generated v5 events (`events.mdf`) and their tables.
+/// Makes a directory with 5 generated v5 events (`events.mdf`) and their tables.
 pub fn sample() -> Folder {
     let directory = empty();
     run_to(0, &directory, "generate --events 5 --output .");
     directory
 }
 
-/// A directory with `n` small v5 events (`events.mdf`), their tables, and settings that name them
-/// (`tables.toml`).
+/// Makes a directory with `n` small v5 events (`events.mdf`), their tables, and settings that name
+/// them (`tables.toml`).
 pub fn small(n: usize) -> Folder {
     let directory = empty();
     run_to(
@@ -214,7 +214,7 @@ pub fn small(n: usize) -> Folder {
 /// The options that name the tables of [`sample`].
 pub const TABLES: &str = "--boards boards.bin --geometry geometry.bin";
 
-/// The files below `directory` that are not folders, by their names from there, sorted.
+/// Returns the names of all files below `directory`, relative to it and sorted, without folders.
 pub fn tree(directory: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let mut folders = vec![directory.to_path_buf()];
@@ -246,12 +246,12 @@ pub fn read(directory: &Path, name: &str) -> Vec<u8> {
     std::fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The bytes of an MDF event without the mark of generated ones.
+/// Returns the bytes of an MDF event without the mark of generated events.
 pub fn event(banks: &[Bank<'_>]) -> Vec<u8> {
     event_with(EventHeader::default(), banks)
 }
 
-/// The bytes of an MDF event of run 7 with the rest of this header.
+/// Returns the bytes of an MDF event with this header, but of run 7.
 pub fn event_with(header: EventHeader, banks: &[Bank<'_>]) -> Vec<u8> {
     let mut writer = MdfWriter::new(Vec::new());
     writer
@@ -266,7 +266,7 @@ pub fn unchecked(mut event: Vec<u8>) -> Vec<u8> {
     event
 }
 
-/// A UT bank of version 4.
+/// Makes a UT bank of version 4.
 pub fn bank(source_id: u32, payload: &[u8]) -> Bank<'_> {
     Bank {
         kind: 66,

@@ -294,7 +294,7 @@ fn tables_are_shown_and_what_is_odd_about_them_fails() {
         (&json["layers"][0]["sectors"], &json["layers"][3]["sectors"]),
         (&248.into(), &276.into())
     );
-    // A lane becomes the one behind it: words of the boards file after its header.
+    // Replaces a lane by the next lane: words of the boards file after its header.
     let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1)
         .0
         .lanes;

@@ -6,7 +6,7 @@ use ut_decoding::decoder::cuda::choose;
 
 use crate::fake_driver::{FakeDriver, tool, well_on_the_fake};
 
-/// The line that decodes a small file of the fixtures.
+/// Returns the line that decodes a small file of the fixtures.
 fn decode(input: &str) -> String {
     let at = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/v5");
     format!("decode {at}/{input} --boards {at}/boards.bin --geometry {at}/geometry.bin")
@@ -163,7 +163,7 @@ fn memory_is_allocated_and_waited_for_a_few_times_and_damaged_events_are_no_batc
     let [_, _, _, launches, allocations, pinned, waits, 0] = counts(&said)[..] else {
         panic!("{said}")
     };
-    // Two decoders take turns: each has its tables, and one of them the batch.
+    // Two decoders take turns: each has its own tables, and one decoder has the batch.
     assert!(
         allocations <= 6 && pinned <= 4 && waits <= 2 && launches <= 10,
         "{said}"

@@ -1,8 +1,8 @@
 //! The fake CUDA driver of `tests/fake_cuda` in place of `libcuda`, for child processes of a test.
 //!
 //! The library that opens `libcuda` looks for it along `LD_LIBRARY_PATH`, and cargo has built the
-//! fake beside the tests: a folder with a link of the right name is enough. The process of the test
-//! itself never sees the fake.
+//! fake into the folder of the tests: a folder with a link of the right name is enough. The process
+//! of the test itself never sees the fake.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl FakeDriver {
         Self(folder)
     }
 
-    /// The fake without one of its functions.
+    /// Returns the fake without one of its functions.
     pub fn without(function: &str) -> Self {
         let fake = Self::new();
         let place = fake.0.path().join("libcuda.so");
@@ -113,8 +113,8 @@ pub fn complaints(output: &Output) -> Vec<String> {
         .collect()
 }
 
-/// The test in which a closure is written, by the name of the closure's type:
-/// `cuda::streams::test::{{closure}}`.
+/// Returns the name of the test in which a closure is written, taken from the name of the closure's
+/// type: `cuda::streams::test::{{closure}}`.
 fn test_of<F>() -> &'static str {
     let path = std::any::type_name::<F>()
         .split("::{{closure}}")
@@ -125,9 +125,8 @@ fn test_of<F>() -> &'static str {
         .1
 }
 
-/// Runs `body`, which a test wrote, in a process of its own, with the fake for a driver; gives what
-/// that said, which must have ended well. In that process itself `body` is run, and nothing is
-/// given.
+/// Runs the test's `body` in a new process, with the fake as its driver, and returns that process's
+/// output after it has ended well. In the new process itself it runs `body` and returns `None`.
 pub fn on_the_fake<F: Fn()>(settings: &[(&str, &str)], body: &F) -> Option<Output> {
     if std::env::var_os(INSIDE).is_some() {
         body();

@@ -169,7 +169,7 @@ fn an_old_gpu_is_refused_and_one_beside_it_is_taken() {
             for ordinal in [0, 1] {
                 let caller = Caller::on(ordinal);
                 // SAFETY: `caller` holds its context, which it has made current, and is dropped
-                // after what is made in it.
+                // after everything that was made in that context.
                 let made = unsafe {
                     [
                         CudaDevice::in_context(caller.context, 0),

@@ -105,7 +105,7 @@ impl Checked {
         .unwrap();
     }
 
-    /// Compares what is collected.
+    /// Collects a batch and compares its result with the expected one.
     #[track_caller]
     fn check(&mut self, ticket: Ticket, batch: &EventBatch) {
         let (expected, expected_report) = self.reference(batch);
@@ -143,7 +143,8 @@ impl DerefMut for Checked {
     }
 }
 
-/// A batch with more strips than its bytes have room for: all its events are the first one.
+/// Makes a batch with more strips than its bytes have room for: every event overlaps the first
+/// event.
 fn overlapping() -> EventBatch {
     let lane: Vec<(u16, u8)> = (0..60).map(|i| (2 * i, 31)).collect();
     let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));

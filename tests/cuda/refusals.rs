@@ -121,7 +121,7 @@ fn decoder_and_tickets_go_to_another_thread_together() {
                 drop(decoder);
             });
         });
-        // The batch is given back by a thread that has no context of its own.
+        // The batch is dropped on a thread that has no current context.
         std::thread::spawn(move || drop(resident)).join().unwrap();
     });
 }

@@ -90,8 +90,8 @@ impl Staged {
             scratch: (CudaDevice::address(&scratch), bytes),
             result: CudaDevice::start(&result).cast(),
         };
-        // SAFETY: what is given back keeps all memory until the stream was waited for; each piece
-        // is as long as it says.
+        // SAFETY: the returned value keeps all memory alive until the stream has been waited for,
+        // and each piece is as long as it says.
         unsafe { self.stage.count(&self.stream, &there, work) }.expect("it can be launched");
         let memory = vec![input, scratch];
         InFlight {
@@ -103,7 +103,7 @@ impl Staged {
         }
     }
 
-    /// Number of hits and status, when the stream has come there.
+    /// Returns the number of hits and the status, after waiting for the stream.
     fn result(&mut self, flight: &InFlight) -> (usize, u32) {
         self.device.synchronize(&self.stream).expect("it went well");
         // SAFETY: the stream was waited for; two words of memory that `flight` keeps.
@@ -155,7 +155,8 @@ impl Staged {
         }
         .expect("it can be copied");
         self.device.synchronize(&self.stream).expect("it went well");
-        // SAFETY: the stream was waited for; so many bytes of memory that is kept here.
+        // SAFETY: the stream has been waited for, and the memory, which is kept here, has `4 *
+        // words` bytes.
         let bytes = unsafe { std::slice::from_raw_parts(start, 4 * words) };
         bytes
             .chunks_exact(4)
@@ -198,7 +199,7 @@ impl Staged {
             .map(|x| x.to_bits())
             .chain(expected.id().to_vec())
             .collect();
-        // One allocation of exactly so many bytes.
+        // One allocation of exactly the required size.
         assert!(
             self.read(flight.hits.arrays[0], 7 * n) == all,
             "hits differ"
@@ -210,7 +211,7 @@ impl Staged {
 /// reference.
 pub fn check_all(tables: &DetectorTables, batches: &[BatchView<'_>]) {
     let mut staged = Staged::new(tables.clone());
-    // All in flight at the same time, each with memory of its own.
+    // All batches are in flight at the same time, each with separate memory.
     let mut flying: Vec<_> = batches.iter().map(|batch| staged.count(batch)).collect();
     let counted: Vec<_> = flying
         .iter_mut()
@@ -436,7 +437,7 @@ fn what_does_not_fit_is_said_and_not_written() {
             scratch: (CudaDevice::address(&scratch), bytes),
             result: std::ptr::null_mut(),
         };
-        // SAFETY: memory for what is said, kept beyond the call; it is refused.
+        // SAFETY: the memory has the stated sizes and is kept beyond the call, which is refused.
         let refused = unsafe { stage.count(stream, &there, work(needed - 1)) }
             .expect_err("too little")
             .to_string();

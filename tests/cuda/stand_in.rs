@@ -48,7 +48,7 @@ fn copies_are_done_when_they_are_waited_for_and_not_before() {
                 .unwrap();
         }
         assert_eq!(look_at(&to), [0; 8], "too early");
-        // Too early, too: the copy takes what is there when it is done.
+        // Too early, too: the copy reads its source only when it is carried out.
         fill(&from, [2; 8]);
         device.synchronize(&stream).unwrap();
         assert_eq!(look_at(&to), [2; 8]);

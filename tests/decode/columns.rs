@@ -14,7 +14,8 @@ use ut_decoding::{
     BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, LhcbId, UtHits,
 };
 
-/// Hits with clusters of a batch on each backend that gives them, which are all equal.
+/// Decodes a batch with clusters on each backend that supports them, and checks that the hits are
+/// equal.
 fn decode(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> UtHits {
     let mut first: Option<UtHits> = None;
     for (name, make) in backends()
@@ -32,8 +33,8 @@ fn decode(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>)
     first.expect("a backend")
 }
 
-/// A v5 lane that reads a whole sector, and one that reads the second half of one: board and lane
-/// of each.
+/// Returns the board and the lane of a v5 lane that reads a whole sector, and of one that reads the
+/// second half of a sector.
 fn whole_and_half(tables: &DetectorTables) -> [(u16, usize); 2] {
     let slot = |test: fn(&SectorPlace, u32) -> bool| {
         let of_slot = |slot: usize| tables.places()[usize::from(tables.slots()[slot].sector)];

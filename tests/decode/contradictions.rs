@@ -14,9 +14,9 @@ use crate::suite::events::{
 
 const N_BANKS: usize = 4;
 
-/// A bank with three hits on each of four lanes, two of them a cluster, so that the last row is
-/// half full (v5), or one (v4). Those lanes are connected on all boards: an event without trouble
-/// takes the ranked kernels' short way.
+/// Makes a bank: for v5 with three hits on each of four lanes, of which two form a cluster, so that
+/// the last row is half full; for v4 with one hit. The lanes are connected on all boards, so an
+/// event without trouble takes the ranked kernels' short way.
 fn bank(version: BankVersion, board: u16) -> Bank {
     let payload = match version {
         BankVersion::V5 => v5_payload(&std::array::from_fn(|lane| {
@@ -46,7 +46,7 @@ fn batch(version: BankVersion, layout: Layout, n_events: usize, first_board: u16
     }
 }
 
-/// The entry of a table of halves or bytes: of a bank of an event.
+/// Returns the entry for a bank of an event in a table of halves or bytes.
 fn entry<T: bytemuck::Pod>(layout: Layout, words: &mut [u32], event: usize, bank: usize) -> &mut T {
     let (row, column) = if layout == Layout::Allen {
         (event, bank)

@@ -16,8 +16,8 @@ const LIMIT: isize = 4 << 20;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Events in which each board sends `payload`, and with `trouble`, one that is not there an empty
-/// one.
+/// Makes events in which each board sends `payload`, and with `trouble`, a board that does not
+/// exist sends an empty bank.
 fn batch(tables: &DetectorTables, payload: &[u8], n_events: usize, trouble: bool) -> EventBatch {
     let bank =
         |board: u16, payload: &[u8]| Bank::new(tables.boards().version, board, payload.to_vec());
@@ -34,7 +34,7 @@ fn batch(tables: &DetectorTables, payload: &[u8], n_events: usize, trouble: bool
     allen_batch(&vec![event; n_events])
 }
 
-/// The payload with the most hits that a bank can have.
+/// Returns the payload with the maximum number of hits.
 fn fullest(version: BankVersion) -> Vec<u8> {
     match version {
         BankVersion::V5 => v5_payload(&std::array::from_fn(|_| {

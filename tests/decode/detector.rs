@@ -254,7 +254,7 @@ fn of_several_lanes_of_the_same_strips_the_first_of_a_board_in_use_counts() {
     let free: Vec<usize> = (0..boards.lanes.len())
         .filter(|&slot| !boards.lanes[slot].is_connected())
         .collect();
-    // Two copies of a lane that reads half a sector, one on a board before its own.
+    // Two copies of a lane that reads half a sector, one of which is on an earlier board.
     let half = (free[0] + 6..boards.lanes.len())
         .find(|&slot| boards.lanes[slot].chan_id & 256 != 0)
         .unwrap();

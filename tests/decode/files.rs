@@ -1,5 +1,5 @@
-//! Hits into files: what is known of some events and not of others, several files, and what formats
-//! say of themselves.
+//! Hits written to files: facts known for some events only, several files, and the metadata of each
+//! format.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ struct Event {
     number: Option<u64>,
 }
 
-/// Hits of strips 0, 1, 2, … of a channel.
+/// Makes hits on strips 0, 1, 2, … of a channel.
 fn hits_of(tables: &DetectorTables, channel: u32, events: &[Event]) -> UtHits {
     let n = events.iter().map(|event| event.hits).sum();
     let mut hits = UtHits::with_capacity(events.len(), tables.n_groups(), n);
@@ -84,12 +84,12 @@ fn write(
     path
 }
 
-/// A UT channel of a sector that the detector has.
+/// Returns a UT channel of a sector that the detector has.
 fn channel() -> u32 {
     LhcbId::of(tables(BankVersion::V5).places()[500].channel).0
 }
 
-/// The values of some columns, hit by hit.
+/// Reads the values of some columns, hit by hit.
 fn read<const N: usize>(path: &Path, columns: [&str; N]) -> Vec<[Option<u64>; N]> {
     let table = table::read(path);
     let value = |name: &str, i: usize| table[name][i].as_ref().map(|text| text.parse().unwrap());

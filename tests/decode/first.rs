@@ -32,8 +32,8 @@ const BANK: [u8; 72] = [
     0, 0, 0, 0,  0, 0, 0, 0,
 ];
 
-/// A detector whose sector on lane 0 of board 0 has round numbers, and the ChannelID of that
-/// sector's strip 0.
+/// Makes a detector whose sector on lane 0 of board 0 has round numbers; also returns the ChannelID
+/// of strip 0 of this sector.
 fn detector(version: BankVersion) -> (DetectorTables, u32) {
     let tables = changed(version, |boards, geometry| {
         let id = sector_id(&boards.lanes[0]).expect("the lane is connected");
@@ -46,7 +46,8 @@ fn detector(version: BankVersion) -> (DetectorTables, u32) {
     (tables, channel)
 }
 
-/// Hits and report of an event, which every backend must make alike, in both layouts.
+/// Returns the hits and the report of an event after checking that every backend gives the same, in
+/// both layouts.
 fn decoded(tables: &DetectorTables, event: Event) -> (UtHits, BatchReport) {
     decoded_with(DecodeOptions::default(), tables, event)
 }
@@ -116,7 +117,7 @@ fn lane_0(hits: impl IntoIterator<Item = (u16, u8)>) -> Bank {
 fn a_position_is_the_mean_of_the_strips_whatever_their_charge_or_each_strip_as_one_asks() {
     let geometric = DecodeOptions::default().with_position(Position::Geometric);
     let unclustered = DecodeOptions::default().with_clustering(false);
-    // Several warps read these strips, each with another charge than the one before.
+    // Several warps read these strips, and neighbouring strips have different charges.
     let long = lane_0((100..220).map(|strip| (strip, 1 + (strip * strip % 31) as u8)));
     for (options, bank, strips) in [
         (geometric, v5(0, &BANK), &[100.5, 300.0][..]),
@@ -193,8 +194,8 @@ fn v4_words_whose_lanes_are_in_order_but_for_one_step_are_all_hits_of_their_lane
     }
 }
 
-/// The hits of each event, and its counts of trouble by name: all in a batch, and each alone in MEP
-/// layout.
+/// Returns the number of hits of each event and its counts of trouble by name: decoded in one
+/// batch, and checked event by event in MEP layout.
 fn outcomes(events: &[Event]) -> Vec<(usize, Vec<(&'static str, u32)>)> {
     let (tables, mut expected) = (tables(BankVersion::V5), None);
     let trouble = |report: &EventReport| {
@@ -346,7 +347,8 @@ fn every_row_of_the_policy_table_costs_what_it_says() {
 
 #[test]
 fn hundreds_of_events_with_trouble_are_decoded_one_by_one() {
-    // More than blocks work on them at a time: each finds nothing of the one before.
+    // There are more events than blocks at work, so blocks take several events, and must find
+    // nothing left over from the previous event.
     let event = |i: u16| {
         let lanes = std::array::from_fn(|lane| {
             (0..(i + lane as u16) % 4)
@@ -414,8 +416,8 @@ fn what_is_no_good_cluster_is_counted_and_what_follows_is_a_cluster_again() {
     }
 }
 
-/// A detector and two lanes of one group, whose sectors begin at these x and have a strip every
-/// eighth of a millimetre: the first has the smaller ids.
+/// Makes a detector and two lanes of one group, whose sectors begin at these x and have a strip
+/// every eighth of a millimetre. The first lane has the smaller ids.
 fn two_lanes_of_a_group(p0_x: [f32; 2]) -> (DetectorTables, [usize; 2]) {
     let tables = tables(BankVersion::V5);
     let (lanes, group) = (&tables.boards().lanes, tables.slots()[0].group);

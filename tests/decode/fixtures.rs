@@ -50,7 +50,7 @@ fn tables(file: &str, grouping: Grouping) -> DetectorTables {
     DetectorTables::new(boards, geometry, grouping).unwrap()
 }
 
-/// The file's events in one batch.
+/// Reads the file's events into one batch.
 fn batch(file: &str) -> EventBatch {
     let mut events = Events::new([fixture(file)]);
     let batch = to_allen(events.next_batch(1000).unwrap().unwrap().0).unwrap();

@@ -5,8 +5,8 @@ use ut_decoding::input::{Events, InputPart};
 
 use super::reading::{Found, How, bank, file, mdf, odin, packet_of, read_all};
 
-/// An event of [`events`] with `n` of the UT's banks, ODIN and one of another detector. Every third
-/// is of another run, and every fourth has the wrong checksum.
+/// Makes an event of [`events`] with `n` UT banks, an ODIN bank, and a bank of another detector.
+/// Every third event belongs to another run, and every fourth has a wrong checksum.
 fn event(e: usize, n: usize) -> Vec<u8> {
     let odin = odin(7 + u32::from(e % 3 == 2), 1000 + e as u64);
     let payloads: Vec<Vec<u8>> = (0..n)
@@ -33,14 +33,14 @@ fn event(e: usize, n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Events of 0 to 290 banks, more than there is room for in front of one.
+/// Makes events of 0 to 290 banks, more than there is room for in front of an event.
 fn events() -> Vec<u8> {
     (0..40)
         .flat_map(|e| event(e, [3, 0, 216, 1, 290][e % 5]))
         .collect()
 }
 
-/// A packet of three events, in a frame of MDF.
+/// Makes a packet of three events, in a frame of MDF.
 fn packet() -> Vec<u8> {
     let body = packet_of(3, |_| vec![1; 24]);
     let mut frame = (20 + body.len() as u32).to_le_bytes().repeat(3);
@@ -49,7 +49,7 @@ fn packet() -> Vec<u8> {
     frame
 }
 
-/// The events as one reads them one by one.
+/// Returns the events as a reader gives them one at a time.
 fn expected(mdf: &[u8]) -> Vec<(u64, Option<u64>, bool, Vec<Found>)> {
     let mut reader = Events::new([InputPart::memory("x.mdf", mdf.to_vec())]);
     let mut all = Vec::new();

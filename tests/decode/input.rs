@@ -1,4 +1,4 @@
-//! Files into batches: what is read, what is refused, and what a damaged event costs.
+//! Files read into batches: valid and invalid files, and the events lost to damage.
 
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use crate::suite::events::{self as suite, Event, borrowed};
 
 const HEADERS: usize = 48;
 
-/// An event of three UT banks whose checksum is not checked, so that a test can damage the rest.
+/// Makes an event of three UT banks whose checksum is not checked, so that a test can damage the
+/// rest.
 fn unchecked_event() -> Vec<u8> {
     let banks = [ut(1, &[1; 24]), ut(2, &[2; 30]), ut(3, &[3; 8])];
     let mut bytes = mdf(7, &banks);
@@ -46,7 +47,8 @@ fn mep_of(events: &[Event], max_events: usize) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Banks and damage of the first event, and whether the second follows unharmed.
+/// Returns the number of banks and the damage of the first event, after checking that the second
+/// event is unharmed.
 fn first_of_two(first: &[u8]) -> (usize, Option<Damage>) {
     let second = unchecked_event();
     let mut reader = reader(&[first, &second].concat());
@@ -64,7 +66,8 @@ fn first_of_two(first: &[u8]) -> (usize, Option<Damage>) {
     (banks, damage)
 }
 
-/// Events before the error of a file, or of bytes whose number is unknown.
+/// Returns the number of events before the error in a file, or in a stream of unknown length, and
+/// the error.
 fn error_of(bytes: &[u8], is_stream: bool) -> (usize, InputError) {
     let stream = || Events::new([InputPart::stream("test.mdf", Cursor::new(bytes.to_vec()))]);
     let mut reader = if is_stream { stream() } else { reader(bytes) };
@@ -248,7 +251,7 @@ fn what_does_not_fit_mdf_is_not_written() {
     assert!(reader.next_event().unwrap().is_none());
 }
 
-/// Banks and damage of the event of a dump.
+/// Returns the number of banks and the damage of the event of a dump.
 fn dump(words: &[u32]) -> Result<(usize, Option<Damage>), InputError> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut events = Events::new([InputPart::memory("6_31.bin", bytes)]);

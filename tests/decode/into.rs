@@ -16,7 +16,7 @@ fn decoder(tables: &DetectorTables) -> CpuDecoder {
     CpuDecoder::new(tables, DecodeOptions::default())
 }
 
-/// Seven arrays back to back at a stride, offsets and report, all of them full of a pattern that no
+/// Seven arrays back to back at a stride, offsets and report, initially full of a pattern that no
 /// decoder writes.
 struct Arrays {
     words: Vec<u32>,
@@ -61,7 +61,7 @@ impl Arrays {
         (hits, &mut self.reports)
     }
 
-    /// The first `n` of each array, as bits.
+    /// Returns the bits of the first `n` elements of each array.
     fn hits(&self, n: usize) -> Vec<&[u32]> {
         (0..7)
             .map(|array| &self.words[array * self.stride..][..n])
@@ -69,7 +69,7 @@ impl Arrays {
     }
 }
 
-/// The arrays of hits, as bits.
+/// Returns the arrays of hits, as bits.
 fn bits(hits: &UtHits) -> Vec<&[u32]> {
     let floats = [
         hits.y_begin(),

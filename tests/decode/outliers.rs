@@ -65,12 +65,12 @@ fn outliers(view: &RunView) -> Vec<Outlier> {
     verdicts(view, &TABLES).outliers
 }
 
-/// The slot of the lane that an outlier is of.
+/// Returns the slot of the lane that an outlier is about.
 fn slot_of(outlier: &Outlier) -> usize {
     outlier.slot().unwrap()
 }
 
-/// Lanes that read a sector alone, far from each other.
+/// Returns lanes far from each other that each read a whole sector.
 fn single_lanes() -> Vec<usize> {
     connected()
         .filter(|&slot| strips_of(slot).len() == 512)
@@ -78,7 +78,7 @@ fn single_lanes() -> Vec<usize> {
         .collect()
 }
 
-/// A lane that reads the second half of a sector.
+/// Returns a lane that reads the second half of a sector.
 fn second_half() -> usize {
     connected()
         .find(|&slot| strips_of(slot).start == 256)
@@ -204,7 +204,7 @@ fn a_sector_is_compared_with_the_middle_of_those_neighbours_that_are_read() {
             &DetectorTables::new(boards, TABLES.geometry().clone(), Grouping::YRows).unwrap(),
         )
     };
-    // The number of neighbours is even, and half of them have more.
+    // The number of neighbours is even, and half of the neighbours have more hits.
     let (last, others) = alike.split_last().unwrap();
     assert!(others.len().is_multiple_of(2), "{alike:?}");
     let found = without(&[*last], &others[..others.len() / 2]);

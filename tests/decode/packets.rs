@@ -11,8 +11,8 @@ use super::reading::{How, Read, bank, file, mdf, odin, packet_of, read_all, ut};
 
 const N: usize = 700;
 
-/// A packet of [`N`] events, 6 MB: ODIN, three sources of the UT with payloads of 0 to 4000 bytes,
-/// and one of another detector. Every third event is of another run.
+/// Makes a packet of [`N`] events, 6 MB, from ODIN, three UT sources with payloads of 0 to 4000
+/// bytes, and a source of another detector. Every third event belongs to another run.
 fn packet() -> Vec<u8> {
     let mut writer = MepWriter::new(Vec::new(), N);
     for e in 0..N {

@@ -1,5 +1,5 @@
-//! Parts of a batch, as frameworks ask for them: an interval of its events, those of a list, one
-//! version for all banks. The same from every backend.
+//! Parts of a batch, as frameworks ask for them: an interval of events, a list of events, one
+//! version for all banks. Every backend gives the same.
 
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, UtHits};

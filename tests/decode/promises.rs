@@ -123,7 +123,8 @@ fn c2_a_committed_result_has_events_per_second_of_a_gpu_with_machine_commit_and_
                 );
             }
         }
-        // The summary beside it has the commands of all steps, one of which made this file.
+        // The summary in the same folder has the commands of all steps, one of which made this
+        // file.
         let summary = Path::new(&name).with_file_name("summary.md");
         let summary = std::fs::read_to_string(&summary)
             .unwrap_or_else(|e| panic!("{}: {e}", summary.display()));

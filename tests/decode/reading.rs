@@ -18,12 +18,12 @@ pub fn bank(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
     }
 }
 
-/// A bank of the UT, of version 4.
+/// Makes a UT bank of version 4.
 pub fn ut(source_id: u32, payload: &[u8]) -> Bank<'_> {
     bank(66, 4, source_id, payload)
 }
 
-/// The payload of an ODIN bank of version 7.
+/// Makes the payload of an ODIN bank of version 7.
 pub fn odin(run: u32, number: u64) -> Vec<u8> {
     let mut odin = vec![0; 40];
     odin[..4].copy_from_slice(&run.to_le_bytes());
@@ -45,7 +45,7 @@ pub fn mdf(run: u32, banks: &[Bank<'_>]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// A packet of `n` events with one bank each.
+/// Makes a packet of `n` events with one bank each.
 pub fn packet_of(n: usize, payload: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     let mut writer = MepWriter::new(Vec::new(), n);
     for event in 0..n {
@@ -56,7 +56,7 @@ pub fn packet_of(n: usize, payload: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// A file with these bytes, in a folder that goes when it is dropped.
+/// Writes a file with these bytes into a folder that is deleted when it is dropped.
 pub fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);

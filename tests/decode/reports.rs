@@ -40,7 +40,8 @@ fn plan(backend: Backend, axes: &[&str]) -> Plan {
     Plan::new(parse_all(backend, axes).unwrap(), &base, backend, 17_000.0).unwrap()
 }
 
-/// Two axes, four rounds, one point with other bits, one that does not run, some that are skipped.
+/// Makes a report with two axes and four rounds, in which one point has other bits, one does not
+/// run, and some are skipped.
 fn rates() -> Report {
     let plan = plan(Backend::Cpu, &["batch=16,32,64", "threads=1,2,4096"]);
     let failed = |message: &str| vec![Err(message.to_owned())];
@@ -68,7 +69,7 @@ fn rates() -> Report {
     )
 }
 
-/// One axis, counted, with the default off the axis.
+/// Makes a report of counts along one axis, with the default off the axis.
 fn counts() -> Report {
     let plan = plan(Backend::Emulated, &["count.block_x=32,64,96,2048"]);
     let work = |p: usize| {

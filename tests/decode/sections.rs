@@ -31,7 +31,8 @@ fn mep(packets: &[usize]) -> Vec<u8> {
         .collect()
 }
 
-/// First byte, last byte, events before, events.
+/// Cuts a file; returns the byte range of each section, the number of events before it, and its
+/// number of events.
 fn cut(path: &Path, events: u64) -> Vec<(u64, u64, u64, Option<u64>)> {
     let of = |s: Section| (s.bytes.start, s.bytes.end, s.first_event, s.n_events);
     sections(path, events)

@@ -5,7 +5,7 @@ use ut_decoding::input::{EventHeader, Events, InputPart, MdfWriter, MepWriter, O
 
 use super::reading::{Found, How, bank, odin, read_all};
 
-/// The events, and what was seen of each chunk.
+/// Reads the events, and what was seen in each chunk.
 fn read(name: &str, bytes: &[u8]) -> (Vec<(EventMeta, Vec<Found>)>, Vec<Seen>) {
     let read = read_all(InputPart::memory(name, bytes.to_vec()), 3, &How::default());
     (
@@ -67,7 +67,7 @@ fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_
     );
     let mut reader = Events::new([InputPart::memory("a.mep", packets())]);
     let event = reader.next_event().unwrap().unwrap();
-    // Both sources of ODIN banks are read; the one that is not sends others.
+    // Both sources of ODIN banks are read. The source that is skipped sends other banks.
     assert_eq!(
         (event.entries.len(), event.skipped, event.meta().other_banks),
         (4, 1, 3)

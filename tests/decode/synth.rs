@@ -100,7 +100,7 @@ fn v4_boards_read_every_sector_once_with_180_of_240_ids() {
     }
 }
 
-/// Hits of the lanes of a v5 payload, read as plainly as can be.
+/// Reads the hits of the lanes of a v5 payload, as plainly as possible.
 fn v5_lanes(payload: &[u8]) -> [Vec<(u16, u16)>; 6] {
     std::array::from_fn(|lane| {
         (0..usize::from(payload[[4, 5, 6, 7, 0, 1][lane]]))

@@ -178,7 +178,8 @@ fn clusters_on_an_unconnected_hybrid_are_told_at_the_first_of_them() {
     );
 }
 
-/// The views of parts of a run: each batch by a filler of its own, with event numbers from `first`.
+/// Makes the views of the parts of a run: each batch goes through its own filler, with event
+/// numbers from `first`.
 fn parts(tables: &DetectorTables) -> Vec<(RunView, UtHits, BatchReport)> {
     let mut decoder = CpuDecoder::new(tables, DecodeOptions::default());
     let events = generated(tables.boards().version, 30);
@@ -268,7 +269,7 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
                     .collect::<Vec<_>>(),
                 of_size
             );
-            // Every lane with hits is counted once an event, and its hits are those of the lane.
+            // Each lane with hits is counted once per event, with the hits of this lane.
             let weighted = |bins: &Vec<u64>| {
                 bins.iter()
                     .zip(0u64..)
@@ -279,7 +280,7 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
                 view.lane_hits_of_layer.iter().map(weighted).sum::<u64>(),
                 view.hits
             );
-            // The chips of the bins are those of the strips, but for the event without a number.
+            // The bins have the chips of the strips, except for the event without a number.
             let of_chips: u64 = view.spans.iter().map(|(_, span)| span.hits()).sum();
             let last = hits.of_event(6).count() as u64;
             assert_eq!(of_chips + last, view.hits);
@@ -367,8 +368,8 @@ fn sectors_have_the_shape_that_hits_have() {
     }
 }
 
-/// Hits as a decoder would give them: of each event, those of one sector, by strip, charge and size
-/// of the cluster.
+/// Makes hits as a decoder would, for one sector: of each event a list of strip, charge and cluster
+/// size.
 fn hits_of(tables: &DetectorTables, sector: u16, events: &[Vec<(u16, u32, u32)>]) -> UtHits {
     let n = events.iter().map(Vec::len).sum();
     let mut hits = UtHits::with_capacity(events.len(), tables.n_groups(), n).with_clusters();
@@ -394,7 +395,7 @@ fn hits_of(tables: &DetectorTables, sector: u16, events: &[Vec<(u16, u32, u32)>]
     hits
 }
 
-/// The view of these hits, in which nothing else was counted; events are numbered from 0.
+/// Makes the view of these hits, in which nothing else is counted. Events are numbered from 0.
 fn view_of(tables: &DetectorTables, hits: &UtHits) -> RunView {
     let mut report = BatchReport::new();
     report.reset(hits.n_events());
@@ -421,7 +422,8 @@ fn the_last_bins_take_everything_above() {
     let view = view_of(&tables, &hits_of(&tables, 0, &[event]));
     assert_eq!(filled(&view.charge_of_layer[0]), [(254, 1), (255, 4)]);
     assert_eq!(filled(&view.size_of_layer[0]), [(62, 1), (63, 4)]);
-    // A lane with so many hits in an event: boards that come twice give any number of them.
+    // Lanes with 1 to 600 hits in one event: a board that comes twice can exceed the 254 hits of a
+    // bank.
     let events = [1, 254, 255, 256, 257, 600].map(|n| vec![(7, 1, 1); n]);
     let view = view_of(&tables, &hits_of(&tables, 0, &events));
     assert_eq!(
@@ -456,7 +458,7 @@ fn every_bin_of_events_has_its_own_troubles() {
     );
 }
 
-/// The place of an event of the first file.
+/// Returns the place of an event of the first file.
 fn at(event: u64) -> Origin {
     Origin {
         file: 0,
@@ -465,7 +467,7 @@ fn at(event: u64) -> Origin {
     }
 }
 
-/// An event of a run, with these banks.
+/// Makes an event of a run with these banks.
 fn event_of(run: u32, entries: &[BankEntry]) -> RawEvent<'_> {
     RawEvent {
         file: std::path::Path::new("a.mdf"),
@@ -569,7 +571,8 @@ fn partners_are_as_large_and_lie_where_the_detector_is_mirrored() {
     }
 }
 
-/// Banks of two boards with ten strips each in lane 0, of which the first strip is `strip`.
+/// Makes banks of two boards with ten strips each in lane 0, the first of which is given by
+/// `strips`.
 fn banks_of(strips: [u16; 2]) -> (Vec<u8>, Vec<BankEntry>) {
     let (mut data, mut entries) = (Vec::new(), Vec::new());
     for (board, strip) in strips.into_iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::suite::events::{Bank, allen_batch, tables, v5, v5_lane, v5_payload};
 
 const PAGE: &str = include_str!("../../docs/format.md");
 
-/// The part of the page below a heading, up to the next one of the same level.
+/// Returns the part of the page below a heading, up to the next heading of the same level.
 fn section(heading: &str) -> &'static str {
     let (_, rest) = PAGE
         .split_once(&format!("\n## {heading}\n"))
@@ -23,7 +23,8 @@ fn section(heading: &str) -> &'static str {
     rest.split("\n## ").next().expect("a first part")
 }
 
-/// The bytes of an indented dump: lines of an offset, up to sixteen bytes, and remarks.
+/// Returns the bytes of an indented dump, whose lines have an offset, up to sixteen bytes, and
+/// remarks.
 fn dump(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("    ")) {
@@ -42,7 +43,7 @@ fn dump(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The cells of the rows of the table with this head.
+/// Returns the cells of the table with this head, row by row.
 fn rows(text: &'static str, head: &str) -> Vec<Vec<&'static str>> {
     let (_, rest) = text.split_once(head).expect("the section has the table");
     let table = rest
@@ -64,7 +65,7 @@ fn hex(cell: &str) -> u32 {
     u32::from_str_radix(cell.strip_prefix("0x").expect("0x"), 16).expect("hexadecimal")
 }
 
-/// The page's file of one event, as a batch.
+/// Reads the page's file of one event into a batch.
 fn event() -> EventBatch {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("example.mdf");
@@ -80,7 +81,8 @@ fn of_reference(
     decode(&mut ReferenceDecoder::new(tables, options), tables, batch)
 }
 
-/// A detector whose sector on lane `lane` of board 0 has its strip `n` at x = `n`; and that lane.
+/// Makes a detector whose sector on lane `lane` of board 0 has strip `n` at x = `n`; also returns
+/// this lane.
 fn ruler(version: BankVersion, lane: usize) -> (DetectorTables, Lane) {
     let (boards, mut geometry) = ut_decoding::synth::detector(version, 1);
     let lane = boards.lanes[lane];

@@ -175,7 +175,8 @@ fn a_removed_warp_barrier_of_gathering_is_caught() {
     }
 }
 
-/// Two events of more banks than a launch gathers at a time, with hits in the last one only.
+/// Makes two events with more banks than a launch gathers at a time, with hits in the last bank
+/// only.
 fn many_banks() -> RankedSetup {
     let mut setup = RankedSetup::mep(2);
     let bank = |kind, n| {
@@ -261,8 +262,8 @@ fn needless(place: In, n_barriers: u32, setups: &mut [RankedSetup]) -> Vec<(u32,
     needless
 }
 
-/// Events of one block whose banks are not all there, in the last and in the first chunk of 64:
-/// threads must learn of each other's.
+/// Makes events of one block with missing banks in the last and in the first chunk of 64, so that
+/// threads must learn of breaks that other threads found.
 fn cut() -> [RankedSetup; 2] {
     let (mut late, mut early) = (RankedSetup::unusual(1), RankedSetup::unusual(1));
     late.batch.raw.pop();

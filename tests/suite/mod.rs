@@ -1,6 +1,6 @@
 //! Events, batches in both layouts, and comparisons for the tests of all decoders.
 //!
-//! Nothing here uses the library's readers or builders: a fault in one of them would change the
+//! Nothing here uses the library's readers or builders: a fault in a shared reader would change the
 //! expected result in the same way.
 #![allow(dead_code, reason = "each test program uses a part")]
 

@@ -464,7 +464,7 @@ fn hand_over(
             }
             block.sync_threads();
             let i = block.thread();
-            // Another thread than the one that wrote the element in the block before.
+            // Every other block accesses an element from a different thread than the block before.
             let i = if block.shared_load(ticket, 0) % 2 == 0 {
                 i
             } else {

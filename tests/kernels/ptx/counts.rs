@@ -14,8 +14,8 @@ use ut_decoding::synth::Profile;
 use ut_decoding::{DecodeOptions, DetectorTables, Grouping, Layout};
 use ut_kernels::detector::BankVersion;
 
-/// Counts of one block of 64 threads that runs these instructions; `%rd1` is the address of 256
-/// words, all zero.
+/// Counts the work of one block of 64 threads that runs these instructions. `%rd1` is the address
+/// of 256 words, all zero.
 fn counts(instructions: &str) -> Counts {
     let launch = Launch {
         grid: 1,
@@ -144,8 +144,9 @@ fn generated(profile: Profile) -> Sample {
     }
 }
 
-/// Counts a mean event in one of the pipelines, as `kernels/ptx/counts.json` has it: of each kernel
-/// all launches. Also returns how often each instruction of each kernel was issued in all.
+/// Counts the work for a mean event in one of the pipelines, summed over all launches of each
+/// kernel, as in `kernels/ptx/counts.json`. Also returns how often each instruction of each kernel
+/// was issued in total.
 fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines>) {
     let Sample {
         name,
@@ -214,7 +215,7 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines
 /// A kernel and its instructions.
 type Lines = (String, Vec<(String, u64)>);
 
-/// A row of the table of `docs/ranked.md`.
+/// Returns a row of the table in `docs/ranked.md`.
 fn markdown(row: &Value) -> String {
     let kernels = row["kernels"].as_array().expect("a list");
     let number = |of: &Value, name: &str| of[name].as_f64().expect("a number");
@@ -223,7 +224,7 @@ fn markdown(row: &Value) -> String {
         .iter()
         .map(|of| number(of, "lanes") * number(of, "issued"))
         .sum::<f64>();
-    // The kernel with a block an event.
+    // The kernel with one block per event.
     let cluster = kernels.iter().find(|of| {
         of["kernel"]
             .as_str()

@@ -1,5 +1,5 @@
-//! The GPU decoder itself, with the machine in place of the GPU: its buffers, arguments and
-//! launches are what is tested.
+//! Tests of the GPU decoder's buffers, arguments and launches, with the PTX machine in place of the
+//! GPU.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
@@ -49,11 +49,12 @@ impl Drop for Host {
 }
 
 // SAFETY:
-// - `Memory::allocate` keeps allocations apart, at multiples of 256, for good; a `Host` is an
-//   allocation of its own.
+// - `Memory::allocate` keeps allocations apart, at multiples of 256, for good; a `Host` is a
+//   separate allocation.
 // - Whatever is put on the stream is done when the call returns, so that nothing is in flight at
 //   any time.
-// - An address is this machine's if it was made by its memory, which the identity beside it says.
+// - An address belongs to this machine if this machine's memory made it. The identity stored with
+//   the address tells.
 unsafe impl Device for Machine {
     type Memory = (u64, Arc<()>);
     type Host = Host;
@@ -188,7 +189,7 @@ unsafe impl Device for Machine {
     }
 }
 
-/// The GPU decoder on the machine, which runs blocks and lanes in an order turned by `turn`.
+/// Makes the GPU decoder on the machine, which runs blocks and lanes in an order turned by `turn`.
 pub fn decoder(
     tables: &DetectorTables,
     options: DecodeOptions,
@@ -206,7 +207,7 @@ pub fn decoder(
     )
 }
 
-/// A decoder that counts, and its costs.
+/// Makes a decoder that counts its work; also returns the costs.
 pub fn counting(
     tables: &DetectorTables,
     options: DecodeOptions,

@@ -332,8 +332,8 @@ fn recorded_resources_are_printed_as_json_with_the_occupancy() {
     let value: Value =
         serde_json::from_str(&kernels(0, &["--arch", "sm_86", "--json", "-"])).unwrap();
     let rows = value["kernels"].as_array().unwrap();
-    // One row per kernel, and one more for two of them: the counting kernel with 8 size classes,
-    // and the clustering kernel with 32-bit sums.
+    // One row per kernel, and two more for variants: the counting kernel with 8 size classes, and
+    // the clustering kernel with 32-bit sums.
     assert_eq!(rows.len(), Kernel::ALLEN.len() + 2);
     let committed = Resources::committed().unwrap();
     let expected = committed

@@ -82,7 +82,7 @@ fn launch<K: Kernel>(
     })
 }
 
-/// Events on a synthetic detector, and what the kernels made of them.
+/// Events on a synthetic detector, and the kernels' output for them.
 pub struct RankedSetup {
     pub tables: DetectorTables,
     ranks: RankTables,
@@ -115,12 +115,12 @@ impl RankedSetup {
         Self::of(n_events, Layout::Allen, false, 2)
     }
 
-    /// One board comes twice in each event: all are deferred.
+    /// Makes events in each of which one board comes twice, so that every event is deferred.
     pub fn unusual(n_events: usize) -> Self {
         Self::of(n_events, Layout::Allen, true, 1)
     }
 
-    /// Ordinary events in MEP layout, with the boards of the first event in all of them.
+    /// Makes ordinary events in MEP layout, each with the boards of the first event.
     pub fn mep(n_events: usize) -> Self {
         Self::of(n_events, Layout::Mep, false, 1)
     }
