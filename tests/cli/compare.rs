@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::support::{STORE, empty, json_of, read, run, run_to, says, shows, small, write};
 
 #[test]
-fn what_cannot_be_compared_is_named() {
+fn incomparable_results_are_named() {
     let directory = &empty();
     write(directory, "notes.txt", b"1.0 2.0\n");
     says(1, directory, "compare notes.txt notes.txt", "notes.txt");

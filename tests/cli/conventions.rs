@@ -120,7 +120,7 @@ fn colours_are_for_terminals_unless_asked_for() {
 }
 
 #[test]
-fn quiet_leaves_results_warnings_and_errors_and_verbose_tells_more() {
+fn quiet_keeps_results_warnings_and_errors_and_verbose_adds_details() {
     let directory = &sample();
     let (_, err) = run_to(0, directory, "decode events.mdf --json - -q");
     assert_eq!(err, "");

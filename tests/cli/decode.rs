@@ -168,7 +168,7 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_are_seen_to_be
 }
 
 #[test]
-fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
+fn a_damaged_container_fails_and_the_events_before_the_damage_are_kept() {
     let directory = &empty();
     let good = unchecked(event(&[bank(0, &ONE_HIT)]));
     let mut differs = good.clone();
@@ -235,7 +235,7 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
 }
 
 #[test]
-fn troubles_and_statistics_are_counted_under_their_names_and_strict_takes_no_trouble_and_no_loss() {
+fn troubles_and_statistics_are_counted_by_name_and_strict_accepts_neither_trouble_nor_loss() {
     let directory = &empty();
     let boards = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0;
     let free = (0..boards.n_boards() * 6)

@@ -73,7 +73,7 @@ fn columns(csv: &[u8], names: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
+fn a_table_has_a_row_for_every_event_with_its_odin_fields() {
     let directory = &sample();
     let hit = bank(0, &ONE_HIT);
     let odins = [
@@ -212,7 +212,7 @@ fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
 }
 
 #[test]
-fn a_table_as_parquet_has_types_and_provenance_and_comes_whole_or_not_at_all() {
+fn a_parquet_table_has_types_and_provenance_and_is_complete_or_absent() {
     let directory = &sample();
     run_to(
         0,

@@ -224,7 +224,7 @@ fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
 }
 
 #[test]
-fn faults_that_cannot_be_are_refused() {
+fn impossible_faults_are_refused() {
     let directory = &empty();
     for (args, message) in [
         ("--corrupt checksum", "KIND=RATE"),
@@ -277,7 +277,7 @@ fn events_without_faults_have_no_list_of_faults_of_others() {
 }
 
 #[test]
-fn each_fault_alone_is_told_from_the_others() {
+fn each_fault_alone_is_distinguished_from_the_others() {
     let directory = &empty();
     for fault in OF_BANKS.split(' ') {
         let (kind, _) = fault.split_once('=').unwrap();

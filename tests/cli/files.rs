@@ -98,7 +98,7 @@ fn an_output_that_is_an_input_a_table_or_another_output_is_refused_and_nothing_i
 }
 
 #[test]
-fn what_is_read_without_being_named_is_not_written_over() {
+fn implicitly_read_files_are_not_overwritten() {
     let directory = &sample();
     fs::create_dir(directory.join("day")).unwrap();
     fs::copy(directory.join("events.mdf"), directory.join("day/a.mdf")).unwrap();
@@ -248,7 +248,7 @@ fn a_signal_ends_the_tool_without_a_half_written_file() {
 }
 
 #[test]
-fn zeros_are_no_dump_whatever_their_number() {
+fn any_number_of_zeros_is_not_a_dump() {
     let directory = &sample();
     File::create(directory.join("sparse.bin"))
         .unwrap()
@@ -272,7 +272,7 @@ fn zeros_are_no_dump_whatever_their_number() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_refused_with_the_figure() {
+fn batches_that_exceed_the_memory_are_refused_with_the_size() {
     let directory = &sample();
     for (kilobytes, args, message) in [
         (6_000_000, "decode events.mdf --threads 1024", " GB"),
@@ -374,8 +374,7 @@ fn a_closed_standard_error_changes_nothing() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_job_without_a_word_and_a_full_disk_is_told_as_the_system_tells_it()
-{
+fn a_closed_output_pipe_ends_the_job_silently_and_a_full_disk_gives_the_systems_message() {
     let directory = &large();
     for format in ["csv", "parquet"] {
         let decode = format!("ut-decode decode events.mdf --batch 4 --format {format} --output");
@@ -409,7 +408,7 @@ fn a_reader_that_leaves_ends_the_job_without_a_word_and_a_full_disk_is_told_as_t
 }
 
 #[test]
-fn a_reader_that_leaves_hides_no_file_that_could_not_be_read() {
+fn a_closed_output_pipe_hides_no_unreadable_file() {
     let directory = &large();
     first_event(directory, "one.mdf", 0);
     write(directory, "text.mdf", b"this is text, not raw data");
@@ -480,7 +479,7 @@ fn a_file_behind_standard_output_goes_on_where_the_shell_left_it() {
 }
 
 #[test]
-fn a_broken_input_is_told_although_nobody_writes_into_the_pipe_after_it() {
+fn a_broken_input_is_reported_even_if_the_pipe_after_it_has_no_writer() {
     let directory = &sample();
     let mdf = read(directory, "events.mdf");
     write(directory, "bad.mdf", &mdf[..mdf.len() - 3]);
@@ -497,7 +496,7 @@ fn a_broken_input_is_told_although_nobody_writes_into_the_pipe_after_it() {
 }
 
 #[test]
-fn an_output_that_fails_is_told_although_more_may_come_of_the_input() {
+fn a_failing_output_is_reported_before_the_input_ends() {
     let directory = &large();
     for (output, code) in [
         ("/dev/full", 1),

@@ -255,7 +255,7 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
 }
 
 #[test]
-fn what_is_not_taken_or_not_whole_is_said_by_name() {
+fn unsupported_and_truncated_formats_are_named() {
     let directory = &sample();
     let mdf = read(directory, "events.mdf");
     let (zstd, gzip) = (zstd(&mdf), gzip(&mdf));
@@ -433,7 +433,7 @@ fn the_last_fragment_of_a_source_may_do_without_its_padding() {
 }
 
 #[test]
-fn events_that_no_number_is_left_for_have_none() {
+fn events_beyond_the_last_number_have_none() {
     let mfp = Mfp {
         source_id: 5 << 11 | 1,
         version: 4,
@@ -447,7 +447,7 @@ fn events_that_no_number_is_left_for_have_none() {
 }
 
 #[test]
-fn a_damaged_source_costs_its_own_fragments_and_is_told() {
+fn a_damaged_source_loses_only_its_own_fragments_and_is_reported() {
     let good = two_sources();
     // Two sourceIDs, two offsets, then the MFPs.
     let first = 8 + 4 + 8;
@@ -497,7 +497,7 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
 }
 
 #[test]
-fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_follows() {
+fn a_compressed_event_of_another_size_than_stated_is_dropped_and_the_next_is_read() {
     let good = event(&[bank(0, &ONE_HIT)]);
     let body = &good[48..];
     let zlib = zlib(body);
@@ -564,7 +564,7 @@ fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
 }
 
 #[test]
-fn a_block_of_nothing_is_passed_over() {
+fn an_empty_block_is_skipped() {
     let whole = event(&[bank(0, &ONE_HIT)]);
     let empty = block(b"ZS\x01", 0, &[]);
     let bytes = packed(&whole, whole.len(), |body| {
@@ -576,7 +576,7 @@ fn a_block_of_nothing_is_passed_over() {
 }
 
 #[test]
-fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_before() {
+fn a_damaged_compressed_packet_ends_the_file_after_the_events_before_it() {
     let good = event(&[bank(0, &ONE_HIT)]);
     let mep = two_sources();
     let whole = frame(&zlib_block(&mep), 0x11, 2);
@@ -642,7 +642,7 @@ fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_be
 }
 
 #[test]
-fn behind_the_packet_of_an_event_there_may_be_zeros_that_are_all_there_and_nothing_else() {
+fn only_complete_zero_padding_may_follow_the_packet_of_an_event() {
     let mep = two_sources();
     let frames = |more: &[u8]| {
         let body = [&mep[..], more].concat();
@@ -675,7 +675,7 @@ fn behind_the_packet_of_an_event_there_may_be_zeros_that_are_all_there_and_nothi
 }
 
 #[test]
-fn between_packets_there_are_zeros_to_the_end_of_a_page_and_nothing_else() {
+fn only_zero_padding_to_the_end_of_a_page_may_lie_between_packets() {
     let mep = two_sources();
     let mut page = mep.clone();
     page.resize(4096, 0);

@@ -206,7 +206,7 @@ fn troubles_are_listed_as_a_table_and_as_json_lines() {
 }
 
 #[test]
-fn what_a_program_reads_is_json_whatever_files_are_called_and_no_message_is_in_it() {
+fn machine_readable_output_is_json_for_every_file_name_and_free_of_messages() {
     let directory = &empty();
     let name = "del\u{7f}\u{9b}\u{202e}.mdf";
     write(directory, name, &troubled());
@@ -246,7 +246,7 @@ fn what_a_program_reads_is_json_whatever_files_are_called_and_no_message_is_in_i
 
 #[cfg(unix)]
 #[test]
-fn a_list_of_troubles_ends_when_its_reader_leaves() {
+fn a_list_of_troubles_ends_when_its_pipe_is_closed() {
     let directory = &empty();
     write(directory, "a.mdf", &troubled());
     // An endless input; the exit code that the shell prints comes from `inspect`.

@@ -64,7 +64,7 @@ fn places_of_all() -> impl Iterator<Item = (u64, String)> {
 }
 
 #[test]
-fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
+fn the_output_is_independent_of_threads_and_names_file_and_event() {
     let directory = &several();
     let expected = rows(directory, (&FILES, "--threads 1"));
     for options in [

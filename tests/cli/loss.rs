@@ -147,7 +147,7 @@ fn damage_all(directory: &Path, events: &Path) -> Vec<&'static str> {
 }
 
 #[test]
-fn data_most_of_which_is_lost_end_with_7_and_a_last_line_that_says_why() {
+fn losing_most_of_the_data_exits_with_7_and_a_last_line_with_the_reason() {
     let at = &empty();
     run_to(0, at, "generate --events 20 --profile pp-low --output .");
     for name in damage_all(at, &at.join("events.mdf")) {
@@ -216,7 +216,7 @@ fn banks_of_one_format_in_the_name_of_the_other_are_lost() {
 }
 
 #[test]
-fn a_little_loss_is_told_and_from_a_hundredth_on_a_warning() {
+fn a_small_loss_is_reported_and_from_one_percent_on_it_is_a_warning() {
     let at = &empty();
     run_to(0, at, "generate --events 40 --profile pp-low --output .");
     let truncate = |banks: usize| {
@@ -360,8 +360,7 @@ fn a_report_and_its_sums_have_the_account_of_decode() {
 }
 
 #[test]
-fn of_a_few_events_half_may_be_lost_and_one_lost_file_fails_a_job_unless_it_is_less_than_a_hundredth()
- {
+fn half_of_a_few_events_may_be_lost_and_a_lost_file_fails_a_job_unless_below_one_percent() {
     let at = &empty();
     run_to(0, at, "generate --events 20 --profile pp-low --output .");
     let half = |of: usize, n: u64| {
@@ -657,7 +656,7 @@ fn real_events_in_two_containers_are_the_same_and_none_comes_twice() {
 
 #[test]
 #[ignore = "needs the real events in ../shared/data"]
-fn real_events_most_most_of_which_are_lost_end_with_7() {
+fn losing_most_of_the_real_events_exits_with_7() {
     let (at, data) = (&empty(), data());
     let tables = |boards: &str, geometry: &str| {
         let tables = data.join("tables");

@@ -16,7 +16,7 @@ fn decode(directory: &Path, args: impl Line) -> (String, String) {
 }
 
 #[test]
-fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
+fn a_folder_gets_one_file_per_input_as_if_each_were_decoded_alone() {
     let directory = &sample();
     for (seed, name) in [("2", "b.mdf.zst"), ("3", "c.mep")] {
         run_to(
@@ -69,7 +69,7 @@ fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
 }
 
 #[test]
-fn a_file_is_called_as_its_input_without_what_says_the_format() {
+fn a_file_is_named_after_its_input_without_the_endings_of_the_format() {
     let directory = &sample();
     let inputs = [
         "run1.MDF.ZST",
@@ -166,7 +166,7 @@ fn names_that_collide_and_outputs_that_are_inputs_are_refused_before_anything_is
 }
 
 #[test]
-fn an_input_that_breaks_off_costs_its_own_file_only() {
+fn a_truncated_input_affects_its_own_file_only() {
     let directory = &sample();
     let mdf = read(directory, "events.mdf");
     write(directory, "cut.mdf", &mdf[..mdf.len() - 3]);

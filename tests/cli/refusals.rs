@@ -285,7 +285,7 @@ fn strict_fails_where_nothing_or_less_than_asked_for_was_decoded() {
 }
 
 #[test]
-fn everything_that_a_command_line_names_is_looked_at_before_the_first_event() {
+fn everything_named_on_a_command_line_is_checked_before_the_first_event() {
     let at = &sample();
     write(at, "a.root", b"root, not raw");
     write(at, "page.html", b"mine");
@@ -360,7 +360,7 @@ fn names_and_numbers_that_cannot_be_meant_are_usage_errors() {
 }
 
 #[test]
-fn what_a_command_writes_says_of_which_tables_and_program_it_is() {
+fn outputs_name_their_tables_and_the_program() {
     let at = &sample();
     write(at, "mask.txt", b"sector 5");
     let of = |args: &str| json_of(0, at, (args, TABLES)).0;

@@ -75,7 +75,7 @@ fn of_kind<'a>(json: &'a Value, kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn what_is_broken_is_found_and_marked_and_nothing_else() {
+fn exactly_the_broken_parts_are_found_and_marked() {
     let directory = &empty();
     write(directory, "faulty.mdf", &run_with(true, 1, 600));
     let (json, err) = json_of(
@@ -235,7 +235,7 @@ fn planted_chips_and_strips_are_found_and_can_be_masked() {
 }
 
 #[test]
-fn what_fails_for_a_while_is_found_once_with_its_events_and_clean_runs_have_nothing() {
+fn a_temporary_failure_is_found_once_with_its_events_and_clean_runs_have_none() {
     let directory = &empty();
     let generate = |profile: &str, events: &str, seed: &str, plant: &str| {
         let args =
@@ -369,7 +369,7 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
 }
 
 #[test]
-fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_another() {
+fn a_report_on_no_events_or_broken_files_fails_with_the_reason_and_leaves_no_partial_page() {
     let directory = &empty();
     write(directory, "empty.mdf", b"");
     says(
@@ -570,7 +570,7 @@ fn a_part_that_comes_twice_is_refused_and_one_that_is_missing_is_warned_of() {
 }
 
 #[test]
-fn what_is_no_sums_or_does_not_belong_together_is_refused() {
+fn invalid_or_mismatched_sums_are_refused() {
     let directory = &empty();
     write(directory, "run.mdf", &run_with(false, 2, 20));
     for (sums, more) in [("good", "--threads 1"), ("strips", "--no-clustering")] {

@@ -82,7 +82,7 @@ fn set_modified(path: &Path, seconds_before: u64) {
 }
 
 #[test]
-fn only_what_is_new_changed_or_made_otherwise_is_decoded_again() {
+fn only_new_changed_or_differently_decoded_inputs_are_decoded_again() {
     let directory = &inputs();
     let mut all = contents(directory);
     let again = |what: &str, files: &str, options: &str, expected: &str| {
@@ -196,7 +196,7 @@ fn only_what_is_new_changed_or_made_otherwise_is_decoded_again() {
 }
 
 #[test]
-fn a_damaged_manifest_is_said_and_everything_decoded_again() {
+fn a_damaged_manifest_is_reported_and_everything_is_decoded_again() {
     let directory = &inputs();
     resume(directory, FILES, "");
     let manifest = String::from_utf8(read(directory, "hits/.ut-decode.json")).unwrap();
@@ -218,7 +218,7 @@ fn a_damaged_manifest_is_said_and_everything_decoded_again() {
 }
 
 #[test]
-fn an_input_that_breaks_off_is_tried_each_time_and_a_pipe_is_always_decoded() {
+fn a_truncated_input_is_tried_again_each_time_and_a_pipe_is_always_decoded() {
     let directory = &inputs();
     let whole = read(directory, "a.mdf");
     write(directory, "a.mdf", &whole[..whole.len() - 3]);
@@ -238,7 +238,7 @@ fn an_input_that_breaks_off_is_tried_each_time_and_a_pipe_is_always_decoded() {
 }
 
 #[test]
-fn a_job_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not() {
+fn a_job_that_is_killed_repeatedly_ends_with_the_outputs_of_an_undisturbed_job() {
     let directory = &inputs();
     fs::create_dir(directory.join("raw")).unwrap();
     for i in 0..40 {

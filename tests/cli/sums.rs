@@ -52,7 +52,7 @@ fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)]) -> Gathered {
 }
 
 #[test]
-fn sums_of_parts_keep_what_a_page_says_beside_the_numbers() {
+fn sums_of_parts_keep_a_pages_facts_in_addition_to_its_numbers() {
     let detector = Arc::new(Detector {
         tables: tables(),
         boards: None,

@@ -69,7 +69,7 @@ fn cpu_rates_are_measured_in_rounds_and_the_default_is_among_them() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
+fn impossible_options_are_usage_errors_that_name_the_possible_ones() {
     let folder = &small(2);
     for (args, message) in [
         (

@@ -117,7 +117,7 @@ fn inspect_shows_v4_clusters() {
 }
 
 #[test]
-fn inspect_tells_what_is_wrong() {
+fn inspect_names_every_problem() {
     let directory = &empty();
     let good = unchecked(event(&[bank(0, &ONE_HIT)]));
     let mut magic = good.clone();
@@ -281,7 +281,7 @@ fn a_conversion_numbers_events_without_a_number_and_leaves_out_what_a_packet_can
 }
 
 #[test]
-fn tables_are_shown_and_what_is_odd_about_them_fails() {
+fn tables_are_shown_and_inconsistent_tables_fail() {
     let directory = &sample();
     let (json, out) = json_of(0, directory, "tables");
     assert_eq!(
@@ -346,7 +346,7 @@ fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
 }
 
 #[test]
-fn texts_and_tables_without_end_are_refused() {
+fn endless_texts_and_tables_are_refused() {
     let directory = &sample();
     write(
         directory,
@@ -417,7 +417,7 @@ fn decode_says_which_stage_was_busy() {
 }
 
 #[test]
-fn what_cannot_be_converted_fails() {
+fn events_that_cannot_be_converted_are_an_error() {
     let directory = &sample();
     run_to(0, directory, "convert events.mdf --output dumps");
     says(

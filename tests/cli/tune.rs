@@ -98,7 +98,7 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
 }
 
 #[test]
-fn what_the_measuring_process_cannot_read_is_the_error_of_the_tuning() {
+fn an_unreadable_input_of_the_measuring_process_fails_the_tuning() {
     let folder = &empty();
     write(folder, "nothing.mdf", b"");
     let error = says(
@@ -112,7 +112,7 @@ fn what_the_measuring_process_cannot_read_is_the_error_of_the_tuning() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn impossible_settings_are_refused() {
     let folder = &empty();
     for (args, said) in [
         (
@@ -168,7 +168,7 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
+fn decode_uses_tuned_values_by_default_reports_them_and_gives_the_same_hits_without() {
     let folder = &small(5);
     let decode = |more: &str| {
         let (_, said) = run_to(

@@ -13,7 +13,7 @@ fn decode(input: &str) -> String {
 }
 
 #[test]
-fn without_a_gpu_every_command_says_why_and_auto_takes_the_cpu_and_says_so() {
+fn without_a_gpu_every_command_gives_the_reason_and_auto_reports_that_it_takes_the_cpu() {
     let folder = tempfile::tempdir().unwrap();
     let [store, output] =
         ["tune.sqlite", "sweep"].map(|name| folder.path().join(name).display().to_string());

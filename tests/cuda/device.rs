@@ -66,7 +66,7 @@ fn kernels_are_timed_in_the_order_of_launch() {
 }
 
 #[test]
-fn what_keeps_a_gpu_from_being_used_is_said() {
+fn the_reason_for_an_unusable_gpu_is_reported() {
     let cases: [(&[(&str, &str)], &str); 7] = [
         (
             &[("FAKE_CUDA_REFUSE", "cuDriverGetVersion")],

@@ -159,7 +159,7 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
 }
 
 #[test]
-fn an_old_gpu_is_refused_and_one_beside_it_is_taken() {
+fn an_old_gpu_is_refused_and_a_newer_one_in_the_same_machine_is_used() {
     well_on_the_fake(
         &[
             ("FAKE_CUDA_DEVICES", "2"),
@@ -242,7 +242,7 @@ fn captured(stream: sys::CUstream, work: impl FnOnce()) {
 }
 
 #[test]
-fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
+fn memory_of_a_stream_that_cannot_be_waited_for_is_not_freed() {
     let output = on_the_fake(&[], &|| {
         let (tables, options) = (
             detector(BankVersion::V5, Grouping::YRows),

@@ -249,7 +249,7 @@ fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
 }
 
 #[test]
-fn a_driver_of_cuda_12_4_does() {
+fn the_driver_of_cuda_12_4_is_sufficient() {
     well_on_the_fake(&[("FAKE_CUDA_VERSION", "12040")], || {
         let (batch, mut decoder) = (batch(), Checked::v5());
         decoder.compare(&batch);

@@ -316,7 +316,7 @@ fn nothing_is_allocated_for_the_second_batch() {
 }
 
 #[test]
-fn a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded() {
+fn a_missing_listed_event_is_reported_and_the_others_are_decoded() {
     well_on_the_fake(&[], || {
         let mut staged = Staged::v5();
         let batch = mep_batch(&events(BankVersion::V5, 7, 2));
@@ -338,7 +338,7 @@ fn a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded() {
 }
 
 #[test]
-fn what_was_put_on_the_stream_before_the_device_failed_is_done_when_that_is_said() {
+fn work_enqueued_before_a_device_failure_is_done_when_the_failure_is_reported() {
     well_on_the_fake(&[("FAKE_CUDA_REFUSE", "cuLaunchKernel")], || {
         let Staged {
             stage,
@@ -417,7 +417,7 @@ fn room_for_more_hits_than_32_bits_can_count_is_room_enough() {
 }
 
 #[test]
-fn what_does_not_fit_is_said_and_not_written() {
+fn memory_that_is_too_small_is_reported_and_not_written() {
     well_on_the_fake(&[], || {
         let mut staged = Staged::v5();
         let batch = allen_batch(&events(BankVersion::V5, 7, 2));

@@ -32,7 +32,7 @@ fn look_at(host: &CudaHost) -> [u8; 8] {
 }
 
 #[test]
-fn copies_are_done_when_they_are_waited_for_and_not_before() {
+fn copies_are_complete_only_after_waiting_for_them() {
     well_on_the_fake(&[], || {
         let mut device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
@@ -122,7 +122,7 @@ const BROKEN: [Broken; 6] = [
 ];
 
 #[test]
-fn what_a_gpu_would_notice_only_sometimes_is_noticed() {
+fn errors_that_a_gpu_shows_only_sometimes_are_always_reported() {
     for (number, (what, _)) in BROKEN.iter().enumerate() {
         let output = on_the_fake(
             &[(CASE, &number.to_string()), ("FAKE_CUDA_DEVICES", "2")],

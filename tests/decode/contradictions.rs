@@ -209,7 +209,7 @@ fn bytes_and_tables_that_end_early_or_late_cost_what_the_reference_says() {
 }
 
 #[test]
-fn a_row_that_is_missing_is_not_that_of_another_bank() {
+fn a_missing_row_is_not_read_from_another_bank() {
     let (version, tables) = (BankVersion::V4, tables(BankVersion::V4));
     let event: Event = (2..15).map(|board| bank(version, board)).collect();
     let mut whole = mep_batch(&[event.clone(), event]);

@@ -45,7 +45,7 @@ fn fullest(version: BankVersion) -> Vec<u8> {
 }
 
 #[test]
-fn a_decoder_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
+fn a_decoder_allocates_at_most_what_it_states_and_nothing_for_the_second_batch() {
     for version in VERSIONS {
         let tables = tables(version);
         let allen = batch(&tables, &fullest(version), 3, true);

@@ -58,7 +58,7 @@ fn real_boards_fit_the_geometry_of_their_format_alone() {
 }
 
 #[test]
-fn a_geometry_that_cannot_be_that_of_the_boards_is_refused_unless_it_is_trusted() {
+fn a_geometry_that_contradicts_the_boards_is_refused_unless_it_is_trusted() {
     type Change = fn(&mut Geometry);
     let cases: [(BankVersion, Change, &str); 12] = [
         (BankVersion::V5, |_| {}, ""),
@@ -313,7 +313,7 @@ const PARSE: [Parse; 2] = [
 ];
 
 #[test]
-fn every_cut_and_every_surplus_of_a_file_is_an_error() {
+fn every_truncation_and_every_surplus_byte_of_a_file_is_an_error() {
     for (version, geometry_version) in [(BankVersion::V4, 0), (BankVersion::V5, 1)] {
         let (boards, geometry) = synth::detector(version, geometry_version);
         for (bytes, parse) in [boards.to_bytes(), geometry.to_bytes()]
@@ -348,7 +348,7 @@ fn every_cut_and_every_surplus_of_a_file_is_an_error() {
 }
 
 #[test]
-fn counts_and_versions_that_cannot_be_are_errors() {
+fn impossible_counts_and_versions_are_errors() {
     let (boards, geometry) = synth::detector(BankVersion::V5, 0);
     let (boards, geometry) = (boards.to_bytes(), geometry.to_bytes());
     // Boards have a word for each, a geometry a half-word.

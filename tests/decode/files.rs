@@ -99,7 +99,7 @@ fn read<const N: usize>(path: &Path, columns: [&str; N]) -> Vec<[Option<u64>; N]
 }
 
 #[test]
-fn what_is_not_known_of_some_events_is_null_for_them_alone_wherever_they_come() {
+fn unknown_facts_are_null_for_exactly_the_events_that_lack_them() {
     let event = |place, hits, run: Option<u32>| Event {
         hits,
         file: 0,
@@ -152,7 +152,7 @@ fn what_is_not_known_of_some_events_is_null_for_them_alone_wherever_they_come() 
 }
 
 #[test]
-fn what_the_tables_do_not_say_of_a_hit_is_null_for_it_alone() {
+fn values_missing_from_the_tables_are_null_for_exactly_those_hits() {
     let event = |place, hits| Event {
         hits,
         file: 0,

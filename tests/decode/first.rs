@@ -114,7 +114,7 @@ fn lane_0(hits: impl IntoIterator<Item = (u16, u8)>) -> Bank {
 }
 
 #[test]
-fn a_position_is_the_mean_of_the_strips_whatever_their_charge_or_each_strip_as_one_asks() {
+fn geometric_positions_are_the_mean_of_the_strips_and_without_clustering_each_strip_counts() {
     let geometric = DecodeOptions::default().with_position(Position::Geometric);
     let unclustered = DecodeOptions::default().with_clustering(false);
     // Several warps read these strips, and neighbouring strips have different charges.
@@ -152,7 +152,7 @@ fn v4(source_id: u16, words: &[u16]) -> Bank {
 }
 
 #[test]
-fn a_v4_bank_gives_a_hit_a_cluster_word() {
+fn a_v4_bank_gives_one_hit_per_cluster_word() {
     let (tables, channel) = detector(BankVersion::V4);
     // Channel 77 and two quarters of a strip; strips count from 1.
     let (hits, report) = decoded(&tables, vec![v4(0, &[77 << 2 | 2])]);
@@ -368,7 +368,7 @@ fn hundreds_of_events_with_trouble_are_decoded_one_by_one() {
 }
 
 #[test]
-fn what_is_no_good_cluster_is_counted_and_what_follows_is_a_cluster_again() {
+fn an_invalid_cluster_is_counted_and_the_next_cluster_is_decoded() {
     let strips = |range: std::ops::Range<u16>| range.map(|strip| (strip, 1)).collect::<Vec<_>>();
     let counts = [Count::OversizedClusters, Count::ZeroChargeClusters];
     for (what, hits, n_hits, expected) in [
@@ -540,7 +540,7 @@ fn two_lanes_of_a_sector_may_see_the_same_strip_among_many_others() {
 }
 
 #[test]
-fn of_two_hits_with_one_key_that_with_the_smaller_position_comes_first() {
+fn of_two_hits_with_equal_keys_the_smaller_position_comes_first() {
     let tables = changed(BankVersion::V5, |boards, geometry| {
         let id = sector_id(&boards.lanes[0]).expect("the lane is connected");
         let sector = &mut geometry.sectors[usize::from(id)];
@@ -561,7 +561,7 @@ fn of_two_hits_with_one_key_that_with_the_smaller_position_comes_first() {
 }
 
 #[test]
-fn what_gives_no_hits_does_not_move_the_hits_of_the_events_behind() {
+fn events_without_hits_do_not_move_the_hits_of_later_events() {
     for version in VERSIONS {
         let (boards, _) = ut_decoding::synth::detector(version, 1);
         let in_use = |boards: &Boards, board: usize| {

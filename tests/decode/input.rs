@@ -162,7 +162,7 @@ fn a_damaged_bank_costs_the_rest_of_the_event() {
 }
 
 #[test]
-fn a_container_that_cannot_be_followed_is_an_error_and_what_came_before_is_kept() {
+fn a_damaged_container_is_an_error_and_the_events_before_it_are_kept() {
     let good = unchecked_event();
     let with = |at: usize, new: &[u8]| {
         let mut bytes = good.clone();
@@ -214,7 +214,7 @@ fn a_file_cut_anywhere_gives_the_whole_events_and_an_error() {
 }
 
 #[test]
-fn what_does_not_fit_mdf_is_not_written() {
+fn events_that_do_not_fit_mdf_are_not_written() {
     let mut out = Vec::new();
     let mut writer = MdfWriter::new(&mut out);
     let long = vec![0; 65528];
@@ -301,7 +301,7 @@ fn a_dump_whose_table_does_not_fit_is_an_error() {
 }
 
 #[test]
-fn a_dump_with_a_bank_that_is_not_there_is_broken_from_there() {
+fn a_dump_is_broken_from_a_missing_bank_on() {
     for (words, bank, byte, what) in [
         (
             &[2, 0, 8, 16, 1, 9, 2][..],

@@ -141,7 +141,7 @@ fn lanes_stand_out_by_more_than_chance_can_do() {
 }
 
 #[test]
-fn hot_strips_are_found_beside_hotter_ones_and_do_not_make_their_lane_hot() {
+fn hot_strips_are_found_next_to_hotter_ones_and_do_not_make_their_lane_hot() {
     let slot = second_half();
     let sector = sector_of(slot);
     let mut view = steady(1000, 5000);
@@ -222,7 +222,7 @@ fn a_sector_is_compared_with_the_middle_of_those_neighbours_that_are_read() {
 }
 
 #[test]
-fn lanes_of_half_a_sector_have_a_spread_of_their_own() {
+fn lanes_that_read_half_a_sector_are_compared_with_their_own_spread() {
     let mut view = steady(1000, 5000);
     for sector in 0..N_SECTORS {
         if let [slot] = lanes_of(sector)[..] {

@@ -180,7 +180,7 @@ fn damaged_events_that_do_not_tell_the_run_that_is_asked_for_are_counted() {
 }
 
 #[test]
-fn what_is_appended_to_an_open_file_is_not_read() {
+fn bytes_appended_to_an_open_file_are_not_read() {
     let written = |n: usize| {
         let mut packets = MepWriter::new(Vec::new(), 1);
         (0..n).for_each(|e| packets.write(e as u64, [ut(0x2800, &[1; 20])]).unwrap());

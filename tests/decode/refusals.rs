@@ -130,7 +130,7 @@ fn a_batch_in_the_other_layout_is_refused_and_one_of_empty_events_is_not() {
 }
 
 #[test]
-fn a_reader_gives_the_hits_of_files_batch_by_batch_and_refuses_those_of_another_detector() {
+fn a_reader_returns_hits_batch_by_batch_and_refuses_files_of_another_detector() {
     let fixture = |name: &str| {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("fixtures")

@@ -180,7 +180,7 @@ fn nothing_is_compared_with_a_default_that_failed_in_a_round() {
 }
 
 #[test]
-fn the_change_in_the_verdict_is_that_of_the_numbers_beside_it() {
+fn the_change_in_the_verdict_follows_from_the_numbers_next_to_it() {
     let plan = plan(Backend::Cpu, &["batch=16,64"]);
     let rounds = |rates: [f64; 3]| rates.map(|rate| Ok(vec![rate])).to_vec();
     // One slow first round of the best; the default's is not.

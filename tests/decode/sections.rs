@@ -126,7 +126,7 @@ fn mdf_is_cut_after_so_many_events_and_packets_stay_whole() {
 
 #[cfg(feature = "containers")]
 #[test]
-fn what_cannot_be_cut_is_one_section_whose_events_are_not_counted() {
+fn a_file_that_cannot_be_cut_is_one_section_with_an_unknown_number_of_events() {
     let packed = zstd::encode_all(&mdf(20)[..], 1).unwrap();
     let (_folder, path) = file("run.mdf.zst", &packed);
     assert_eq!(cut(&path, 3), [(0, packed.len() as u64, 0, None)]);

@@ -55,7 +55,7 @@ fn lanes_of_sectors(boards: &Boards) -> BTreeMap<u16, Vec<u32>> {
 }
 
 #[test]
-fn v5_boards_read_every_sector_with_one_lane_or_two_halves() {
+fn on_v5_boards_one_lane_or_two_half_lanes_read_every_sector() {
     let (boards, _) = synth::detector(BankVersion::V5, 0);
     boards.validate("synthetic").unwrap();
     assert_eq!(boards.n_boards(), 216);

@@ -141,7 +141,7 @@ fn without_a_table_boards_are_known_by_number_and_all_lanes_are_connected() {
 }
 
 #[test]
-fn clusters_on_an_unconnected_hybrid_are_told_at_the_first_of_them() {
+fn clusters_on_an_unconnected_hybrid_are_reported_at_the_first_cluster() {
     let slot = tables(BankVersion::V4)
         .slots()
         .iter()
@@ -339,7 +339,7 @@ fn views_merge_in_any_order_and_come_back_from_what_serde_wrote() {
 }
 
 #[test]
-fn sectors_have_the_shape_that_hits_have() {
+fn sectors_have_the_shape_of_their_hits() {
     let tables = tables(BankVersion::V5);
     let shapes = views::shapes(&tables);
     let (view, hits, _) = parts(&tables).swap_remove(0);

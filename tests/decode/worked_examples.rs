@@ -268,7 +268,7 @@ fn source_ids_name_the_boards_that_the_page_says() {
 }
 
 #[test]
-fn the_arrays_of_a_batch_are_those_of_the_table() {
+fn the_arrays_of_a_batch_agree_with_the_table() {
     let text = section("Batches in memory");
     let allen = event();
     let mep = to_mep(allen.view()).unwrap().remove(0);

@@ -71,7 +71,7 @@ fn banks_are_gathered_in_mep_layout() {
 }
 
 #[test]
-fn a_list_in_any_order_becomes_a_bit_an_event() {
+fn a_list_in_any_order_becomes_one_bit_per_event() {
     let n_events = 70;
     for list in [
         vec![],
@@ -192,7 +192,7 @@ fn many_banks() -> RankedSetup {
 }
 
 #[test]
-fn banks_behind_those_that_are_gathered_at_a_time_are_gathered() {
+fn banks_beyond_the_first_gathering_round_are_gathered() {
     let mut setup = many_banks();
     let expected = hits_of(&setup);
     assert!(!expected.is_empty());
