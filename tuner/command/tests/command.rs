@@ -240,7 +240,7 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
 }
 
 #[test]
-fn killed_it_goes_on_where_it_was_and_says_so() {
+fn after_a_kill_it_resumes_where_it_was_and_reports_this() {
     let folder = &empty();
     write(
         folder,
@@ -321,7 +321,7 @@ fn escaping(folder: &TempDir, more: &[&str]) -> (Child, String) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn killed_it_leaves_no_program_running_and_no_build_whatever_session_they_are_in() {
+fn killing_it_ends_its_programs_and_builds_in_every_session() {
     let folder = &tiles();
     let (mut tuning, pids) = escaping(folder, &["sleep 1000", "--build", "touch {build}/x"]);
     let n_builds = || {
@@ -342,7 +342,7 @@ fn killed_it_leaves_no_program_running_and_no_build_whatever_session_they_are_in
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_a_launch_leaves_in_a_session_of_its_own_ends_with_the_launch() {
+fn processes_that_a_launch_left_in_another_session_end_with_the_launch() {
     let folder = &tiles();
     let (mut tuning, pids) = escaping(folder, &["true", "--budget", "2", "--finalists", "0"]);
     // The tuning goes on while they end.
@@ -579,7 +579,7 @@ fn a_chain_of_programs_is_tuned_for_each_workload_and_has_a_page() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn impossible_settings_are_refused() {
     let folder = &tiles();
     let name = recording(folder, "");
     for (args, said) in [
@@ -641,7 +641,7 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn whatever_changes_the_numbers_of_a_program_is_part_of_its_workload() {
+fn everything_that_changes_a_programs_times_is_part_of_its_workload() {
     #[derive(clap::Parser)]
     struct Args {
         #[command(flatten)]

@@ -144,7 +144,7 @@ fn json_holds_every_evaluation() {
 }
 
 #[test]
-fn what_the_final_rounds_measure_ranks_nothing_and_is_written_all_the_same() {
+fn final_measurements_do_not_rank_configurations_but_are_recorded() {
     let mut report = tuned();
     report.searched = Some(report.evaluations.len());
     let before = report.summary();
@@ -295,7 +295,7 @@ fn a_small_effect_has_its_range_although_another_takes_all_of_the_variance() {
 }
 
 #[test]
-fn what_is_fast_only_together_is_an_interaction() {
+fn values_that_are_fast_only_together_are_an_interaction() {
     let summary = searched(18, |a, b, _| if a == b { 0.0 } else { 1.0 });
     assert!(
         summary.importance.iter().all(|of| of.share < Some(0.01)),

@@ -59,7 +59,7 @@ fn times(times: &[f64]) -> Outcome {
 }
 
 #[test]
-fn the_quirks_of_caches_have_a_meaning_each() {
+fn each_quirk_of_a_cache_is_interpreted() {
     let recording = parsed(CACHE).unwrap();
     assert_eq!(
         (recording.device.as_str(), recording.problem.as_str()),
@@ -116,7 +116,7 @@ fn results(unit: &str, all: &[(&str, &str)]) -> Vec<Outcome> {
 }
 
 #[test]
-fn in_t4_what_comes_later_is_joined_or_replaces_what_came_before_and_times_have_a_unit() {
+fn in_t4_later_records_join_or_replace_earlier_ones_and_times_have_a_unit() {
     let two_ms = r#""times": {"runtimes": [0.002]}, "invalidity": "correct""#;
     let failed = r#""times": {}, "invalidity": "runtime""#;
     let found = results(
@@ -150,7 +150,7 @@ fn in_t4_what_comes_later_is_joined_or_replaces_what_came_before_and_times_have_
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_the_place() {
+fn errors_in_a_file_are_reported_with_their_place() {
     for (from, to, said) in [
         (
             "\"b\": 2, \"mode\": \"x\"",
@@ -244,7 +244,7 @@ fn a_file_is_read_out_of_a_pipe() {
 }
 
 #[test]
-fn a_recording_is_imported_once_and_one_that_differs_in_anything_is_a_run_of_its_own() {
+fn a_recording_is_imported_once_and_any_difference_makes_it_a_new_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
     let changes = [

@@ -29,7 +29,7 @@ fn shuffled() -> Recording {
 }
 
 #[test]
-fn drawing_at_random_scores_zero_and_the_optimum_at_once_scores_one() {
+fn random_search_scores_0_and_an_immediate_optimum_scores_1() {
     let recording = shuffled();
     let row =
         score("shuffled", &recording, StrategyKind::Random, 400, 100).expect("something is valid");
@@ -58,7 +58,7 @@ fn drawing_at_random_scores_zero_and_the_optimum_at_once_scores_one() {
 }
 
 #[test]
-fn what_cannot_be_scored_is_not() {
+fn recordings_that_cannot_be_scored_get_no_score() {
     let mut recording = shuffled();
     assert!(score("few", &recording, StrategyKind::Random, 2, 10).is_none());
     recording.outcomes.fill(failed());
@@ -80,7 +80,7 @@ fn estimates_have_the_width_of_student() {
 }
 
 #[test]
-fn the_time_at_50_is_that_of_the_best_of_50_evaluations() {
+fn the_time_at_50_is_the_best_of_50_evaluations() {
     let space = SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
     let mut walk = StrategyKind::Exhaustive.start(&space, 0);
     let mut next = || {

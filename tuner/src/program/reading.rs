@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_or_malformed_numbers_are_reported() {
         assert!(Reading::regex("(").is_err() && Reading::json("runs").is_err());
         let pattern = Reading::regex(r"t=(\w*)").unwrap();
         assert!(read(&pattern, "nothing").is_err() && read(&pattern, "t=fast").is_err());

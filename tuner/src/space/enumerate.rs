@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_computed_for_a_value_counts_as_much_as_the_value() {
+    fn a_derived_value_counts_like_a_declared_one() {
         let parameters = [Parameter::new("a", (0..100).map(Value::Int).collect()).unwrap()];
         let expr = Expr::parse("a * a + 3 * a + 1 > 0", &|_| Some(Expr::Slot(0))).unwrap();
         let constraints = [("c".to_owned(), Rule::Expression(expr))];

@@ -541,7 +541,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_of_a_median_is_students_with_the_robust_spread_and_none_of_fewer_than_five() {
+    fn a_median_has_students_interval_with_the_robust_spread_from_five_values_on() {
         // Median 4, deviations of median 2; neighbours lie on opposite sides, so that all seven
         // count.
         let of = |times: &[f64]| Contender::of_samples(&Config(Vec::new()), times);

@@ -555,7 +555,7 @@ mod tests {
     use crate::SpaceBuilder;
 
     #[test]
-    fn values_that_are_the_same_number_are_told_apart_as_categories() {
+    fn values_that_are_equal_as_numbers_are_distinct_categories() {
         let large = 1_i64 << 53;
         let space = SpaceBuilder::new()
             .ints("large", [large, large + 1])

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_posterior_is_that_of_the_textbook() {
+    fn the_posterior_agrees_with_the_textbook() {
         let points = points();
         let candidates = Candidates::new(vec![false, false, true], points.iter().cloned());
         let hyper = Hyper {
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fast_exponential_is_one() {
+    fn the_fast_exponential_agrees_with_exp() {
         for at in 0..20_000 {
             let s = at as f32 * 0.005;
             let exact = (-f64::from(s)).exp();

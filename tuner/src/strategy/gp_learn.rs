@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn slopes_are_those_of_the_objective() {
+    fn gradients_agree_with_the_objective() {
         let (points, values) = sample();
         let points: Vec<&Point> = points.iter().collect();
         let mut learner = Learner::new(&[false, false, true]);

@@ -76,8 +76,7 @@ fn shown(groups: &[(&str, &[&str])]) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn a_step_takes_as_long_as_its_slowest_kernel_where_they_run_at_once_and_as_all_of_them_otherwise()
-{
+fn a_step_takes_the_time_of_its_slowest_kernel_if_concurrent_and_the_sum_otherwise() {
     for (concurrent, step, whole) in [(true, 4.0, 9.0), (false, 6.0, 11.0)] {
         let kernels = ["a", "b", "c"]
             .map(|name| kernel(name, &["width"], 5))
@@ -221,7 +220,7 @@ fn shared_parameters_take_the_values_that_all_kernels_have() {
 }
 
 #[test]
-fn what_contradicts_itself_is_named() {
+fn contradictions_are_named() {
     let two = || ["a", "b"].map(|name| kernel(name, &["width"], 5)).into();
     for (file, part) in [
         (

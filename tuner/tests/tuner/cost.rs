@@ -79,7 +79,7 @@ fn every_set_is_measured_on_every_workload_and_failures_are_kept() {
 }
 
 #[test]
-fn what_lies_within_its_error_of_the_default_is_not_recommended() {
+fn a_result_within_its_error_of_the_default_is_not_recommended() {
     let costs = |error: f64| Costs {
         matrix: Matrix {
             workloads: vec!["pp".to_owned(), "pbpb".to_owned()],
@@ -165,7 +165,7 @@ fn mean_worst_and_each_workload_choose_differently() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_matrix_without_a_complete_set_or_with_bad_weights_is_refused() {
     let m = matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]);
     assert_eq!(
         m.by_worst().unwrap_err().to_string(),

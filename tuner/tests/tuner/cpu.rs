@@ -101,7 +101,7 @@ fn throttling_is_a_counter_that_rose() {
 }
 
 #[test]
-fn a_machine_that_tells_nothing_is_in_no_trouble() {
+fn a_machine_without_sensors_counts_as_untroubled() {
     let mut watch = CpuWatch::new(Fake::default(), Limits::default());
     assert_eq!(watch.look(), State::default());
     let files = Fake::default();

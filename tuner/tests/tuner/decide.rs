@@ -68,7 +68,7 @@ fn contest(candidates: &[Config]) -> Decision {
 }
 
 #[test]
-fn what_fails_gives_nonsense_or_is_wrong_drops_out_alone_however_fast() {
+fn a_failing_or_wrong_configuration_drops_out_alone_however_fast() {
     let fast = [
         takes(0.4, "wrong"),
         takes(0.5, "late"),
@@ -219,7 +219,7 @@ fn verdicts_say_why_they_cannot_tell() {
 }
 
 #[test]
-fn the_share_of_discarded_samples_that_is_too_much_is_the_one_in_the_rules() {
+fn the_rules_limit_the_share_of_discarded_samples() {
     // Of 14 samples and those that were discarded: 26 %, 30 %, 33 %.
     for (discarded, reason) in [(5, None), (6, None), (7, Some(Reason::Throttled))] {
         let blocks = vec![

@@ -120,7 +120,7 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
 }
 
 #[test]
-fn what_decides_is_measured_again_while_others_use_the_machine() {
+fn decisive_measurements_are_repeated_while_others_use_the_machine() {
     let place = Place::new("seed=3");
     let mut store = place.store();
     let default = Some(place.synthetic.space().config(0));
@@ -359,7 +359,7 @@ fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
 }
 
 #[test]
-fn where_final_rounds_fit_at_all_the_search_leaves_them_room_and_else_the_default_stays() {
+fn the_search_leaves_room_for_final_rounds_and_without_room_the_default_stays() {
     let place = Place::new("seed=3");
     // The slowest of all: something faster is found at once.
     let space = place.synthetic.space();

@@ -11,7 +11,7 @@ use tuner::store::Store;
 use tuner::{Error, ErrorKind, SpaceBuilder, read_space};
 
 #[test]
-fn each_kind_of_error_is_told_by_what_a_caller_can_do_about_it() {
+fn errors_are_classified_by_what_a_caller_can_do() {
     let kind = |error: Error| error.kind();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file.toml");

@@ -21,7 +21,7 @@ fn a_cost_reads_back_as_the_value_and_a_better_value_costs_less() {
 }
 
 #[test]
-fn a_change_is_that_of_the_value_which_people_see() {
+fn a_change_refers_to_the_displayed_value() {
     assert!((Objective::Time.change(-0.2) + 0.2).abs() < 1e-12);
     assert!(
         (Objective::Rate.change(-0.2) - 0.25).abs() < 1e-12,

@@ -277,7 +277,7 @@ pub(crate) fn finish(tuner: &Tuner, time: impl Fn(i64) -> f64) {
 }
 
 #[test]
-fn a_scan_takes_one_sample_of_each_before_the_second_of_any() {
+fn a_scan_samples_every_configuration_once_before_it_samples_any_twice() {
     let options = Options::default().with_samples(4).with_run_off(0);
     let tuner = Tuner::new(three(), 0, options).unwrap();
     let mut worker = tuner.worker();
@@ -482,7 +482,7 @@ fn several_workers_share_samples() {
 }
 
 #[test]
-fn a_worker_that_leaves_with_work_in_flight_does_not_hold_up_the_others() {
+fn a_worker_that_stops_with_work_in_flight_does_not_block_the_others() {
     let tuner = Tuner::new(
         three(),
         0,
@@ -523,7 +523,7 @@ fn work_makes_launches_of_different_size_comparable() {
 }
 
 #[test]
-fn what_was_tuned_for_exactly_this_is_used_at_once_and_the_nearest_is_checked() {
+fn an_exact_match_is_used_at_once_and_the_nearest_match_is_checked() {
     let config = three()[1].clone();
     let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
     tuner.set(&config).unwrap();

@@ -75,7 +75,7 @@ fn a_child_that_prints_without_end_is_a_failed_launch() {
 }
 
 #[test]
-fn a_child_that_dies_or_talks_nonsense_is_a_failed_launch_that_says_so() {
+fn a_child_that_dies_or_answers_nonsense_is_a_failed_launch_with_the_reason() {
     for (script, begins, said) in [
         ("read -r line; kill -9 $$", true, "signal: 9"),
         ("read -r line; exit 3", true, "exit status: 3"),
@@ -104,7 +104,7 @@ fn a_child_that_dies_or_talks_nonsense_is_a_failed_launch_that_says_so() {
 }
 
 #[test]
-fn what_a_child_dies_of_after_its_answer_is_no_failure_of_the_next_configuration() {
+fn a_child_that_dies_after_its_answer_does_not_fail_the_next_configuration() {
     let mut ends = device("read -r line; echo '{\"times\":[1]}'; exit 3", 20_000);
     for _ in 0..3 {
         assert_eq!(measure(&mut ends), Outcome::Times(vec![1.0]));

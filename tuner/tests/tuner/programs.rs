@@ -80,7 +80,7 @@ fn several_samples_of_a_launch_count_and_a_rate_is_better_when_it_is_larger() {
 }
 
 #[test]
-fn what_goes_wrong_is_a_failure_of_its_kind_with_the_programs_last_words() {
+fn failures_are_classified_and_quote_the_programs_last_output() {
     let of =
         |command: &str| failure(ProgramDevice::new(&space(), command).measure(&config(8, "a"), 1));
     let said = of("echo no memory >&2; exit 3");
@@ -142,7 +142,7 @@ fn a_launch_that_takes_too_long_ends_with_all_that_it_started() {
 }
 
 #[test]
-fn what_a_program_leaves_in_the_background_ends_with_it() {
+fn background_processes_of_a_program_end_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(
@@ -240,7 +240,7 @@ fn a_build_is_made_once_for_what_it_can_see_and_a_failing_one_is_no_launch() {
 }
 
 #[test]
-fn a_wrong_answer_is_out_by_exit_code_or_by_what_is_printed() {
+fn a_wrong_answer_is_excluded_by_its_exit_code_or_its_output() {
     let mut program = ProgramDevice::new(&space(), "echo 5");
     program.reading = Reading::regex("5").unwrap();
     program.check = Some(Template::new("test {tile} -ne 16"));
@@ -308,7 +308,7 @@ fn a_configuration_does_not_hang_because_the_one_it_is_compared_with_does() {
 }
 
 #[test]
-fn a_place_that_nothing_fits_is_known_before_anything_runs() {
+fn a_placeholder_that_no_parameter_fills_is_an_error_before_anything_runs() {
     let program = ProgramDevice::new(&space(), "./mm {tile} {threads}");
     assert!(
         program
@@ -356,7 +356,7 @@ fn a_place_that_nothing_fits_is_known_before_anything_runs() {
 
 /// Tunes the example in C as docs/tuning-programs.md does, with a budget of launches.
 #[test]
-fn the_example_in_c_is_compiled_checked_and_tuned() {
+fn the_c_example_is_compiled_checked_and_tuned() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let (space, default) = read_space(&examples.join("mm.toml")).unwrap();
     let mut program = ProgramDevice::new(&space, "{build}/mm");

@@ -111,7 +111,7 @@ fn final_rounds_are_left_what_they_can_use_and_not_half_of_a_large_budget() {
 }
 
 #[test]
-fn what_an_earlier_process_spent_is_of_the_budget() {
+fn launches_of_an_earlier_process_count_towards_the_budget() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tune.sqlite");
     let run = |most: usize| {

@@ -120,7 +120,7 @@ fn a_noisy_device_with_failures_is_tuned_close_to_its_optimum() {
 }
 
 #[test]
-fn however_often_it_is_interrupted_it_ends_as_if_it_had_not_been() {
+fn any_number_of_interruptions_leaves_the_result_unchanged() {
     let new = || Place::new("seed=4,noise=0.05,fail=0.15");
     let place = new();
     let default = place.synthetic.space().config(300);

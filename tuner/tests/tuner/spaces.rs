@@ -49,7 +49,7 @@ fn expressions_mean_what_python_means() {
 }
 
 #[test]
-fn what_is_wrong_with_an_expression_is_said_with_its_place() {
+fn errors_in_an_expression_are_reported_with_their_place() {
     for (text, place) in [
         ("1 + frob(2)", 4),
         ("1 + )", 4),
@@ -330,7 +330,7 @@ fn values_are_what_was_declared_and_recorded_texts_keep_their_order() {
 }
 
 #[test]
-fn a_constraint_that_cannot_be_evaluated_rejects_and_says_so() {
+fn a_constraint_that_cannot_be_evaluated_rejects_with_the_reason() {
     let space = SpaceBuilder::new()
         .ints("a", [0, 1, 2])
         .constraint("4 // a >= 2")

@@ -20,7 +20,7 @@ fn places_are_filled_and_doubled_braces_stay() {
 /// Lets the shell itself print each value, inside every kind of quotes.
 #[cfg(unix)]
 #[test]
-fn a_value_is_its_own_text_wherever_it_stands_and_never_a_command() {
+fn a_value_is_inserted_literally_everywhere_and_never_run_as_a_command() {
     let contexts = [
         ("{x}", "{x}"),
         ("a'-{x}-'b", "a-{x}-b"),
@@ -61,7 +61,7 @@ fn a_value_is_its_own_text_wherever_it_stands_and_never_a_command() {
 }
 
 #[test]
-fn where_a_value_has_no_meaning_it_is_refused() {
+fn placeholders_where_a_value_has_no_meaning_are_refused() {
     for (text, place) in [
         ("echo ${x}", "behind a $"),
         ("echo \"cost: ${x}\"", "behind a $"),

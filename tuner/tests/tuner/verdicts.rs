@@ -125,7 +125,7 @@ fn a_drift_within_mirrored_pairs_is_no_noise() {
 }
 
 #[test]
-fn a_difference_that_grows_is_one_and_a_difference_that_appears_is_drift() {
+fn a_constant_or_growing_difference_is_a_difference_and_a_sudden_one_is_drift() {
     let growing =
         |from: f64| alternating(10, from, 0.005).chain(alternating(10, from + 0.01, 0.005));
     // 1.5 % slower, and then 2.5 %.

@@ -59,7 +59,7 @@ fn a_file_that_is_no_store_is_left_alone() {
 }
 
 #[test]
-fn another_programs_database_is_left_alone_with_its_journals() {
+fn another_programs_database_and_its_journals_are_left_alone() {
     for (id, wal) in [(0, false), (0x1234, false), (0, true)] {
         let folder = Folder::new();
         let file = folder.file();
@@ -87,7 +87,7 @@ fn another_programs_database_is_left_alone_with_its_journals() {
 }
 
 #[test]
-fn what_a_killed_program_has_not_finished_is_no_data() {
+fn unfinished_output_of_a_killed_program_is_ignored() {
     let (theirs, folder) = (Folder::new(), Folder::new());
     let key = Key::new();
     key.decided(&mut theirs.store(), 64);
@@ -195,7 +195,7 @@ fn a_damaged_file_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_locked_file_is_an_error_that_says_so_and_works_again_afterwards() {
+fn a_locked_file_is_reported_as_locked_and_works_again_afterwards() {
     let folder = Folder::new();
     let key = Key::new();
     key.decided(&mut folder.store(), 64);
@@ -218,7 +218,7 @@ fn a_locked_file_is_an_error_that_says_so_and_works_again_afterwards() {
 }
 
 #[test]
-fn folders_are_made_and_what_cannot_be_made_is_said() {
+fn folders_are_created_and_a_failure_to_create_one_is_reported() {
     let folder = Folder::new();
     let deep = folder.path("a/b/tune.sqlite");
     drop(Store::open(&deep).unwrap());
@@ -235,7 +235,7 @@ fn folders_are_made_and_what_cannot_be_made_is_said() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_can_be_pruned() {
+fn unreadable_records_are_named_and_can_be_pruned() {
     let (folder, key, mut store) = place();
     let run = key.decided(&mut store, 64);
     let unreadable = key.decided(&mut store, 32);

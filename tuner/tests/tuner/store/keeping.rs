@@ -52,7 +52,7 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
 }
 
 #[test]
-fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with_the_default() {
+fn an_on_line_result_is_stored_after_its_comparison_with_the_default() {
     let (_folder, key, mut store) = place();
     let configs: Vec<Config> = (0..key.space.len())
         .map(|index| key.space.config(index))

@@ -14,7 +14,7 @@ type Change = fn(&mut DeviceIdentity);
 type Other = (fn(&mut Key), Option<u8>);
 
 #[test]
-fn what_was_measured_and_decided_is_there_after_opening_again() {
+fn measurements_and_decisions_are_there_after_reopening() {
     let folder = Folder::new();
     let key = Key::new();
     let observations = [
@@ -335,7 +335,7 @@ fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
 }
 
 #[test]
-fn what_cannot_be_stored_exactly_is_refused() {
+fn values_that_cannot_be_stored_exactly_are_refused() {
     let (_folder, key, mut store) = place();
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     for observation in [
