@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_of_one_value_is_that_value_and_of_none_is_0() {
+    fn the_spread_of_one_value_is_that_value_and_of_no_values_is_0() {
         let one = Spread::of(&[7.0]);
         assert_eq!(
             (one.min, one.q1, one.median, one.q3, one.max),

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tuned_for_these_banks_on_this_machine_is_found_and_nothing_else() {
+    fn only_results_for_these_banks_on_this_machine_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tune.sqlite");
         let tables = ut_data::synth::tables(BankVersion::V5, Grouping::default());

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_choices_are_valid_hold_the_default_and_keep_what_is_the_callers() {
+    fn the_choices_are_valid_include_the_default_and_keep_the_callers_values() {
         for backend in Backend::ALL {
             let text = match backend {
                 Backend::Cpu => "threads=1,layout=mep,batch=77",

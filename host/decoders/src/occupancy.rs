@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_runs_out_first() {
+    fn occupancy_names_the_limiting_resource() {
         let arch = Architecture::named("sm_86").unwrap();
         let of = |threads, registers, shared| {
             arch.occupancy(Launch {

@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_and_written_and_a_place_may_be_left_out_where_it_is_clear() {
+    fn texts_are_parsed_and_printed_and_an_unambiguous_place_may_be_omitted() {
         let read = |text| Parameters::default().with(Backend::Cpu, text).unwrap();
         let all = ["cpu.simd", "batch", "layout", "threads"];
         assert!(

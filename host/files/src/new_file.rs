@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_left_goes_and_what_is_being_written_or_is_no_temporary_file_stays() {
+    fn leftovers_of_a_dead_process_are_removed_and_other_files_stay() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let mut growing = NewFile::create(folder.join("hits")).unwrap();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_not_opened_for_a_trial() {
+    fn only_regular_files_are_opened_for_a_trial() {
         // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot
         // be opened at all.
         let folder = tempfile::tempdir().unwrap();
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_become_a_file_is_refused_at_once() {
+    fn an_output_that_cannot_be_created_is_refused_at_once() {
         let folder = tempfile::tempdir().unwrap();
         for path in [".", "absent/hits"] {
             assert!(NewFile::create(folder.path().join(path)).is_err(), "{path}");

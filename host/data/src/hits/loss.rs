@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn undamaged_events_and_events_without_ut_banks_lose_nothing() {
+    fn undamaged_events_and_events_without_ut_banks_count_as_no_loss() {
         let none = EventMeta::default();
         let loss = event(
             &[

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn sketches_of_parts_merge_to_that_of_the_run_in_any_order_and_threads() {
+    fn sketches_of_parts_merge_into_the_sketch_of_the_run_in_any_order() {
         const N: u64 = 150_000;
         let whole = sketch(events(0..N).chain(events(0..N / 4)));
         let parts = [
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_those_of_no_sketch_are_none() {
+    fn invalid_parts_of_a_sketch_are_refused() {
         for parts in [
             (1, vec![1, 1], vec![1, 1]),
             (2, vec![1, 0], vec![1, 1]),

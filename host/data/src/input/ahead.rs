@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_what_is_not_wanted_is_given_up() {
+    fn waiting_work_is_bounded_and_unwanted_work_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("zeros.zst");
         let zeros = vec![0; 2 * WAITING];
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_stream_gives_the_same_bytes_whoever_reads_it() {
+    fn every_reader_gets_the_same_bytes_of_a_damaged_stream() {
         let directory = tempfile::tempdir().unwrap();
         let bytes: Vec<u8> = (0..7 * BLOCK as u32 / 2)
             .map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as u8)

@@ -87,7 +87,7 @@ mod tests {
     use crate::input::checksum;
 
     #[test]
-    fn every_checksum_is_that_of_the_piece_alone() {
+    fn every_checksum_covers_its_piece_alone() {
         let bytes: Vec<u8> = (0..9000u32)
             .map(|i| (i.wrapping_mul(2654435761) >> 13) as u8)
             .collect();

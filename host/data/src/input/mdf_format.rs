@@ -132,7 +132,7 @@ mod tests {
     use super::{Checksum, add_words};
 
     #[test]
-    fn sums_side_by_side_are_those_of_one_after_the_other_at_every_level_of_this_cpu() {
+    fn simultaneous_sums_equal_sequential_sums_at_every_level_of_this_cpu() {
         let bytes: Vec<u8> = (0..4000u32)
             .map(|i| (i.wrapping_mul(2654435761) >> 13) as u8)
             .collect();

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_crossings_must_be_there_to_be_taken() {
+    fn times_and_crossings_must_exist_to_be_selected() {
         // A bank of version 7: the time is words 2 and 3, the crossing in word 6.
         let odin = |time: u32, crossing: u32| {
             let words = [1, 0, time, 0, 0, 0, crossing << 12, 0, 0, 0];
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_and_numbers_must_be_there_to_be_taken() {
+    fn runs_and_numbers_must_exist_to_be_selected() {
         let pairs = Select::default().pairs(Some(vec![(7, 9), (7, 9)]));
         let select = Select::default().run(Some(7)).number(Some(9));
         assert!(select.takes_numbers(Some(7), Some(9)) && pairs.takes_numbers(Some(7), Some(9)));

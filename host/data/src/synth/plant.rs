@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn plants_are_read_as_they_are_meant() {
+    fn planted_faults_are_parsed() {
         for (text, part, strips, ailment, every, events) in [
             (
                 "sector=112:dead@12000",

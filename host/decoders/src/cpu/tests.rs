@@ -249,7 +249,7 @@ fn lanes_that_are_not_sorted_are_counted_once_each() {
 }
 
 #[test]
-fn an_unsorted_lane_hides_no_cluster_above_the_maximum_size() {
+fn an_unsorted_lane_does_not_hide_clusters_above_the_maximum_size() {
     let tables = tables();
     let options = DecodeOptions::default().with_max_cluster_size(NonZeroU32::new(4).unwrap());
     // Vectors have 4, 8 or 16 elements. Where that many elements behind the strip that makes the

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_stands_at_every_entry_that_has_one_and_there_alone() {
+    fn a_register_limit_stands_at_exactly_the_entries_that_have_one() {
         for unit in Unit::all() {
             let limited = unit.limited(48);
             let (before, after) = (directives(unit.text), directives(&limited));

@@ -233,8 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clustering_kernel_keeps_to_40_registers_and_takes_fewer_than_with_32_bit_sums_on_sm_80()
-    {
+    fn on_sm_80_the_clustering_kernel_uses_40_registers_and_fewer_than_with_32_bit_sums() {
         let committed = Resources::committed().unwrap();
         for arch in ARCHS {
             let registers = |variant| {

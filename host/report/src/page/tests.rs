@@ -388,7 +388,7 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
 }
 
 #[test]
-fn the_facts_and_troubles_are_those_of_the_sums() {
+fn the_facts_and_troubles_come_from_the_sums() {
     let detector = Arc::new(detector());
     let tables = &detector.tables;
     let sums = sums(&detector, view(tables));
@@ -546,7 +546,7 @@ fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
 }
 
 #[test]
-fn what_differs_is_marked_and_listed_the_most_first() {
+fn differences_are_marked_and_listed_largest_first() {
     let detector = Arc::new(detector());
     let tables = &detector.tables;
     let (of_a, mut of_b) = (verdicts(tables), verdicts(tables));
