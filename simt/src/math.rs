@@ -198,7 +198,7 @@ mod tests {
     use super::{fma, max, min, round, rsqrt};
 
     #[test]
-    fn zeros_have_their_order_and_a_number_wins_over_none() {
+    fn negative_zero_sorts_before_zero_and_a_number_beats_nan() {
         for (a, b) in [(0.0f32, -0.0), (-0.0, 0.0)] {
             assert!(min(a, b).is_sign_negative() && max(a, b).is_sign_positive());
         }

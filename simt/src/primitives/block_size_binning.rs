@@ -122,7 +122,7 @@ mod tests {
     use super::bin_of;
 
     #[test]
-    fn bins_are_those_of_the_released_code() {
+    fn bins_agree_with_the_released_code() {
         assert_eq!(
             [1, 2, 15, 16, 17, 254].map(|n| bin_of(n, 16)),
             [15, 14, 1, 0, 0, 0]
