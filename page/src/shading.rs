@@ -193,7 +193,7 @@ mod tests {
     use super::{SHADES, Shading, linear_ticks};
 
     #[test]
-    fn ticks_say_numbers_of_any_size() {
+    fn ticks_label_numbers_of_any_size() {
         let texts =
             |ticks: Vec<(f64, String)>| ticks.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
         assert_eq!(
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_of_one_gets_the_colour_in_the_middle_and_one_to_nothing_the_last() {
+    fn a_ratio_of_one_gets_the_middle_colour_and_a_ratio_to_zero_the_last() {
         let values = [f64::INFINITY, f64::NAN, 1.0, 0.5];
         let ends = Shading::Ratio.ends(&values, Some((0.5, 2.0)));
         assert_eq!(ends.0, -ends.1);
