@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn strip_0_first_is_no_continuation() {
+    fn strip_0_as_the_first_strip_continues_no_cluster() {
         assert_eq!(
             both(&[(0, 1), (1, 1)], PRODUCTION),
             (std::vec![(1, 2)], [0, 0, 0])

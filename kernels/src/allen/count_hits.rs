@@ -368,7 +368,7 @@ mod tests {
     use super::Item;
 
     #[test]
-    fn an_item_survives_its_eight_bytes() {
+    fn an_item_is_unchanged_by_packing_into_eight_bytes() {
         for item in [
             Item {
                 first_hit: 0,

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bank_survives_its_word() {
+    fn a_bank_is_unchanged_by_packing_into_a_word_and_back() {
         for state in [
             State::Missing,
             State::OtherType,

@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_strip_is_that_of_whole_numbers_where_it_is_close_to_being_another() {
+    fn the_nearest_strip_agrees_with_integer_arithmetic_close_to_a_tie() {
         for weight in 1..=31 * 254 {
             for strip in 0..512u32 {
                 for near in [strip * weight + weight / 2, strip * weight] {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_bounds_survive_their_words() {
+    fn shares_and_bounds_are_unchanged_by_packing() {
         for (first, n, group) in [(0, 0, None), (1215, 6, Some(95)), (7, 3, Some(0))] {
             let share = Share::new(first, n, group);
             assert_eq!((share.first(), share.n(), share.group()), (first, n, group));
