@@ -1,5 +1,20 @@
-//! One line per cause: parts that fail together are one outlier, and what another fault explains is
-//! none.
+//! One line per cause: parts that fail together are one outlier, and a part whose failure another
+//! fault explains is none.
+//!
+//! If eight boards lose their power, 8 boards, 48 lanes and 192 chips stand out, each correctly and
+//! each with its own line. A page of 248 lines helps no one who is on shift. So the list is
+//! shortened in a fixed order, from small parts to large ones, and each step sees the result of the
+//! previous step:
+//!
+//! 1. A change of the whole detector (rate or gain) explains parts that changed in the same
+//!    direction during the same events.
+//! 2. Lost or repeated banks explain boards and lanes that lack as many hits as the banks held.
+//! 3. Stretches of the same fault of the same part become one line with several intervals.
+//! 4. Chips become their lane, lanes their board, pairs of lanes a swap or a sector, and lanes in
+//!    the same place of the detector one structure.
+//!
+//! Nothing is lost by this: the joined outlier keeps the list of all its slots, so that a mask made
+//! from it covers the same strips.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +26,28 @@ use ut_data::DetectorTables;
 use ut_data::detector::{LANES_PER_BOARD, Lane};
 
 /// Minimum share of a board's lanes that must fail together to be one fault.
+///
+/// Not all: some lanes of a failing board have too few hits to be judged, and others were just
+/// above the threshold. More than half, so that two faults cannot claim the same board.
 const TOGETHER: f64 = 0.6;
 
 /// Minimum number of lanes, on several boards, that must fail together to be one fault.
+///
+/// A board has six lanes, so eight lanes cannot be one board, and a common cause must be looked for
+/// in the place.
 const MANY: usize = 8;
 
 /// Lanes that fail in the same way from which they are one line whatever they are.
+///
+/// Twenty lanes that fail during the same events, but in no common place, still have one cause (a
+/// voltage, a run condition), and as twenty lines they would hide everything else.
 const ALL: usize = 20;
 
 /// Largest relative difference of two lanes' hits from what the other one should have, if they are
 /// swapped.
+///
+/// The expectation comes from the neighbours, so that an exact match cannot be required. Lanes with
+/// nearly equal expectations do not stand out when they are swapped, and are not found.
 const ALIKE: f64 = 0.15;
 
 /// Joins what has one cause, and leaves out what another fault explains.
@@ -99,6 +126,10 @@ fn is_explained(part: &Outlier, streams: &[Outlier], view: &RunView) -> bool {
         }
     }
     let share = banks as f64 / events.max(1) as f64;
+    // If a share of the banks was lost, the part should have kept the rest. It may have somewhat
+    // fewer hits (a factor of 0.8, and 0.3 of its expectation), since the lost banks need not have
+    // been average. A part that lacks far more than that has a fault of its own, and is still
+    // listed.
     share > 0.05 && part.seen / part.expected >= 0.8 * (1.0 - share) - 0.3
 }
 
@@ -111,6 +142,8 @@ fn same_part(parts: Vec<Outlier>) -> Vec<Outlier> {
             .find(|of| of.is_same_as(&part) && of.detail == part.detail)
         {
             Some(of) => {
+                // Numbers of hits add up over stretches; mean charges do not, so that they are
+                // averaged. A stretch with a negative number has no number to show.
                 let weight = |of: &Outlier| {
                     if of.kind.is_of_charge() {
                         0.5
@@ -209,6 +242,7 @@ fn chips(parts: &mut Vec<Outlier>, is_single: impl Fn(&Outlier) -> bool, tables:
         .collect();
     for slot in slots {
         let n = chips.get(slot).map_or(0, ExactSizeIterator::len);
+        // One chip of the lane may be missing: it is masked, or has too few hits to be judged.
         let least = if n > 2 { n - 1 } else { n };
         while let Some((at, members)) =
             take_alike(parts, least, |of| of.slot() == Some(slot) && is_single(of))
@@ -262,6 +296,11 @@ fn boards(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
 }
 
 /// Two lanes of which each has the hits of the other.
+///
+/// Looks like two unrelated faults, one lane quiet and another hot; but if each has the number of
+/// hits that the other should have, two cables were exchanged. Hits of both lanes are then at the
+/// wrong place, which neither line alone would say. Swaps last for the whole run, since no one
+/// replugs cables in between.
 fn swapped(parts: &mut Vec<Outlier>) {
     let is_like = |a: f64, b: f64| (a / b - 1.0).abs() < ALIKE;
     let lane = |of: &Outlier| of.part == Part::Lane && of.when == When::Throughout;
@@ -342,6 +381,10 @@ fn places(lane: &Lane) -> [(u8, String); 5] {
 }
 
 /// Lanes that fail together in the same place, or very many of them, are one outlier.
+///
+/// The largest place wins in which at least [`MANY`] lanes and a share of [`TOGETHER`] of all its
+/// connected lanes fail: if 60 % of a layer fails, the layer is named and not each of its staves.
+/// Places are tried from the whole detector down to a stave, because the map is sorted by size.
 fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     let lanes = &tables.boards().lanes;
     let mut sizes: BTreeMap<(u8, String), usize> = BTreeMap::new();

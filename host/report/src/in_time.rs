@@ -3,6 +3,32 @@
 //!
 //! Neighbouring bins are joined into columns with enough hits; neighbouring columns that fail are a
 //! stretch, whose ends are then looked for in single bins.
+//!
+//! # Why columns
+//!
+//! The run keeps hits in bins of consecutive events, finer than most parts of the detector can be
+//! judged: a chip in the outer region may have three hits in a bin, and three is neither few nor
+//! many. A column joins neighbouring bins until the part should have enough hits in it that "none"
+//! or "half" cannot be chance. Busy parts keep narrow columns and a sharp view in time; quiet parts
+//! get wide ones. With fewer than eight columns a stretch could no longer be told from the run as a
+//! whole, so there the joining stops, and a part that is still too quiet is not judged here.
+//!
+//! # Why the rest of the detector sets the expectation
+//!
+//! Events differ: a bin of busy collisions has more hits everywhere, and that is no fault. The hits
+//! of the *rest* of the detector tell how busy a bin was, and a part is compared with its own usual
+//! rate times this activity. For a deficit the expectation is the smaller one of the number of
+//! events and their activity, for an excess the larger one: where the two disagree, the part gets
+//! the benefit of the doubt.
+//!
+//! # Why boards come first
+//!
+//! A board that dies silences its six lanes and their chips. Each would be found, too, and the page
+//! would show thirty lines for one cause. So boards are judged first, then lanes, then chips; for
+//! each part, hits before charge. A finding that overlaps in time with one about a larger part
+//! around it is dropped, with two exceptions that depend on each other: a lane is quiet because one
+//! of its chips is silent (then the chip is kept), and a chip is quiet because its lane is (then
+//! the lane is kept). Charges are resolved in the same way, see [`is_of_chips`].
 
 use std::ops::Range;
 
@@ -17,24 +43,43 @@ use ut_data::DetectorTables;
 use ut_data::detector::LANES_PER_BOARD;
 
 /// Minimum number of columns: bins are not joined further.
+///
+/// A stretch needs healthy columns on at least one side to be compared with.
 const LEAST_BINS: usize = 8;
 
 /// Hits from which a mean charge is known to a few per cent.
+///
+/// If the charge of a hit varies by half of the mean, the mean of 200 hits is known to 0.5 / √200,
+/// less than 4 %. Changes count from 30 % on ([`LOW_CHARGE`], [`HIGH_CHARGE`]), well outside.
 const CHARGED: f64 = 200.0;
 
 /// Minimum deviation of a column, in standard deviations; a stretch must deviate by [`SIGMAS`].
+///
+/// The lower bound lets the weaker columns of a real fault join their stretch, so that the stretch
+/// is not cut into pieces. A single column at four standard deviations is expected by chance
+/// somewhere among the thousands of parts, but it does not reach [`SIGMAS`] and is dropped in the
+/// end.
 const COLUMN_SIGMAS: f64 = 4.0;
 
 /// Minimum deviation of a bin at the end of a stretch that still belongs to it, in standard
 /// deviations.
+///
+/// A fault seldom begins with a bin. In the bin at its edge the part fails for some of the events
+/// only, so that a clear deviation cannot be required there.
 const END_SIGMAS: f64 = 1.0;
 
 /// Logarithm of the likelihoods' ratio up to which bins at an end of the run do not contradict a
 /// fault.
+///
+/// 3 is a ratio of twenty to one (e³). If the last bins of a run have few events, they would have
+/// to speak clearly for a recovery to end the fault before the run does: "from event 5000 on" is
+/// the better description as long as nothing speaks against it.
 const UNSURE: f64 = 3.0;
 
 /// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy
 /// event adds one.
+///
+/// A shower in one event can fill a lane. Real noise goes on, and adds more than one event can.
 const LASTING: f64 = 2.0;
 
 /// Hits and charge of a part of the detector in consecutive events.
@@ -76,6 +121,10 @@ impl Column {
     }
 }
 
+/// Two verdicts would not do. A column with too few expected hits is neither fine nor failing, and
+/// calling it fine would cut a stretch in two at each gap in the data. Such a column leaves the
+/// state as it was. If it has events and no hit at all, it also moves the end of a silent stretch
+/// forward, without counting as evidence.
 #[derive(Clone, Copy, PartialEq)]
 enum Judged {
     Fine,
@@ -92,6 +141,11 @@ struct Stretch {
     within: Range<usize>,
 }
 
+/// Joins neighbouring columns that fail into stretches.
+///
+/// Each stretch carries the bins from the start of the last fine column before it to the end of the
+/// first fine column after it. The fault begins and ends somewhere in there: a fine column next to
+/// the stretch may contain its first bins.
 fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Stretch> {
     let (mut found, mut stretch): (Vec<Stretch>, Option<Column>) = (Vec::new(), None);
     let last = columns.last().map_or(0, |column| column.bins.end);
@@ -125,6 +179,13 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Stret
 /// Looks for the ends of a stretch in single bins: `likely` is the logarithm of the likelihood of a
 /// bin in which the part fails by that of one in which it is fine, and `fails` is true for a bin
 /// that is partly as in a failure.
+///
+/// From the middle of the stretch, which certainly fails, the sum of the log likelihoods is
+/// followed outwards on either side. It rises while bins look like the fault and falls once they
+/// look healthy; the bin where the sum is largest is the most likely end. A single odd bin inside
+/// the fault lowers the sum a little and does not end it. For example, with `likely` = 2, 2, -1, 2,
+/// -3, -3 from the middle on, the sums are 2, 4, 3, 5, 2, -1, and the fault ends with the fourth
+/// bin.
 fn ends(
     bins: &[Column],
     Stretch { found, within }: Stretch,
@@ -174,6 +235,10 @@ fn ends(
 
 /// Returns true if the charge of a lane is that of some of its chips, of those in `found`, and of
 /// healthy others.
+///
+/// If one of four chips has 60 % of its charge and the others are healthy, the lane has about (0.6
+/// + 3) / 4 = 90 %. If the whole lane has lost gain, it is at 60 % like the chips that were found.
+/// The lane's own ratio decides which of the two descriptions is nearer.
 pub fn is_of_chips(lane: &Outlier, found: &[Outlier], tables: &DetectorTables) -> bool {
     let Some(slot) = lane.slot() else {
         return false;
@@ -204,6 +269,11 @@ fn poisson(n: f64, share: f64, expected: f64) -> f64 {
 
 /// Joins bins into columns of about `enough` expected hits, but not into fewer than [`LEAST_BINS`];
 /// also returns the upper quartile of their hits per event.
+///
+/// The upper quartile stands for the healthy part of the run: a part that was silent for half of
+/// the run would halve its mean rate and hide its own failure, but three quarters of the run may
+/// fail before the upper quartile moves. The number of joined bins doubles until the expected hits
+/// suffice, so columns always hold 1, 2, 4, … bins.
 fn columns(bins: &[Column], enough: f64) -> (Vec<Column>, f64) {
     let all = bins.iter().map(|bin| bin.events).sum::<u64>() as f64;
     let mut together = 1;
@@ -266,6 +336,9 @@ impl<'a> OfRun<'a> {
                 sums[1] + charge * charge * *hits as f64,
             ];
         }
+        // One variance for all hits of the run. Clipping keeps a few large clusters from dominating
+        // it. It is at least 1, so that in data whose hits all have the same charge a small
+        // difference is not infinitely significant.
         let variance = if n > 0.0 {
             (sums[1] / n - (sums[0] / n).powi(2)).max(1.0)
         } else {
@@ -452,6 +525,11 @@ pub fn failing_for_a_while(
     found
 }
 
+/// Judges whether a part is silent in a column: below [`DEAD`] of at least `enough` expected hits.
+///
+/// With 50 expected hits ([`SILENT_EXPECTED`]), fewer than 5 do not happen by chance. A dead part
+/// is allowed a few hits because single noisy strips may still fire, or because the column extends
+/// a little into healthy events.
 fn silent(column: &Column, expected: f64, enough: f64) -> Judged {
     match column {
         _ if expected >= enough && (column.hits as f64) < DEAD * expected => Judged::Fails,
@@ -477,6 +555,9 @@ fn of_hits(
     (expected, variance): (f64, f64),
     bins: &[Column],
 ) -> Vec<Outlier> {
+    // Hits come in clumps: a jet leaves many in one lane. `clumps` is the factor by which the
+    // variance of this lane, as its neighbours show it, exceeds the variance of independent hits. A
+    // lane with clumps of 4 needs four times the hits for the same certainty.
     let clumps = (variance / expected.max(1.0)).max(1.0);
     let enough = SILENT_EXPECTED * clumps;
     let (columns, upper) = columns(bins, enough);

@@ -9,24 +9,42 @@ use ut_data::detector::{DetectorTables, LANES_PER_BOARD};
 use super::when::When;
 
 /// A lane below this share of its expectation is dead; so is a chip, strip or board.
+///
+/// Not 0: strips that fire without a particle go on doing so when the part behind them is dead.
 pub const DEAD: f64 = 0.1;
 
 /// A lane below this share of its expectation is quiet.
+///
+/// The expectation comes from the neighbours, which differ a little for reasons that are no fault:
+/// their position, their overlap, the gradient of the occupancy. A deficit of 30 % leaves room for
+/// these.
 pub const QUIET: f64 = 0.7;
 
 /// A lane above this many times its expectation is hot.
+///
+/// The limit lies farther away than the limit of quiet lanes: showers add hits and nothing removes
+/// them, so that an excess is less remarkable than a deficit.
 pub const HOT: f64 = 1.5;
 
 /// Minimum deviation from the expectation, in standard deviations.
+///
+/// Thousands of lanes and chips are tested, each in several ways. At six standard deviations (2 in
+/// 10⁹), normal noise gives a false outlier in less than one run of ten thousand. Real
+/// distributions have longer tails, which use up this margin.
 pub const SIGMAS: f64 = 6.0;
 
 /// Minimum hits of a hot strip.
 pub const STRIP_HITS: u64 = 10;
 
 /// Minimum hits of a hot strip, in units of the mean of its lane's other strips.
+///
+/// Particles cannot light one strip ten times as often as the strips next to it. Electronics can.
 pub const STRIP_FACTOR: f64 = 10.0;
 
 /// Minimum number of expected hits of a board or lane in a bin of events to be judged there.
+///
+/// To have fewer than a tenth of 50 hits ([`DEAD`]) is 45 / √50, more than six standard deviations
+/// ([`SIGMAS`]).
 pub const SILENT_EXPECTED: f64 = 50.0;
 
 /// A lane above this many times its usual hits, for some of the events, is noisy.
