@@ -67,6 +67,10 @@ impl Results {
     }
 }
 
+/// Buffers on the device that the kernels write: the results, and seven arrays of hits with a
+/// common stride. Arrays of fixed places would need to know the number of hits in advance; with a
+/// stride, the buffer can be larger than this batch needs, and the arrays of the next batch lie at
+/// the same addresses.
 pub(super) struct Output<D: Device> {
     results: Buffer<D>,
     hits: Buffer<D>,

@@ -60,6 +60,8 @@ pub enum Readback {
     None,
 }
 
+/// Batch in flight: what was asked for, where the batch lies on the device, and what must stay
+/// alive until the stream is done with it.
 struct Job<D: Device> {
     request: Request,
     batch: DeviceBatch,
@@ -93,6 +95,13 @@ struct Collected<D: Device> {
     source: Held<D>,
 }
 
+/// Stream with its buffers. It is *free* if it has no job, *in flight* from `submit` to `collect`,
+/// and then holds the collected results until the next `submit`.
+///
+/// Three fields guard the memory. `job` keeps the batch of the work in flight. `kept` takes over
+/// when that work is given up after an error. `dirty` stays true until a wait for the stream has
+/// succeeded. While `dirty` is true, no buffer may be reused, grown or freed: whatever the host
+/// believes, the device may still write there.
 pub(super) struct BatchStream<D: Device> {
     queue: D::Stream,
     upload: Upload<D>,
@@ -108,8 +117,12 @@ pub(super) struct BatchStream<D: Device> {
     kept: Held<D>,
     /// Is true if something was put on the stream since it was waited for.
     dirty: bool,
+    /// Hits per byte of the last collected batch, from which the next one's hits are guessed; 0
+    /// before the first.
     hits_per_byte: f64,
+    /// Number of bytes copied from the device so far.
     read: u64,
+    /// Result of the last batch; `None` while one is in flight.
     done: Option<Collected<D>>,
 }
 
@@ -203,6 +216,8 @@ impl<D: Device> BatchStream<D> {
         source: Source<'_, D>,
         request: Request,
     ) -> Result<(), DecodeError> {
+        // Nothing may be in flight when buffers are reused or grown. After a normal `collect` this
+        // costs nothing, because the stream is already clean; after an error it waits.
         self.settle(device)?;
         self.dirty = true;
         let put = match source {
@@ -227,6 +242,8 @@ impl<D: Device> BatchStream<D> {
             }
             Source::Resident(resident) => Ok((resident.batch, Held::Resident(resident))),
         };
+        // From here on the batch lies on the device, or will lie there by the time that the kernels
+        // run: copies and kernels of one stream run in the order in which they were queued.
         let started = put.and_then(|(batch, source)| {
             // SAFETY: the batch lies in the upload buffer, or in what `source` keeps, which
             // `submit_at` does.
@@ -277,6 +294,8 @@ impl<D: Device> BatchStream<D> {
             source,
         });
         let Some(plan) = plan else { return Ok(()) };
+        // Room for the largest number of records that this many bytes can hold, so that the kernels
+        // practically never run twice. The buffers grow with the largest batch seen, and then stay.
         self.reserve(
             device,
             &plan,
@@ -334,6 +353,9 @@ impl<D: Device> BatchStream<D> {
         readback: Readback,
         copied: usize,
     ) -> Result<(), DecodeError> {
+        // The results in memory: the counters of each event, then the ends of groups, the last of
+        // which is the number of hits, then the status word. A caller that wants no hits on the
+        // host (`Readback::None`) needs the last two words only.
         let results = Results::of(plan);
         let first = if readback == Readback::Hits {
             0
@@ -458,6 +480,8 @@ impl<D: Device> BatchStream<D> {
         };
         let (readback, batch, mut copied) = (request.readback, *batch, *copied);
         let results = Results::of(&plan);
+        // One turn, or a second one if a buffer was too small. The loop ends: a further turn
+        // requires more strips than there is room for, and each turn first makes that room.
         let n = loop {
             // Whatever the device reports is checked before it is used: a number of hits beyond the
             // room, or an unknown status, must not become an access out of bounds. SAFETY: the
@@ -504,6 +528,8 @@ impl<D: Device> BatchStream<D> {
             unsafe { self.read_hits(device, copied, n) }?;
             device.synchronize(&self.queue)?;
         }
+        // Learned from every batch, also from those whose hits stay on the device: the caller may
+        // ask for hits next time.
         self.hits_per_byte = n as f64 / batch.raw.1.max(1) as f64;
         Ok(n)
     }
