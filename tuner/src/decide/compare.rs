@@ -3,6 +3,14 @@
 //! Inside a block the configurations take turns in a random order, so that slow changes of the
 //! machine (clock, temperature, other load) and the position affect all alike.
 //! [`verdict`](super::verdict) judges the blocks.
+//!
+//! # Why two rounds of measuring
+//!
+//! The fastest of a hundred equal configurations looks faster than it is, since it was chosen for
+//! its luck. So a search never decides by itself. Its best candidates are measured against the
+//! default in fresh, interleaved blocks, with the error shared among them; and the one that wins is
+//! compared once more with the default, alone, on samples that had no part in choosing it. Only
+//! this second comparison can replace the default.
 
 use crate::objective::is_cost;
 use crate::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
@@ -13,6 +21,8 @@ use rand::{SeedableRng as _, seq::SliceRandom as _};
 use serde::{Deserialize, Serialize};
 
 /// Number of blocks after which a comparison gives up if every one was discarded.
+///
+/// The machine is then so busy that more patience would not help, and the caller learns why.
 const SPOILT: usize = 4;
 
 /// Number and order of samples.
@@ -43,6 +53,10 @@ impl Default for Plan {
 ///
 /// Each pair of rounds has a random order, and its second round runs backwards (A B B A), which
 /// cancels a linear drift inside the pair.
+///
+/// With two sides and four rounds the turns are for example `[0, 1], [1, 0], [1, 0], [0, 1]`. If
+/// the machine becomes slower by δ with each launch, a pair costs side 0 the delays 0 + 3δ and side
+/// 1 the delays δ + 2δ: the same.
 pub fn turns(sides: usize, rounds: usize, lot: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::with_capacity(rounds);
     for round in 0..rounds {

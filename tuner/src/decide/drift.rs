@@ -4,6 +4,17 @@
 //! launches and comes back), so no fixed threshold serves every machine. The detector learns how
 //! far the medians of short windows stray, and reports drift when three windows in a row lie on the
 //! same side, well beyond that.
+//!
+//! The numbers are a compromise. A window of 8 launches makes the median robust against three
+//! outliers. Three windows in a row, on the same side, do not come from a clock that strays for a
+//! window or two and returns. The price is a delay: a real step is reported after three to four
+//! windows. What "far" means is learned: at least 5 %, at least twice the largest deviation that
+//! turned out to be temporary, and at least six robust standard deviations.
+//!
+//! For example, with windows at 1.00, 1.01, 0.99, 1.00, 1.01, 1.00, 0.99, 1.00 ms the threshold is
+//! 5 %. If the next windows are 1.30, 1.31 and 1.01 ms, the first two are suspects, the third
+//! clears them, and both are remembered: from then on 30 % is known to be harmless here, and only
+//! steps beyond about twice that raise an alarm.
 
 use crate::statistics::{median, quantile, robust_spread};
 use std::collections::VecDeque;
@@ -13,12 +24,18 @@ const WINDOW: usize = 8;
 /// Windows in a row that must be out of line.
 const STREAK: usize = 3;
 /// Windows before the first alarm is possible.
+///
+/// Before these have been seen, nothing is known about what is normal.
 const SETTLE: usize = 8;
 /// Smallest relative change that matters.
 const LEAST: f64 = 0.05;
 /// Factor by which a change must exceed the largest deviation seen so far.
+///
+/// The largest of some deviations is a weak estimate of how large they can become.
 const MARGIN: f64 = 2.0;
 /// Windows that are remembered.
+///
+/// With a limit, the detector follows a workload that changes slowly, and its memory stays bounded.
 const MEMORY: usize = 64;
 /// Robust standard deviations of the window medians that a change must exceed as well.
 const SPREADS: f64 = 6.0;
@@ -49,6 +66,7 @@ impl DriftDetector {
         if self.window.len() < WINDOW {
             return false;
         }
+        // A full window: its median stands for it, and the single times are forgotten.
         let level = median(&self.window);
         self.window.clear();
         if self.past.len() < SETTLE {
@@ -61,6 +79,8 @@ impl DriftDetector {
             .iter()
             .map(|p| (p - centre).abs())
             .fold(self.harmless.max(self.single), f64::max);
+        // Three conditions, of which the strictest counts. Everything is a logarithm, so that a
+        // kernel of 10 µs and one of 10 s are treated alike.
         let threshold = LEAST
             .ln_1p()
             .max(MARGIN * strayed)
@@ -86,6 +106,8 @@ impl DriftDetector {
         if self.suspects.len() < STREAK {
             return false;
         }
+        // The smallest of the three deviations: if the alarm proves harmless, later windows up to
+        // this level are known to be harmless, too.
         self.last_alarm = self
             .suspects
             .drain(..)

@@ -1,6 +1,11 @@
 //! Run-off between candidates that were sampled in interleaved rounds: tells which ones may still
 //! be the fastest.
 //!
+//! Samples should go where they can change the outcome. Each candidate gets an interval for its
+//! true value. A candidate whose best case is slower than the leader's worst case cannot win, and
+//! is not launched again. When only the leader is left, or the others can gain less than the
+//! tolerance, the run-off is over.
+//!
 //! A race of a session and the run-off of an on-line tuner end by it. Which configuration replaces
 //! the default is decided by [`compare`](super::compare) alone, on fresh samples.
 
@@ -41,6 +46,11 @@ impl Statistic {
     /// Returns the lower (`side` -1) or upper (1) bound of the value that many samples would have.
     /// A median is taken to lie between the order statistics [`SURE`] standard deviations of the
     /// binomial to either side of the middle; a mean, within as many standard errors.
+    ///
+    /// For the median of n samples, the number of samples below the true median is binomial with
+    /// mean n/2 and standard deviation √n/2. For n = 25 and two standard deviations these are 12.5
+    /// ± 5, so that the bounds are the 8th and the 18th of the sorted samples, roughly. No
+    /// assumption about the shape of the noise is needed, which matters for kernels with two modes.
     fn bound(self, samples: &[f64], side: f64) -> f64 {
         let sure = side * SURE[usize::from(samples.len() >= MANY)];
         if self == Self::Mean {

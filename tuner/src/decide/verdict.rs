@@ -138,6 +138,10 @@ impl Rules {
     }
 
     /// Returns the chance of a false alarm that one look of one comparison may spend.
+    ///
+    /// With the defaults and 100 candidates a comparison may spend 0.05 / (100 · 3) = 1.7 · 10⁻⁴ at
+    /// each of its three looks. The sum over all looks and candidates is 5 %: the chance that *any*
+    /// equal candidate is called better.
     pub fn level(&self) -> f64 {
         let parts = self.family.max(1) * self.looks.len().max(1);
         ((1.0 - self.confidence) / parts as f64).clamp(1e-12, 1.0)
@@ -216,6 +220,10 @@ pub(crate) fn or_nan<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> 
 }
 
 /// Minimum number of blocks for a verdict.
+///
+/// The error is estimated from the blocks themselves. With two or three, Student's critical value
+/// is so large (12.7 for one degree of freedom at 5 %) that no real difference would pass, and an
+/// estimate of correlation is impossible.
 const FEWEST_BLOCKS: usize = 4;
 
 /// Judges blocks in which A and B were interleaved. Blocks with an empty side or a time that is not
@@ -244,14 +252,21 @@ pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
             ..alice(&side(|b| &b.a), &side(|b| &b.b), usable.len(), spoilt)
         };
     }
+    // Log ratios: a factor of 2 and a factor of ½ are then equally far from equality, and it does
+    // not matter which side is called A. One number per block is the unit of evidence, because
+    // samples inside a block share their conditions.
     let differences: Vec<f64> = usable
         .iter()
         .map(|b| mean(&b.b).ln() - mean(&b.a).ln())
         .collect();
+    // A slow drift makes successive blocks alike, so that 40 blocks may be worth only 15. The
+    // number of effective blocks widens the interval twice: in the standard error, and in Student's
+    // t.
     let count = effective_count(&differences);
     let centre = mean(&differences);
     let error = (variance(&differences) / count.max(1.0)).sqrt();
     let freedom = (count - 1.0).max(1.0);
+    // The zone as a log ratio, like the differences.
     let (level, zone) = (rules.level(), rules.indifference.max(0.0).ln_1p());
     let enough = differences.len() >= FEWEST_BLOCKS;
     let reach = student_critical(level, freedom) * error;
@@ -265,6 +280,12 @@ pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     } else {
         (f64::NAN, f64::NAN)
     };
+    // The second test needs no assumption about the noise. If A and B are equal, the order within
+    // each pair of rounds was drawn at random, so that every difference could as well have had the
+    // other sign. The share of sign patterns that give at least as large a sum is the exact chance.
+    // With n parts no share below 2⁻ⁿ⁺¹ exists; where the level is smaller than that, the most
+    // extreme pattern must do, and the test on pairs of rounds, of which there are more, carries
+    // the weight.
     let by_lot = || {
         let rare = |parts: &[f64]| sign_flip(parts) <= level.max(smallest_sign_flip(parts.len()));
         rare(&differences)
@@ -279,6 +300,9 @@ pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     let (first, second) = (mean(first), mean(second));
     // A difference that grows or shrinks is still a difference if both halves show it.
     let both = first.signum() == second.signum() && first.abs().min(second.abs()) > zone;
+    // The order of the cases matters. Bad conditions come first: no interval is worth anything if
+    // more samples were thrown away than the rules allow. "Same" comes before "drifting": if the
+    // whole interval lies within the zone, the drift is too small to matter.
     let verdict = if spoilt {
         Verdict::CannotTell(Reason::Throttled)
     } else if !enough {
@@ -308,6 +332,9 @@ pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
 
 /// Returns the relative differences of the parts of a block whose order was drawn separately: pairs
 /// of rounds.
+///
+/// The second round of a pair runs backwards (A B B A). Its order is fixed by the first, so that
+/// only the pair as a whole can be flipped.
 fn drawn_parts(block: &Block) -> Vec<f64> {
     let size = if block.a.len() == block.b.len() {
         2
@@ -326,6 +353,10 @@ fn usable(times: &[f64]) -> bool {
 
 /// Returns true if the second half of a series differs from the first by more than chance (1 %)
 /// allows.
+///
+/// A difference that appears half-way is an event on the machine (another program, a change of
+/// clock that hits one kernel harder) and not a property of the configurations. Fewer than eight
+/// values cannot show this.
 fn halves_disagree(values: &[f64]) -> bool {
     if values.len() < 8 {
         return false;

@@ -3,6 +3,17 @@
 //! `evaluations=220,time=60` ends after 220 configurations or a minute, whichever comes first. A
 //! number alone means evaluations, a number with `s`, `min` or `h` a time. Launches and time
 //! include race and final rounds.
+//!
+//! ```
+//! use tuner::budget::Budget;
+//!
+//! let budget: Budget = "evaluations=220,time=60".parse()?;
+//! assert_eq!(budget.most_evaluations(), Some(220));
+//! assert_eq!("200".parse::<Budget>()?, Budget::evaluations(200));
+//! assert_eq!("10min".parse::<Budget>()?.to_string(), "time=600");
+//! assert!("10 parsecs".parse::<Budget>().is_err());
+//! # Ok::<(), tuner::Error>(())
+//! ```
 
 use std::fmt;
 use std::str::FromStr;
@@ -50,6 +61,9 @@ impl Budget {
 
     /// Returns the launches left until the limit of launches or time; `None` without one. Time
     /// becomes launches by the mean duration so far.
+    ///
+    /// Race and final rounds plan in launches. If 500 launches took 10 s so far and 30 s are left,
+    /// about 1500 more launches fit.
     pub fn launches_left(&self, spent: &Spent) -> Option<usize> {
         let of_launch = (spent.ms / spent.launches.max(1) as f64).max(1e-9);
         let of_time = self
@@ -74,6 +88,9 @@ impl Budget {
 
     /// Returns the most time left in ms, at the pace so far; `None` if it is unknown. Race and
     /// final rounds take `ending_ms`.
+    ///
+    /// For the display of progress: the limit that will be reached first determines the time left.
+    /// Before the first evaluation there is no pace, so that only a limit of time gives an answer.
     pub fn left_ms(&self, spent: &Spent, ending_ms: f64) -> Option<f64> {
         let left = |done: usize, most: usize| {
             (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64)
