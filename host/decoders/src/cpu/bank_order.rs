@@ -1,5 +1,10 @@
 //! Boards of an event's banks. They come in the same order event after event: looked up once, and
 //! then only compared.
+//!
+//! To look a bank up means to map its sourceID to a board, to check that the board is in the tables
+//! and has not occurred yet, and to fetch the ranks of its six lanes. With 200 banks per event that
+//! would be a good part of the decoding time. Comparing 200 sourceIDs with the event before is 200
+//! exclusive-ors, which are joined into one word.
 
 use ut_format::bank::board_of;
 
@@ -47,6 +52,8 @@ impl BankOrder {
         found
     }
 
+    /// A board that comes twice is left to the fallback. The policy says which bank counts, and the
+    /// fast path has one place per lane only.
     fn find(
         &mut self,
         boards: &[BoardRanks],

@@ -1,5 +1,10 @@
 //! Banks of one event, found in a batch of either layout. Each place is checked against the bytes
 //! that the batch has.
+//!
+//! This is the careful way, bank by bank, for events that are not as expected. Every number that
+//! comes out of the data (a count, an offset, a size) is used with `get` and `checked_add`, and
+//! anything that does not fit gives `None`, at which the event ends. The fast way through the same
+//! tables is in `find_lanes.rs`.
 
 use ut_data::input::{BatchView, Layout};
 

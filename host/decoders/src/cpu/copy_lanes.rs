@@ -1,4 +1,17 @@
 //! Stage 2: lays the strips of an event out in one stream, in the order of the lanes' ranks.
+//!
+//! Most lanes that have hits have one to four. A loop over the hits of each lane would end after an
+//! unpredictable number of turns, and each wrong prediction costs as much as copying dozens of
+//! hits. So no loop asks how many hits a lane has:
+//!
+//! 1. The lanes with hits are listed from the array of counts, 64 lanes at a time.
+//! 2. Each listed lane is copied as one block of 8 hits (4 with AVX-512), whatever its number. The
+//!    stream then advances by the true number, and the next lane overwrites the surplus.
+//! 3. Lanes that are longer are in a second list. One block of 8 or 16 hits is copied for each.
+//! 4. The few lanes that are longer still are copied to their end.
+//!
+//! For example, lanes with 2, 1 and 9 hits are copied to places 0, 2 and 3 of the stream, 8 words
+//! each; then, where blocks have 16 hits, the third lane again, with its 9 hits to places 3 to 11.
 
 use super::lanes::{LaneSource, MAX_RANKS};
 use super::policy::NeedsFallback;
@@ -9,6 +22,10 @@ use super::simd::{REVERSE, Simd};
 use ut_data::detector::BankVersion;
 
 /// Lanes between two prefetches.
+///
+/// The next event's banks are fetched while this event is copied. The lines are spread over the
+/// lanes, because a CPU waits for a few lines at a time only: asked for all at once, they would
+/// stall the copy.
 const LANES_AT_ONCE: usize = 8;
 
 /// Lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the
@@ -87,6 +104,9 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
     let n_strips = copy.n_strips;
     scratch.stream[FRONT + n_strips..][..END.len()].copy_from_slice(&END);
     // Stands for one more lane behind the last with hits.
+    //
+    // The later stages ask where the next lane with hits begins. With this entry the last lane
+    // needs no case for itself.
     scratch.listed[n_listed] = n_connected as u16;
     scratch.starts[n_connected] = n_strips as u32;
     if n_strips > MAX_STRIPS {

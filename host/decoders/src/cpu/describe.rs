@@ -4,6 +4,12 @@
 //! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`;
 //! both fit into one word. The number and the last strip in the stream give the first strip, which
 //! in a lane that is read backwards is the last itself.
+//!
+//! For example, a cluster on strips 10 to 12 with ADC counts 3, 9 and 4 adds (16 << 9) + 3 to the
+//! packed prefix sum. The stream says that strip 12 is the last. The difference gives ΣADC = 16 and
+//! 3 strips, so that the first strip is 12 - (3 - 1) = 10. If x falls with the strip number, the
+//! lane is read backwards, the stream ends the cluster with strip 10, and this is the first strip
+//! itself.
 
 use super::lanes::BACKWARDS;
 use super::scratch::{Bits, FIRST_CLUSTER, FRONT, Scratch};
@@ -79,6 +85,8 @@ pub fn describe_clusters<S: Simd>(
         // SAFETY: the words just read.
         unsafe { store_at(s, &mut clusters.strips, i, word) };
     }
+    // `all_whole` has a zero bit if any cluster was above the maximum size. Hardly any event has
+    // one, so that the exact treatment may be slow.
     let all = u32::MAX >> (32 - S::ELEMENTS);
     if setup.options.save_above_max() && all_whole & all != all {
         cut_charges::<S>(setup, scratch, n_strips);

@@ -1,7 +1,9 @@
 //! Decoding of a batch, event by event, each on the fast path or the fallback.
 //!
-//! Hits lie event by event without gaps. The front half of an event counts its hits, so that they
-//! are known to fit before the back half writes them after the hits of earlier events.
+//! Each event goes through a front half, which finds clusters and so the number of hits, and a back
+//! half, which computes and writes the hits. Hits lie event by event without gaps. The front half
+//! of an event counts its hits, so that they are known to fit before the back half writes them
+//! after the hits of earlier events.
 
 use super::fallback::Fallback;
 use super::fast::Fast;
@@ -86,6 +88,9 @@ impl Worker {
                 capacity,
             };
             let front = fast.front(&mut self.scratch, batch, (place, end), ends, report);
+            // An event that the fast path gives up begins again on the fallback: the front half has
+            // written nothing but its own scratch, ends and report, all of which the fallback sets
+            // anew.
             let is_fast = front.is_ok();
             let n_hits = match front {
                 Ok(n_hits) => n_hits,

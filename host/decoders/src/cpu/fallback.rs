@@ -7,6 +7,26 @@
 //! `LHCbID`, order of the strip coordinate n in `weight`, slot in `dx_dy`), from which the rest is
 //! computed at the end. So a hostile event takes no more memory. Both steps find the hits, which
 //! nothing keeps between them.
+//!
+//! Speed does not matter here, since few events come this way; what matters is that it is plain,
+//! that it needs no memory in proportion to what a hostile event claims, and that its hits have the
+//! same bits as the hits of the fast path.
+//!
+//! # How the output serves as work space
+//!
+//! A hit needs seven floats and words in the output. While a group is unsorted, four of these
+//! arrays hold the four words that decide the order:
+//!
+//! ```text
+//! array         while unsorted                     in the end
+//! x_at_y_eq0    x, as a word in the order of x     x in mm
+//! id            LHCbID                             LHCbID
+//! weight        n, as a word in the order of n     weight of the sector
+//! dx_dy         number of the lane's slot          slope of the sector
+//! ```
+//!
+//! Everything else about a hit follows from its sector and n. So after the sort one pass over the
+//! hits computes the other arrays, and overwrites the words.
 
 use std::sync::Arc;
 
@@ -136,6 +156,8 @@ impl Fallback {
         report: &mut EventReport,
         mut use_hit: impl FnMut((usize, &Slot), (f32, u32, Cluster)),
     ) -> bool {
+        // Both `None`s below mean that the batch contradicts itself about this event. What was
+        // found before stays: an event loses as little as possible.
         let Some(banks) = EventBanks::new(batch, event) else {
             return false;
         };
@@ -259,6 +281,8 @@ fn cluster(
 ) {
     let max_size = options.max_cluster_size().get();
     let geometric = options.position() == Position::Geometric;
+    // One pass over the lane. A run is a stretch of hits on consecutive strips; it is followed to
+    // its end before anything is emitted, because the decision about its size needs the end.
     let mut unsorted = false;
     let mut i = 0;
     let mut next = hits.get(0);
@@ -381,6 +405,11 @@ impl Unsorted<'_> {
 }
 
 /// `ord` of `docs/format.md`: a word that is ordered as the float is.
+///
+/// Positive floats are already in order as words; setting the highest bit puts them above the
+/// negative ones, whose order is turned by inverting all bits. For example -1.0 becomes 0x407FFFFF,
+/// -0.0 0x7FFFFFFF, 0.0 0x80000000 and 1.0 0xBF800000. Words are compared as integers, so that even
+/// NaN, which tables made by hand could produce, has a place, and the sort ends.
 const fn order(value: f32) -> u32 {
     let bits = value.to_bits();
     if bits >> 31 == 0 {

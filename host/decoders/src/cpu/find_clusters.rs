@@ -1,5 +1,24 @@
 //! Stage 3: finds the clusters in the stream.
 //!
+//! # One pass, in vectors
+//!
+//! A cluster ends at a strip whose successor in the stream does not follow it, that is, where the
+//! next word shifted right by five is not this one plus one. Comparing a vector of words with the
+//! vector one word farther on gives one bit per strip, set where a cluster ends. The prefix sums of
+//! W and of W · strip are computed for all strips, and the sums at the set bits are kept, packed
+//! behind each other. The sums of cluster k are the kept sums k less the kept sums k - 1, which
+//! stage 4 subtracts.
+//!
+//! ```text
+//! strip        100  101  300  301  302  500
+//! ADC            2    6    1    5    2    7
+//! ends           .    x    .    .    x    x
+//! sum of ADC     2    8    9   14   16   23
+//! kept                8             16   23     differences: 8, 8, 7
+//! ```
+//!
+//! # The rare cases
+//!
 //! In most events every cluster becomes a hit. Where some lack charge or exceed the maximum size, a
 //! second pass over the clusters keeps the others. It needs to know which are too large (a strip
 //! with as many others before it in its cluster tells), and ΣADC also where hits are weighted by
@@ -69,6 +88,13 @@ pub fn find_clusters<S: Simd>(
     }
 }
 
+/// Finds clusters in the cheapest way that this event allows.
+///
+/// Sizes are examined only if a lane has enough hits for a cluster above the maximum size. The
+/// first attempt supposes that every cluster becomes a hit. If it turns out otherwise, the pass is
+/// repeated with the sums that [`filter`] needs; and as one such event is followed by others (it
+/// depends on the options and on the kind of the data), later events begin with the full pass until
+/// one does not need it.
 #[inline(always)]
 fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
     s: S,

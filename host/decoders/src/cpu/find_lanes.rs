@@ -9,6 +9,22 @@
 //!
 //! No other stage looks at the batch's tables; this one reads them in safe code but for places that
 //! it has checked.
+//!
+//! # Why checks are collected
+//!
+//! A branch per bank and check would be some thousand branches per event, nearly all of which say
+//! "fine". So each check becomes a bit that is joined to the bits of the other banks with `|`, and
+//! one branch at the end asks whether any bit is set. The compiler turns these loops into vector
+//! code. The price is that the loop does not know *which* bank was wrong; the second, slower way
+//! through the event finds that out.
+//!
+//! # The two layouts
+//!
+//! In Allen layout everything about an event lies together, and an event is checked as a whole. In
+//! MEP layout the entries of one event are a row apart in each table (the tables go by bank first),
+//! and to collect them for a single event would touch a cache line for each bank and table. So the
+//! tables of a block of events are looked at together: each line that is fetched serves all events
+//! of the block.
 
 use ut_format::bank::COUNT_BYTES;
 
@@ -101,6 +117,8 @@ fn find_allen<S: Simd>(
     // the next one. If all begin below 2³¹, no sum goes beyond 2³².
     let end = u32::from_le_bytes(table[n_banks]) as usize;
     let smallest = smallest(setup.lanes.version);
+    // `high` joins the begins, so that its highest bit tells whether any begin is at 2³¹ or above.
+    // `least` is the smallest size, to be compared once with the smallest payload.
     let (mut high, mut least) = (0, u16::MAX);
     for ((begin, end), &size) in table.iter().zip(&table[1..]).zip(sizes) {
         let (begin, end) = (u32::from_le_bytes(*begin), u32::from_le_bytes(*end));
@@ -115,6 +133,7 @@ fn find_allen<S: Simd>(
     let payloads_begin = raw.as_ptr().wrapping_add(base + 4);
     // The last banks of the last event are copied, so that reading ahead stays inside the batch.
     let reach = fragments.len().saturating_sub(READ_AHEAD);
+    // The banks before `n_direct` can be read in place.
     let mut n_direct = n_banks;
     while n_direct > 0 && u32::from_le_bytes(table[n_direct]) as usize > reach {
         n_direct -= 1;
@@ -186,6 +205,9 @@ fn find_allen<S: Simd>(
                 return (!bad).then_some(n_banks);
             }
         }
+        // The boards differ from the event before, as they do in the first event: look them up, and
+        // go through the banks again. That cannot happen twice for the same event, because the
+        // order then agrees.
         order
             .look_up(
                 &setup.lanes.boards,
@@ -220,6 +242,7 @@ fn find_mep<S: Simd>(
     }
     let banks = order.banks();
     let n_banks = banks.len();
+    // Begins of the fragments of an event, one word per bank.
     let row = |event: usize| {
         let begin = n_banks.checked_mul(event)?.checked_add(2 + n_banks)?;
         batch.offsets.get(begin..)?.get(..n_banks)

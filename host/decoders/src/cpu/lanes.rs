@@ -2,6 +2,15 @@
 //!
 //! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x. It
 //! depends on the tables alone. Unconnected slots have the last ranks.
+//!
+//! For example, let a group have two sectors: A, read by one lane, at x from -100 to -2 mm, and B
+//! at x from -3 to 95 mm, read by two lanes of 256 strips. Ranks are then 0 for A's lane, 1 for the
+//! half of B with the smaller x, and 2 for the other half. All hits of rank 0 come before all hits
+//! of rank 1, but for those few between -3 and -2 mm, where the sectors overlap; `make_hits.rs`
+//! repairs these.
+//!
+//! Unconnected lanes keep a rank, behind all others, so that their hits can be counted in the same
+//! array without a branch, and never reach the stream.
 
 use super::policy::UT_ID;
 use super::simd::REVERSE;
@@ -27,6 +36,9 @@ pub const FLIPPED: u32 = 1 << 30;
 
 /// Kinds of sectors that an `LHCbID` in the tables can name; a kind has one pitch, length and
 /// stereo angle. Real detectors have 9.
+///
+/// 16 words of 4 bytes are one cache line and one AVX-512 register, in which a permutation looks up
+/// 16 hits at a time.
 const MAX_KINDS: usize = 16;
 
 /// Distance of numbers whose kinds may differ in what depends on the sense of the stereo angle, and
@@ -307,6 +319,10 @@ fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorCons
 
 /// Gives each kind a number below [`MAX_KINDS`], so that kinds whose numbers differ by [`HALF`]
 /// agree in everything but `dp0di_y` and `dx_dy`. Returns `None` if there are not enough numbers.
+///
+/// Each kind takes, if there is one, the place opposite of a kind that agrees with it but for these
+/// two values: the sectors of the two stereo layers, turned by +5° and -5°, are such pairs. Other
+/// kinds take the lowest free number below [`HALF`].
 fn number_kinds(kinds: &[&SectorConstants]) -> Option<Vec<usize>> {
     let key = |kind: &SectorConstants| {
         [kind.dp0di_x, kind.dp0di_z, kind.dy, kind.weight].map(f32::to_bits)

@@ -1,4 +1,10 @@
 //! The stages of the fast path, compiled for each level of vector instructions.
+//!
+//! A function can only use AVX instructions if it is compiled for them, and calling it on a CPU
+//! without them is undefined behaviour. So the stages are generic and always inlined, and the macro
+//! below wraps them into functions with `target_feature` for each level. A [`Level`] is a table of
+//! pointers to such functions. It has a private field, and is made only by [`Level::new`], which
+//! asks the CPU first. So a `Level` in hand is the proof that its instructions exist.
 
 use super::hits::EventHits;
 use super::policy::NeedsFallback;

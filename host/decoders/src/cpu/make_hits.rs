@@ -1,5 +1,25 @@
 //! Stage 4: turns clusters into hits, and sorts the groups whose hits do not follow the order of
 //! the lanes.
+//!
+//! For each vector of clusters: subtract neighbouring prefix sums to get W and Σ(W · strip), divide
+//! once to get the mean strip n, look up the ten constants of the lanes, and compute the seven
+//! arrays (`docs/format.md`). Every operation on floats is done in the order that the format
+//! document prescribes, without fused multiply-add, so that the bits agree with every other
+//! backend.
+//!
+//! # Vectors on the lines of the output
+//!
+//! Seven arrays are written, and a vector that crosses a cache line costs two stores. The arrays
+//! begin anywhere. So the first vector is cut where the next line begins (`lead` elements of it lie
+//! before the first hit and are not written), and all others are whole, but for the last one.
+//! Clusters are read at any alignment, as loads across lines are cheaper.
+//!
+//! # Repairing the order
+//!
+//! Each x is compared with the x before it while both are in registers; the result, one bit per
+//! hit, says where x falls. Between groups it may fall. Inside a group it means that neighbouring
+//! lanes overlap, and only such groups are sorted by insertion, in which hits move by a place or
+//! two.
 
 use super::find_clusters::{MAX_WEIGHT, WEIGHT_SHIFT};
 use super::hits::EventHits;
@@ -12,6 +32,9 @@ use super::setup::{HitSource, Setup};
 use super::simd::{Simd, load_at, word_at};
 
 /// Distance of prefetching, in hits.
+///
+/// The output of a batch is much larger than the caches, and the arrays are written once: a line
+/// that is asked for early is there when its hits come.
 const AHEAD: usize = 512;
 
 /// Hits of a cache line.

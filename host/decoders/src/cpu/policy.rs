@@ -1,5 +1,9 @@
 //! Treatment of each bank (`docs/policy.md`), for both paths: the fallback path asks for every
 //! bank, the fast path if an event is unexpected.
+//!
+//! The rules are in one place, so that both paths count the same troubles. The order of the checks
+//! is part of the policy: a bank with several faults is counted for the first fault only. The
+//! reference has its own copy, written from the document, and tests compare the two.
 
 use ut_format::bank::COUNT_BYTES;
 use ut_format::bank::board_of;
@@ -81,6 +85,11 @@ impl Policy {
 
 /// Returns the hits of each lane of a v5 bank, at most 254, all in the payload; `None` if it has
 /// none or is dropped.
+///
+/// The six counts lie in the first eight bytes of the payload ([`COUNT_BYTES`]). A row has 32
+/// bytes, with room for two hits of each lane; the counts fill what is left of the first row. So a
+/// lane with 5 hits needs 3 rows, 96 bytes. A count of 255 cannot be: the front end sends 254 hits
+/// at most.
 pub fn v5_counts(payload: &[u8], report: &mut EventReport) -> Option<[u8; LANES_PER_BOARD]> {
     if payload.len() < 24 {
         let claims_hits = COUNT_BYTES
