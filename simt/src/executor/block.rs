@@ -10,6 +10,21 @@
 //! All threads of a launch share one [`LaunchState`] in a `RefCell`. Coroutines run on one CPU
 //! thread and yield only where no borrow is held, so that a borrow never fails.
 //!
+//! # What happens to one load
+//!
+//! A kernel calls `block.load_mut(view, i)`. The executor
+//!
+//! 1. compares `i` with the length of the view.
+//! 2. takes one step from the block's allowance, so that an endless loop ends in a report.
+//! 3. hands address, size and place in the source to the warp's coalescer, which later counts the
+//!    sectors that the warp touched together.
+//! 4. looks up the shadow of element `i`, and compares this access with the last write, the last
+//!    atomics and the last reads there. If one of them conflicts and nothing orders the two, it is
+//!    a race.
+//! 5. reads the value. It is a plain read through a raw pointer: all checks are over by then.
+//!
+//! Only the first violation of a launch is kept.
+//!
 //! A thread that breaks a rule leaves a [`Violation`] in the launch and is never resumed: the
 //! kernel's code after the fault does not run, so that a later fault cannot hide the first.
 
@@ -68,6 +83,11 @@ impl Operation {
 
 /// Call of a collective by one lane. Lanes meet if operation, mask and location agree; `value` is
 /// the operand that each lane brings.
+///
+/// The place in the source is part of the agreement because all lanes of a mask must execute the
+/// same instruction. Two lanes that call `ballot_sync` in different branches of an `if` execute
+/// different ones, although mask and operation agree. On a device this may work by luck; the
+/// executor reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub operation: Operation,
@@ -296,6 +316,9 @@ impl LaunchState {
 }
 
 /// Facts about a block that its threads do not change.
+///
+/// Threads share it by reference, together with the launch's state in a `RefCell`, which they do
+/// change.
 #[derive(Debug)]
 pub struct BlockContext<'a> {
     pub kernel: &'a str,

@@ -91,6 +91,11 @@ pub fn explore<E>(
 type Place = (usize, u64);
 
 /// Finds fewer choices that still fail; a run makes `made` choices in each order.
+///
+/// Shrinking runs the test again and again, up to [`MOST_RUNS`] times, each time with fewer choices
+/// drawn. It does not prove that the remaining choices are the fewest: leaving out two at once
+/// might work where leaving out one does not. But it is short enough to be read, which thousands of
+/// choices are not.
 fn shrink<E>(
     seed: u64,
     error: E,

@@ -10,6 +10,21 @@
 //! write of an element, and its block has not read that write, half of the loads give the value
 //! before it: a kernel that relies on luck fails. An element keeps its last two values, and
 //! successive loads of a block never go backwards.
+//!
+//! # Example: a flag that publishes a sum
+//!
+//! ```text
+//! block 0                                block 1
+//! store(sums, 0, 17)
+//! atomic_store_release(flags, 0, 1)      while atomic_load_acquire(flags, 0) == 0 { pause() }
+//!                                        load_mut(sums, 0)
+//! ```
+//!
+//! The release attaches to `flags[0]` that block 0's store to `sums[0]` is over. The acquire that
+//! reads the 1 adds this to what the thread of block 1 knows. So the load that follows is ordered
+//! after the store. With a relaxed store of the flag nothing would be attached, and the load would
+//! be reported as a race with the store; and if `sums` were accessed by relaxed atomics as well,
+//! there would be no race, but half of the loads would give the value before 17.
 
 use std::panic::Location;
 use std::sync::Arc;

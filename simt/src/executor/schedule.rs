@@ -9,6 +9,26 @@
 //! mask wait at the same place in the source. When no warp can go on, all threads must be at the
 //! same barrier; otherwise the block waits for another one, or is stuck, and the first thread that
 //! can never go on is reported. At a barrier, another block may get its turn.
+//!
+//! # A block's turn, step by step
+//!
+//! 1. All warps are able to run. One is picked (if nothing is drawn, the one that ran last), and
+//!    its threads are resumed one after the other, each until it parks.
+//! 2. Its collectives are answered. If any was due, the warp can go on, for up to four rounds,
+//!    after which another warp may be picked. If none was due, the warp is taken from the list: all
+//!    its threads wait for something outside of the warp.
+//! 3. When the list is empty, every thread of the block has finished or waits. If all wait at the
+//!    same barrier, the epoch grows by one, and everything begins again.
+//! 4. Otherwise the turn ends: the block is over, or waits for another block (`pause`), or is
+//!    stuck, which is reported.
+//!
+//! # Why the order is drawn
+//!
+//! Races are found in any order. But a kernel can be wrong without a race: it may take it for
+//! granted that warp 0 is first at an atomic counter, or that a block sees the flag of another one
+//! soon. So seeds vary the order of blocks, warps and lanes, hold a warp or a block back for as
+//! long as another can run, and split the answers of `active_mask`. A kernel that gives the same
+//! result for many seeds does not depend on the order.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +49,9 @@ use super::violation::{Fault, Violation};
 
 /// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs
 /// some.
+///
+/// A block of 1024 threads reserves 256 MiB of addresses, of which a few pages per thread become
+/// memory.
 const STACK: usize = 256 * 1024;
 
 /// Maximum number of rounds that a warp runs at a time; a round ends when all its threads are
@@ -224,6 +247,9 @@ impl<'a> RunningBlock<'a> {
 /// was broken.
 ///
 /// The stride is odd and so visits each of 32 lanes once.
+///
+/// 32 is a power of two, so that an odd stride has no factor in common with it. For example, start
+/// 5 and stride 3 visit lanes 5, 8, 11, … 29, 0, 3, …
 fn run_warp(
     context: &BlockContext<'_>,
     routines: &mut [ThreadRoutine],

@@ -40,6 +40,10 @@ impl Touch {
 }
 
 /// Threads whose accesses a record stands for.
+///
+/// The more threads share a record, the less is known about each: a record of one thread is
+/// compared with its clock, a record of several lanes with the clocks of all 32, and a record of
+/// several warps only ends with a barrier of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharers {
     One,
