@@ -1,4 +1,4 @@
-//! Facts on which hits depend beside their banks, for pages and for the metadata of files.
+//! Facts other than the banks on which hits depend, for pages and for the metadata of files.
 
 use std::iter::once;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub fn facts(
     facts
 }
 
-/// Draws a run, alone or beside a reference of the same detector and options, as a page, JSON and
+/// Draws a run, alone or next to a reference of the same detector and options, as a page, JSON and
 /// text.
 ///
 /// The hits of the sums lack those on `mask`, which is named with its file. `made_by` is the

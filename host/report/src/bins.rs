@@ -1,5 +1,5 @@
-//! Bins over numbers whose range is not known beforehand: they double their width when there are
-//! too many of them.
+//! Bins over numbers whose range is not known beforehand: bins double their width when there are
+//! too many.
 //!
 //! A bin of width 2^s holds the keys that agree in all but their last s bits. The width is the
 //! smallest for which the bins are no more than [`MOST`]: it depends on the keys alone, so that
@@ -28,7 +28,7 @@ impl<T: Default + for<'a> AddAssign<&'a T>> Bins<T> {
         &mut self.row[place as usize]
     }
 
-    /// Adds other bins, each of them whole.
+    /// Adds other bins; each of them falls into one bin as a whole.
     pub fn merge(&mut self, other: &Self) {
         if other.row.is_empty() {
             return;
@@ -89,7 +89,7 @@ impl<T> Bins<T> {
         (self.shift, self.first, self.row.len())
     }
 
-    /// Number of keys of a bin.
+    /// Returns the number of keys in a bin.
     pub const fn width(&self) -> u64 {
         1 << self.shift
     }
@@ -102,7 +102,7 @@ impl<T> Bins<T> {
             .map(|(i, bin)| ((self.first + i as u64) << self.shift, bin))
     }
 
-    /// Number of bins.
+    /// Returns the number of bins.
     pub const fn len(&self) -> usize {
         self.row.len()
     }

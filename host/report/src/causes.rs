@@ -87,8 +87,8 @@ fn is_of_trend(part: &Outlier, trend: &Outlier) -> bool {
     fits && common && (part.when != When::Throughout || trend.when == When::Throughout)
 }
 
-/// Returns true if the hits that a part lacks are those of banks that were lost, or if its board
-/// repeats itself.
+/// Returns true if the hits that a part lacks were in banks that were lost, or if its board repeats
+/// itself.
 fn is_explained(part: &Outlier, streams: &[Outlier], view: &RunView) -> bool {
     let Some(board) = part.board else {
         return false;
@@ -200,8 +200,8 @@ fn one_of(members: &[Outlier], part: Part) -> Outlier {
     }
 }
 
-/// Takes those out of `parts` that `pick` chooses and that fail like the first of them, if there
-/// are `least`.
+/// Takes outliers out of `parts` that `pick` chooses and that fail alike, if there are at least
+/// `least`.
 fn take_alike(
     parts: &mut Vec<Outlier>,
     least: usize,
@@ -232,7 +232,7 @@ fn take_alike(
     None
 }
 
-/// Chips of a lane that all fail are the lane.
+/// Joins the chips of a lane that all fail into the lane.
 fn chips(parts: &mut Vec<Outlier>, is_single: impl Fn(&Outlier) -> bool, tables: &DetectorTables) {
     let chips = super::run::chips_of_lanes(tables);
     let slots: std::collections::BTreeSet<usize> = parts
@@ -254,7 +254,7 @@ fn chips(parts: &mut Vec<Outlier>, is_single: impl Fn(&Outlier) -> bool, tables:
                 slots: Vec::new(),
                 ..whole
             };
-            // What is said of the lane already is not said again.
+            // An outlier that the lane already has is not added again.
             if !parts
                 .iter()
                 .any(|of| of.part == Part::Lane && of.slot() == Some(slot) && of.kind == lane.kind)
@@ -265,7 +265,7 @@ fn chips(parts: &mut Vec<Outlier>, is_single: impl Fn(&Outlier) -> bool, tables:
     }
 }
 
-/// Lanes of a board that fail together are the board, or some lanes of it.
+/// Joins lanes of a board that fail together into the board, or into a group of its lanes.
 fn boards(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     let boards: std::collections::BTreeSet<usize> =
         parts.iter().filter_map(|of| of.board).collect();
@@ -295,12 +295,12 @@ fn boards(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     }
 }
 
-/// Two lanes of which each has the hits of the other.
+/// Joins two lanes, each of which has the hits of the other, into a swap.
 ///
-/// Looks like two unrelated faults, one lane quiet and another hot; but if each has the number of
-/// hits that the other should have, two cables were exchanged. Hits of both lanes are then at the
-/// wrong place, which neither line alone would say. Swaps last for the whole run, since no one
-/// replugs cables in between.
+/// A swap looks like two unrelated faults, one lane quiet and another hot; but if each has the
+/// number of hits that the other should have, two cables were exchanged. Hits of both lanes are
+/// then at the wrong place, which neither line alone would say. Swaps last for the whole run, since
+/// no one replugs cables in between.
 fn swapped(parts: &mut Vec<Outlier>) {
     let is_like = |a: f64, b: f64| (a / b - 1.0).abs() < ALIKE;
     let lane = |of: &Outlier| of.part == Part::Lane && of.when == When::Throughout;
@@ -335,7 +335,7 @@ fn swapped(parts: &mut Vec<Outlier>) {
     }
 }
 
-/// The two lanes of a sector that fail together are the sector.
+/// Joins the two lanes of a sector that fail together into the sector.
 fn sectors(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     let sectors: std::collections::BTreeSet<usize> = parts
         .iter()
@@ -380,7 +380,7 @@ fn places(lane: &Lane) -> [(u8, String); 5] {
     ]
 }
 
-/// Lanes that fail together in the same place, or very many of them, are one outlier.
+/// Joins lanes that fail together in the same place, or in very large numbers, into one outlier.
 ///
 /// The largest place wins in which at least [`MANY`] lanes and a share of [`TOGETHER`] of all its
 /// connected lanes fail: if 60 % of a layer fails, the layer is named and not each of its staves.

@@ -1,4 +1,4 @@
-//! The shape of the charge: the ADC values of each chip against those of its neighbours.
+//! The shape of the charge: the ADC values of each chip compared with its neighbours.
 
 use super::outlier::{HIGH_CHARGE, LOW_CHARGE, Outlier, OutlierKind, PartOf, SIGMAS, median};
 use super::run::{ADCS, CHIPS_PER_SECTOR, RunView};
@@ -36,7 +36,7 @@ fn mean(shares: &[f64]) -> f64 {
         .sum()
 }
 
-/// Finds chips whose hits of one strip have other ADC values than those of their neighbours.
+/// Finds chips whose one-strip hits have ADC values that differ from their neighbours'.
 pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> Vec<Outlier> {
     let of_sector = |sector: usize| {
         spectrum(

@@ -55,7 +55,7 @@ pub struct Overall {
 /// Minimum number of sectors with a mean charge in both runs, for a common ratio.
 const COMMON: usize = 20;
 
-/// Relative difference of the mean charge from which that of all sectors is said first.
+/// Relative difference of the mean charge of all sectors from which it is listed first.
 const GAIN: f64 = 0.02;
 
 fn rates(runs: [&RunView; 2]) -> Vec<[f64; 2]> {
@@ -159,8 +159,8 @@ pub fn mean_charge(view: &RunView, sector: usize) -> (f64, f64) {
     )
 }
 
-/// Returns the error of a difference. (`hypot` would need a newer C library than that of Enterprise
-/// Linux 9.)
+/// Returns the error of a difference. (`hypot` would need a newer C library than Enterprise Linux 9
+/// has.)
 fn both(a: f64, b: f64) -> f64 {
     (a * a + b * b).sqrt()
 }

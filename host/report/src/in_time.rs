@@ -176,9 +176,9 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Stret
     found
 }
 
-/// Looks for the ends of a stretch in single bins: `likely` is the logarithm of the likelihood of a
-/// bin in which the part fails by that of one in which it is fine, and `fails` is true for a bin
-/// that is partly as in a failure.
+/// Looks for the ends of a stretch in single bins: `likely` is the logarithm of the ratio of two
+/// likelihoods, that the part fails in a bin and that it is fine there, and `fails` is true for a
+/// bin that is partly as in a failure.
 ///
 /// From the middle of the stretch, which certainly fails, the sum of the log likelihoods is
 /// followed outwards on either side. It rises while bins look like the fault and falls once they
@@ -233,8 +233,8 @@ fn ends(
     start..end
 }
 
-/// Returns true if the charge of a lane is that of some of its chips, of those in `found`, and of
-/// healthy others.
+/// Returns true if the charge of a lane is explained by some of its chips, which are in `found`,
+/// while its other chips are healthy.
 ///
 /// If one of four chips has 60 % of its charge and the others are healthy, the lane has about (0.6
 /// + 3) / 4 = 90 %. If the whole lane has lost gain, it is at 60 % like the chips that were found.
@@ -261,8 +261,8 @@ pub fn is_of_chips(lane: &Outlier, found: &[Outlier], tables: &DetectorTables) -
     n > 0.0 && n < all && (of_lane - of_some).abs() < (of_lane - mean).abs()
 }
 
-/// Returns the logarithm of a Poisson likelihood with a `share` of what is expected by that with
-/// all of it. Hits where none are expected contradict a small share, too.
+/// Returns the logarithm of the ratio of two Poisson likelihoods: for a `share` of the expected
+/// hits, and for all of them. Hits where none are expected contradict a small share, too.
 fn poisson(n: f64, share: f64, expected: f64) -> f64 {
     n * share.max(1e-9).ln() - (share - 1.0) * expected
 }
@@ -649,8 +649,8 @@ fn of_charge(run: &OfRun<'_>, part: &PartOf, bins: &[Column]) -> Vec<Outlier> {
         .filter(|column| column.hits as f64 >= CHARGED)
         .cloned()
         .collect();
-    // A single large cluster moves the mean of a column; that of the neighbours over the whole run
-    // is known better.
+    // A single large cluster moves the mean of a column; the neighbours' mean over the whole run is
+    // known better.
     let usual = part
         .charge
         .unwrap_or_else(|| quantile(&full, 0.75, Column::mean));

@@ -9,7 +9,7 @@ use ut_data::detector::DetectorTables;
 use ut_data::input::kind;
 use ut_format::report::N_COUNTS;
 
-/// Largest sum of the numbers of a list: those of the bins of two views are added without overflow.
+/// Largest sum of the numbers of a list, so that the bins of two views are added without overflow.
 const MOST_IN_ALL: u128 = 1 << 55;
 
 /// Boards that a sourceID can name.

@@ -77,7 +77,7 @@ pub enum OutlierKind {
     Errors,
     /// Banks that are not there.
     Missing,
-    /// Banks that are those of the event before.
+    /// Banks that repeat the previous event's banks.
     Repeated,
     /// Hits per event of the whole detector that change.
     Rate,
@@ -256,7 +256,7 @@ impl Outlier {
         }
     }
 
-    /// Returns the sectors that it is of.
+    /// Returns the sectors that the outlier is about.
     pub fn sectors(&self, tables: &DetectorTables) -> Vec<usize> {
         let slots = match (self.part, self.board) {
             (Part::Board, Some(board)) => {

@@ -222,7 +222,7 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, mask: Option<&Mask>) ->
         .filter(|of| of.kind == OutlierKind::Hot)
         .cloned()
         .collect();
-    // What is seen in time is said with its time.
+    // Outliers that are seen in time are listed with their time.
     outliers.extend(spectra.into_iter().filter(|outlier| {
         let is_told =
             |other: &&Outlier| other.slot() == outlier.slot() && other.kind.is_of_charge();
@@ -357,7 +357,7 @@ fn strips(
             continue;
         }
         let (hits, events) = (view.lanes[i] as f64, view.events as f64);
-        // Ratio of the variance to that of independent hits: hits of a track come together.
+        // Ratio of the variance to the variance of independent hits: hits of a track come together.
         let clumps =
             ((view.lane_squares[i] as f64 - hits * hits / events) / hits.max(1.0)).max(1.0);
         let of_chip =
@@ -410,8 +410,8 @@ fn strips(
     (found, others, shares)
 }
 
-/// Returns true if a strip of half a million has so many hits by chance in one of a thousand runs
-/// at most.
+/// Returns true if chance gives one of half a million strips this number of hits in at most one of
+/// a thousand runs.
 fn is_no_chance(hits: f64, mean: f64) -> bool {
     let mean = mean.max(0.02);
     hits * (hits / mean).ln() - (hits - mean) >= 22.0

@@ -22,8 +22,8 @@ pub const CHIPS_PER_SECTOR: usize = STRIPS / CHIP;
 /// Chips of all sectors.
 pub const N_CHIPS: usize = N_SECTORS * CHIPS_PER_SECTOR;
 
-/// Maximum charge that a hit adds to the sums by bin: the mean of a few hundred is not that of one
-/// large cluster.
+/// Maximum charge that a hit adds to the sums by bin: one large cluster must not decide the mean of
+/// a few hundred hits.
 pub const CLIPPED: u64 = 64;
 
 /// ADC values of a strip.
@@ -72,7 +72,7 @@ pub struct BoardSum {
     pub troubles: u64,
     /// UTError and DaqError banks.
     pub errors: u64,
-    /// Banks with hits that are those of the event before in the file.
+    /// Number of banks with hits that repeat the bank of the previous event in the file.
     pub repeats: u64,
 }
 
@@ -283,7 +283,7 @@ pub struct RunView {
     /// Numbers of UTError and DaqError banks, by type and sourceID.
     #[serde(with = "pairs")]
     pub error_banks: BTreeMap<(u8, u32), u64>,
-    /// Events by run number, the least 64 of them.
+    /// Number of events by run number, for the 64 lowest run numbers.
     #[serde(with = "pairs")]
     pub runs: BTreeMap<u32, u64>,
     /// Number of events with a bank of the UT.
@@ -396,7 +396,7 @@ impl RunView {
             .for_each(|stretch| self.add_stretch(stretch.clone()));
     }
 
-    /// Calls `f` with each list of a fixed length of this view, and that of another.
+    /// Calls `f` with each list of a fixed length of this view and the same list of another view.
     pub(super) fn with_lists_of(&mut self, other: &Self, mut f: impl FnMut(&mut Vec<u64>, &[u64])) {
         for (mine, theirs) in [
             (&mut self.counts, &other.counts),
@@ -450,8 +450,8 @@ impl RunView {
         }
     }
 
-    /// Counts an event number `n` times, if its hash is among the least: what leaves the sample
-    /// never comes back, so that the counts of those that stay are exact.
+    /// Counts an event number `n` times, if its hash is among the smallest. A number that leaves
+    /// the sample never comes back, so that the counts of the others are exact.
     pub(super) fn add_to_sample(&mut self, hash: u64, number: u64, n: u64) {
         if self.sample.len() >= SAMPLE
             && self

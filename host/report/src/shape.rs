@@ -60,8 +60,8 @@ pub struct Neighbours(Vec<Vec<u16>>);
 const REACH: f32 = 45.0;
 
 impl Neighbours {
-    /// Finds, for each sector, those of about its area at the places mirrored in x, y or both, in
-    /// its layer and in the other layer of the station (aX and aU, bV and bX).
+    /// Finds, for each sector, the sectors of about the same area at the places mirrored in x, y or
+    /// both, in its layer and in the other layer of the station (aX and aU, bV and bX).
     pub fn new(tables: &DetectorTables) -> Self {
         let shapes = shapes(tables);
         let places: Vec<((f32, f32), f32)> = shapes

@@ -1,4 +1,4 @@
-//! Events of a file one after the other: what each has in common with the one before.
+//! Successive events of a file: banks and numbers that an event shares with the previous one.
 //!
 //! Threads and machines sum parts of a file. The ends of a part stay in the sums, so that the event
 //! behind one part can be compared with the first of the next one, in whatever order parts are
@@ -81,7 +81,7 @@ impl RunView {
         }
     }
 
-    /// Counts the banks of an event that are those of the event before, and a change of the run.
+    /// Counts the banks of an event that repeat the previous event, and a change of the run.
     fn compare(
         &mut self,
         before: &[u32],

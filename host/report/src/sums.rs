@@ -327,7 +327,7 @@ impl Sums {
     }
 
     /// Checks that two sums have the same detector and options, so that they can be added, or drawn
-    /// beside each other.
+    /// side by side.
     pub fn check_alike(&self, other: &Self) -> Result<(), SumsError> {
         self.check_made_with(&other.detector.tables, other.options)
     }

@@ -122,7 +122,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// Draws a run, alone or beside a reference.
+/// Draws a run, alone or next to a reference.
 ///
 /// # Errors
 /// If the two are of different detectors or options: the page says these once, and has the same
@@ -141,7 +141,7 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
     });
     let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
     let letter = if reference.is_some() { "A" } else { "" };
-    // The mask of a run also covers what is known.
+    // The mask of a run also covers the known outliers.
     let mask = mask(&name, &verdicts, tables, &run.view);
     if let Some((_, reference, _)) = &other {
         let is_known = |outlier: &mut Outlier| {

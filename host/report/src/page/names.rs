@@ -168,7 +168,7 @@ fn place_json(outlier: &Outlier, tables: &DetectorTables, view: &RunView) -> Val
     })
 }
 
-/// JSON has neither infinity nor what is not a number.
+/// Returns a number as JSON can hold it; JSON has neither infinity nor NaN.
 fn number(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }

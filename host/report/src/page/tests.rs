@@ -132,8 +132,8 @@ fn outlier(kind: OutlierKind, slot: usize, tables: &DetectorTables) -> Outlier {
     Outlier::of_lane(kind, slot, sector, (12_345_678.0, 24.68), 6.7)
 }
 
-/// A dead lane (of `EMPTY`), two hot ones of one sector, a hot strip in sector 20, and a board that
-/// was silent.
+/// Makes verdicts on a dead lane (of `EMPTY`), two hot lanes of one sector, a hot strip in sector
+/// 20, and a board that was silent.
 fn verdicts(tables: &DetectorTables) -> Verdicts {
     let lanes = lanes_of_sectors(tables);
     let (_, two) = of_two_lanes(tables);
@@ -204,7 +204,8 @@ fn charts(html: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The number of each sector, as four maps have them; `None` for none. Each sector is at its place.
+/// Returns the number of each sector from the four maps, or `None` if it has none. Checks that each
+/// sector is at its place.
 fn by_sector(maps: &[Value], tables: &DetectorTables) -> Vec<Option<f64>> {
     let shapes = shapes(tables);
     let mut numbers = Vec::new();
@@ -243,7 +244,7 @@ fn marked(maps: &[Value], name: &str) -> Vec<usize> {
     maps.iter().enumerate().flat_map(of_layer).collect()
 }
 
-/// The rows of the table with this name: whether each stands out, and its cells.
+/// Returns the rows of the table with this name: true if the row stands out, and its cells.
 fn rows(html: &str, name: &str) -> Vec<(bool, Vec<String>)> {
     let table = html
         .split(&format!("aria-label=\"{name}\""))
@@ -447,7 +448,7 @@ fn the_facts_and_troubles_come_from_the_sums() {
     let when = "between events 64 and 127 (12:00:00.00 to 12:00:01.50)";
     assert_eq!(standing_out[0].1[0], "silent board");
     assert_eq!(standing_out[0].1[2], when);
-    // What is found comes before where it comes from.
+    // The findings come before their provenance.
     assert!(
         html.find("What stands out") < html.find("Distributions")
             && html.contains("<summary>Files, tables and options")
@@ -538,7 +539,7 @@ fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
         .position(|name| *name == board)
         .unwrap();
     assert_eq!(boards["names"]["x"], json!(["40", "41", "42", "43"]));
-    // The usual is that of the upper quarter: three hits an event.
+    // The usual rate is the upper quartile: three hits per event.
     assert_eq!(
         boards["heat"]["values"][row],
         json!([1.0, 0.666667, null, 0.0])
@@ -604,7 +605,7 @@ fn differences_are_marked_and_listed_largest_first() {
     );
     assert!(listed.iter().all(|(stands_out, _)| *stands_out));
     assert_eq!(listed[1].1[1..3], ["1.00", "0"]);
-    // The terminal names the same differences, beside the outliers of either run.
+    // The terminal names the same differences, and the outliers of either run.
     let said = text(&both);
     assert!(
         said.contains("A is run A, B run B: 3 sectors differ by 5 σ or more:\n  sector 11 ("),

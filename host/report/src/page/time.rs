@@ -16,7 +16,7 @@ const COLUMNS: usize = 64;
 /// Largest number of bins of each chip of a chosen sector.
 const OF_CHIP: usize = 32;
 
-/// Key of board 0, behind those of sectors.
+/// Key of board 0; the keys of sectors are below.
 pub const FIRST_BOARD: u64 = 10_000;
 
 /// Bunch crossings in a bin.
