@@ -25,7 +25,7 @@ macro_rules! one_of {
 }
 pub(crate) use one_of;
 
-/// Reads a pipeline; the one that is replaced is refused with the name of its successor.
+/// Reads a pipeline; a replaced pipeline is refused with the name of its successor.
 pub fn pipeline() -> impl TypedValueParser<Value = Pipeline> {
     let names = Pipeline::ALL
         .map(|pipeline| PossibleValue::new(pipeline.name()))
@@ -209,8 +209,8 @@ impl BackendArgs {
         config
     }
 
-    /// Returns true if a parameter is set by hand: its effect is wanted then, not that of tuned
-    /// values.
+    /// Returns true if a parameter is set by hand: its effect is wanted then, and not the effect of
+    /// tuned values.
     pub fn by_hand(&self) -> bool {
         self.assignments().next().is_some()
     }
@@ -267,8 +267,8 @@ pub struct ParameterArgs {
 }
 
 impl ParameterArgs {
-    /// Returns the set parameters over the defaults, a decoder a core; ends the program on wrong
-    /// values.
+    /// Returns the set parameters over the defaults, with one decoder per core; ends the program on
+    /// wrong values.
     pub fn parameters(&self) -> Parameters {
         let base =
             ut_bench::base(self.backend).with_decoders(n_threads(self.backend, config::threads()));

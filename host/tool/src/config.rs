@@ -50,7 +50,7 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Reads the file that was asked for, else that of [`VARIABLE`], of the current folder, or of the
+/// Reads the requested file, else the file named by [`VARIABLE`], in the current folder, or of the
 /// user.
 pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
     let named = asked
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Settings, String> {
         .map_err(|error| format!("{}: {}", path.display(), error.trim_end()))
 }
 
-/// Returns the settings of a file in `folder`, or in words what is wrong with them.
+/// Returns the settings of a file in `folder`, or an error in words.
 pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
     let mut settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
     for path in [&mut settings.boards, &mut settings.geometry]

@@ -1,4 +1,4 @@
-//! UT banks in words, for `inspect`: the payload, and what is odd about it. No detector is needed.
+//! UT banks in words, for `inspect`: the payload, and its oddities. No detector is needed.
 
 use std::fmt::Write as _;
 

@@ -285,7 +285,7 @@ impl Maker<'_> {
             bytes.truncate(bytes.len() / 3);
         }
         if self.args.pack == Some(Packing::Zstd) {
-            // Each call makes a frame of its own: a stream may have any number.
+            // Each call makes a separate frame: a stream may have any number of frames.
             *bytes = zstd::bulk::compress(bytes, 3).unwrap_or_default();
         }
         if end == Some(Fault::Stream) {
@@ -429,7 +429,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .check(file)
             .unwrap_or_else(|message| usage(&message));
     }
-    // Before anything is written: if this run is killed, the old list must not stand beside the new
+    // Before anything is written: if this run is killed, the old list must not lie next to the new
     // events.
     if let Err(error) = std::fs::remove_file(&json)
         && error.kind() != ErrorKind::NotFound

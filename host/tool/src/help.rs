@@ -1,4 +1,4 @@
-//! Text of the help beside the options.
+//! Text of the help, apart from the options.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! The inputs of a command: files, folders and lists of them.
+//! The inputs of a command: files, folders and lists of files.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub struct InputArgs {
 }
 
 impl InputArgs {
-    /// Returns the files, in order: those of a folder by name.
+    /// Returns the files in order; the files of a folder are sorted by name.
     pub fn expand(&self) -> Result<Vec<PathBuf>, Failure> {
         let files = expand(&self.files)?;
         check_standard_input(files.iter().chain(&self.lists()));
@@ -123,12 +123,12 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         for entry in std::fs::read_dir(path).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            // A file that cannot be looked at, as a link to nowhere, is an input: opening it says
-            // what is wrong.
+            // A file that cannot be examined, such as a broken link, counts as an input, so that
+            // opening it reports the error.
             if name.starts_with('.') || entry.path().metadata().is_ok_and(|meta| !meta.is_file()) {
                 continue;
             }
-            // `generate` writes these beside its events.
+            // `generate` writes these into the folder of its events.
             if entry.path().extension().is_some_and(|ext| ext == "json") || is_table(&entry.path())
             {
                 left_out.push(name);

@@ -58,7 +58,7 @@ impl Display for Synthetic {
     }
 }
 
-/// Events to measure, and how many of them.
+/// Events to measure, and their number.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// Files of events; none: synthetic ones.
@@ -67,7 +67,7 @@ pub struct Wanted<'a> {
     /// Events of a pass, repeated if there are fewer; `None`: all that there are, at most 20 on the
     /// emulated backend.
     pub events: Option<u32>,
-    /// Fewest events of a pass, if `events` is `None`: those of a file are repeated.
+    /// Fewest events of a pass, if `events` is `None`: the events of a file are repeated.
     pub least: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `ut-decode tables`: contents of a detector's tables, and what is odd about them.
+//! `ut-decode tables`: contents and oddities of a detector's tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let synthetic = args.detector.synthetic_detector;
     let set = || config::tables().filter(|_| synthetic.is_none());
     let detector = match boards.clone().zip(geometry.clone()).or_else(set) {
-        // A misfit is odd, and the rest is shown beside it.
+        // A misfit is reported as odd, and everything else is still shown.
         Some((boards, geometry)) => {
             let mut trusting = args.detector.clone();
             trusting.trust_tables = true;

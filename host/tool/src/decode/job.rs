@@ -460,7 +460,7 @@ impl<'a> Taker<'a> {
             .into());
         }
         if let Some(failure) = failures.next() {
-            // A failure to write, beside that of the input.
+            // A failure to write, in addition to the failure of the input.
             failures.for_each(say_error);
             return Err(failure);
         }

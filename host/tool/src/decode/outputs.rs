@@ -15,7 +15,7 @@ use ut_files::{
     place_of, remove_abandoned,
 };
 
-/// Endings of inputs that are left out of the name of their hits, after those of compression.
+/// Endings of inputs that the names of their outputs leave out, after the endings of compression.
 const RAW: [&str; 4] = [".mdf", ".raw", ".mep", ".bin"];
 
 /// Metadata of the outputs: how the hits were made.
@@ -218,7 +218,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Returns true if each input has an output of its own, so that a batch must have events of one
+    /// Returns true if each input has a separate output, so that a batch must have events of one
     /// file only.
     pub const fn by_file(&self) -> bool {
         matches!(self.plan, Plan::Inputs { .. })
@@ -396,7 +396,7 @@ impl Outputs {
         self.written.files.len()
     }
 
-    /// Returns the files that are whole; removes what is unfinished.
+    /// Returns the complete files, and removes unfinished ones.
     pub fn into_written(mut self) -> Written {
         self.written.files.sort();
         std::mem::take(&mut self.written)

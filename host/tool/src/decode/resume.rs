@@ -1,4 +1,4 @@
-//! `--resume`: a manifest beside the outputs says which inputs need not be decoded again.
+//! `--resume`: a manifest in the outputs' folder says which inputs need not be decoded again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};

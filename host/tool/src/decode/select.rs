@@ -154,8 +154,8 @@ impl SelectArgs {
                 count_events(&parts)?
             };
             let part = Places::shard(i, n, events);
-            // The last part goes to the end, to report what is wrong behind the last event that can
-            // be read.
+            // The last part goes to the end, to report the damage behind the last event that can be
+            // read.
             select = select.places(&if keep_going && i == n {
                 part.to_the_end()
             } else {

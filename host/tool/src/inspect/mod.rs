@@ -1,4 +1,4 @@
-//! `ut-decode inspect`: contents of files, and what is wrong with them.
+//! `ut-decode inspect`: contents and faults of files.
 
 mod error_banks;
 mod event;

@@ -289,7 +289,7 @@ fn gather(
     };
     let first = sums(files, &args.select.select(files, args.keep_going)?)?;
     let first = first.of_part(args.select.part(files));
-    // The places that were chosen are those of the first run.
+    // The chosen places belong to the first run.
     let second = if others.is_empty() {
         reference
     } else {

@@ -45,7 +45,7 @@ pub struct Args {
 /// Default budget.
 const BUDGET: &str = "evaluations=60,time=120";
 
-/// Configurations that are kept ready: the default, and those of a race.
+/// Number of configurations that are kept ready: the default, and the candidates of a race.
 pub const KEPT: usize = 20;
 
 pub fn target_of(args: &Args) -> Result<Target, Failure> {
@@ -93,8 +93,8 @@ pub fn process(args: &Args, target: &Target) -> Result<Box<dyn Device>, Failure>
     Ok(Box::new(device))
 }
 
-/// Turns the arguments of `tune run` into those of `tune measure`, which makes the same device of
-/// them.
+/// Turns the arguments of `tune run` into those of `tune measure`, which makes the same device from
+/// the arguments.
 fn measuring(args: &[OsString]) -> Vec<OsString> {
     let tune = args
         .iter()
