@@ -26,7 +26,7 @@ enum Memory {
     Lent(Arc<Lent>, fn(&UtHits) -> &[u8]),
 }
 
-/// The size of an item, from the name that NumPy has for its type.
+/// Returns the size of an item from NumPy's name for its type.
 pub fn item_size(kind: &str) -> usize {
     usize::from(kind.as_bytes()[2] - b'0')
 }

@@ -39,7 +39,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// The bytes of a NumPy array, without a copy.
+/// Returns the bytes of a NumPy array, without a copy.
 fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<(Bytes, usize)> {
     let buffer = PyUntypedBuffer::get(array)?;
     if !buffer.is_c_contiguous() || !buffer.readonly() {
@@ -133,7 +133,7 @@ fn column(spec: &Spec<'_>) -> PyResult<(Field, ArrayRef)> {
     Ok((Field::new(name, array.data_type().clone(), nullable), array))
 }
 
-/// A capsule `arrow_array_stream` with one batch of rows.
+/// Returns a capsule `arrow_array_stream` with one batch of rows.
 #[pyfunction(name = "arrow_stream")]
 pub fn stream<'py>(py: Python<'py>, columns: Vec<Spec<'py>>) -> PyResult<Bound<'py, PyCapsule>> {
     let columns = columns.iter().map(column).collect::<PyResult<Vec<_>>>()?;
@@ -148,7 +148,7 @@ pub fn stream<'py>(py: Python<'py>, columns: Vec<Spec<'py>>) -> PyResult<Bound<'
     )
 }
 
-/// A capsule `arrow_schema` of a table with such columns.
+/// Returns a capsule `arrow_schema` of a table with these columns.
 #[pyfunction(name = "arrow_schema")]
 pub fn schema<'py>(py: Python<'py>, columns: Vec<Spec<'py>>) -> PyResult<Bound<'py, PyCapsule>> {
     let fields = columns

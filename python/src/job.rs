@@ -177,7 +177,7 @@ struct Pieces<'a> {
     pool: Weak<Pool>,
     send: &'a SyncSender<Result<Piece, Failure>>,
     piece: Option<Piece>,
-    /// Hits of the last piece, or what is expected of the first.
+    /// Number of hits in the last piece; before the first, the expected number.
     last: usize,
     sent: bool,
     seen: Seen,

@@ -1,5 +1,5 @@
-//! Compiled part of the Python package, `ut_decoding._native`: the Python files beside it wrap and
-//! document it.
+//! Compiled part of the Python package, `ut_decoding._native`: the Python files in the same package
+//! wrap and document it.
 //!
 //! Our threads touch no object of Python but the bytes to decode; the caller's thread waits without
 //! Python's lock.

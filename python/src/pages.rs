@@ -40,7 +40,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// An empty column of about `bytes` bytes.
+    /// Makes an empty column of about `bytes` bytes.
     pub fn new(bytes: usize, pool: Weak<Pool>) -> io::Result<Self> {
         let used = pool
             .upgrade()
@@ -89,7 +89,7 @@ impl Pages {
     }
 }
 
-/// The refusal as an error of a file in memory.
+/// Returns the refusal as an error of a file in memory.
 pub fn too_much(error: TooMuchMemory) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, error)
 }
@@ -135,8 +135,8 @@ impl Drop for Pages {
     }
 }
 
-/// Hits of a batch where the decoder wrote them. When the last column of them is dropped, their
-/// memory is used again.
+/// Hits of a batch where the decoder wrote them. When their last column is dropped, their memory is
+/// used again.
 pub struct Lent {
     hits: Option<UtHits>,
     spare: Weak<Spare>,

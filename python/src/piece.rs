@@ -71,7 +71,7 @@ fn of_detector(column: DetectorColumn) -> Column {
     }
 }
 
-/// The names of the columns that there are when none are asked for, and of all others.
+/// Returns the names of the default columns, and of all other columns.
 pub fn names() -> [Vec<&'static str>; 2] {
     [
         COLUMNS.iter().map(|column| column.name).collect(),
@@ -100,7 +100,7 @@ impl Columns {
         })
     }
 
-    /// Columns that decoders write which are not among these.
+    /// Returns the columns that decoders write and that are not among these.
     pub fn left_out(&self) -> Vec<String> {
         let is_there = |column: &&Column| !self.all.iter().any(|other| other.name == column.name);
         COLUMNS
@@ -110,7 +110,7 @@ impl Columns {
             .collect()
     }
 
-    /// Bytes of a hit.
+    /// Returns the size of a hit in bytes.
     pub fn size(&self) -> u64 {
         self.all
             .iter()
@@ -125,7 +125,7 @@ impl Columns {
 
     /// Returns the bytes of events with all their hits.
     pub fn bytes(&self, n_groups: usize, events: usize, hits: usize) -> u64 {
-        // An end a group, place, file, facts, counts and account of loss.
+        // One end per group; place, file, facts, counts and account of loss.
         let of_event =
             8 * n_groups + 12 + 9 * Fact::columns().count() + 4 * (Count::ALL.len() + N_LOSS);
         hits as u64 * self.size() + (events * of_event) as u64
@@ -144,7 +144,7 @@ impl Columns {
         self.version == BankVersion::V5 && self.detector().any(DetectorColumn::needs_clusters)
     }
 
-    /// The columns of a batch that are made for it.
+    /// Makes the computed columns of a batch.
     pub fn make(&self, tables: &DetectorTables, hits: &UtHits) -> Vec<Vec<u8>> {
         let make = |column: DetectorColumn| {
             let values = column.values(tables, hits);
@@ -200,7 +200,7 @@ pub fn facts() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
 
 pub struct Batch {
     pub hits: UtHits,
-    /// Columns that were made of them, in the order in which they were asked for.
+    /// Columns computed from the hits, in the requested order.
     pub made: Vec<Vec<u8>>,
     pub reports: Vec<EventReport>,
     pub losses: Vec<Loss>,
@@ -230,7 +230,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// A piece without events, with room for about `hits` hits.
+    /// Makes a piece without events, with room for about `hits` hits.
     pub fn new(
         columns: &Columns,
         n_groups: usize,
@@ -253,7 +253,7 @@ impl Piece {
         ))
     }
 
-    /// A piece of a whole batch, whose hits stay where they are.
+    /// Makes a piece of a whole batch, whose hits stay where they are.
     pub fn of_batch(
         columns: &Columns,
         n_groups: usize,
@@ -446,7 +446,7 @@ pub fn damages<'py>(py: Python<'py>, damages: &[(Place, Damage)]) -> PyResult<Bo
     PyList::new(py, rows.collect::<Vec<_>>())
 }
 
-/// A pool that is gone already.
+/// Returns a pool that is gone already.
 pub fn no_pool() -> Weak<Pool> {
     Arc::downgrade(&Arc::default())
 }

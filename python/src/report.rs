@@ -1,4 +1,4 @@
-//! Sums over the events of a run, and the page that is drawn of them.
+//! Sums over the events of a run, and the page drawn from the sums.
 
 use std::ffi::OsString;
 use std::io::Write;

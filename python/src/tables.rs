@@ -18,7 +18,7 @@ use crate::wait::wait_for;
 #[pyclass(frozen, eq, module = "ut_decoding._native", name = "Tables")]
 pub struct Tables {
     pub detector: Arc<DetectorTables>,
-    /// The boards file and the geometry file; `None`: those of the synthetic detector, which are no
+    /// The boards file and the geometry file; `None` for the synthetic detector, which has no
     /// files.
     pub files: Option<[PathBuf; 2]>,
 }

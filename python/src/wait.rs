@@ -65,9 +65,9 @@ pub fn start(work: impl FnOnce() + Send + 'static) -> PyResult<JoinHandle<()>> {
     thread.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))
 }
 
-/// Does something on a thread of its own, without Python's lock, and looks for signals meanwhile.
-/// Where a signal ends the wait, `stop` is set, and the thread left behind; so where the listener
-/// to the progress raises.
+/// Runs a function on a new thread, without Python's lock, and looks for signals meanwhile. If a
+/// signal ends the wait, or the listener to the progress raises, `stop` is set and the thread is
+/// left behind.
 pub fn wait_for<T: Send + 'static>(
     py: Python<'_>,
     stop: &AtomicBool,
