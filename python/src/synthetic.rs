@@ -34,7 +34,7 @@ impl io::Write for MemoryFile {
     }
 }
 
-/// Returns the bytes of an MDF file of synthetic events.
+/// The bytes of an MDF file of synthetic events.
 #[pyfunction]
 #[pyo3(signature = (events, *, profile = "pp-nominal", version = "v5", seed = 1))]
 pub fn generate<'py>(

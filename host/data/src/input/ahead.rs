@@ -3,6 +3,15 @@
 //! A compressed stream can be unpacked by one thread only, and only one thread fetches at a time
 //! (see `pipeline`). So while one file is read, the compressed files after it are unpacked into
 //! memory, up to a limit.
+//!
+//! An unpacking thread sends its file in blocks of 128 KiB through a channel of bounded length. If
+//! the reader is slower, the channel is full and the thread waits; if the reader is faster, it
+//! waits for the next block. The limit of 64 MiB is shared among the files. A reader that gives up
+//! early drops its end of the channel, which ends the thread at its next block.
+//!
+//! Some files need far more memory to unpack (zstd with `--long`). These are not unpacked ahead:
+//! the thread stops where it finds this out, and the reader opens the file once more when its turn
+//! comes, and skips the bytes that it has had.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read};

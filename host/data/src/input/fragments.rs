@@ -1,4 +1,11 @@
 //! The fragments of a packet in memory, or of a slice of its events, as a batch in MEP layout.
+//!
+//! A packet of many thousand events can take gigabytes, and several threads decode it. So its
+//! headers are read once, and each thread then reads a *slice*: the fragments of a range of events
+//! from every source. Fragments of one source lie one after the other, so that a slice is one range
+//! of bytes per source, some 200 reads. In memory the ranges lie back to back, each padded to four
+//! bytes. For each source a single number, its *base*, leads from the starts of the fragments in
+//! the packet to their places in the slice.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -52,6 +59,8 @@ impl Packet {
         };
         // The output of a slice takes many times its bytes: the mean over all events does not bound
         // it.
+        //
+        // Halves the slice until its bytes are few enough, or a single event is left.
         while end > from + 1 && bytes(end) > MAX_BYTES as u64 {
             end = from + (end - from) / 2;
         }

@@ -5,6 +5,17 @@
 //! ODIN are kept as they are read, and the others are skipped. A batch in MEP layout points into
 //! those bytes: no payload is copied. Of a large packet in a file only the headers are read at
 //! first; the threads that decode it read a slice of its events each.
+//!
+//! # What a wrong number costs
+//!
+//! A packet states sizes and offsets in several places, and any of them may be wrong. Where the
+//! damage lies decides what is lost:
+//!
+//! | wrong | lost |
+//! | --- | --- |
+//! | the packet's own header, or an offset of an MFP that is out of order | the file from here on: nothing says where the next packet begins |
+//! | magic number, size, sourceID, or sizes of the fragments of one MFP | this source in all events of the packet |
+//! | first event or number of events of one MFP | this source: the majority of the MFPs decides |
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,6 +44,9 @@ const MAX_ALIGN: u8 = 12;
 const AT_ONCE: u64 = 1 << 18;
 
 /// A packet of a file with more bytes is read in slices.
+///
+/// Up to this size a packet is read at once: a request for each source would take longer than to
+/// read the sources that are skipped.
 const SLICED: u64 = 4 << 20;
 
 /// Maximum memory of the tables of fragments, 7 bytes each: a small compressed file can claim any
@@ -280,6 +294,8 @@ impl Packet {
         let source = |i: usize| u16_at(head, HEADER + 2 * i);
         let offset =
             |i: usize| 4 * u64::from(u32_at(head, HEADER + 2 * n.next_multiple_of(2) + 4 * i));
+        // MFPs lie in the order of their offsets, which need not be the order of the table. The
+        // input may be a pipe, so that they are read in the order in which they lie.
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&i| offset(i));
         let mut found: Vec<Option<Source>> = (0..n).map(|_| None).collect();
@@ -413,6 +429,9 @@ impl Packet {
         let sizes_at = MFP_HEADER + n.next_multiple_of(4);
         let sizes = head[sizes_at..].as_chunks().0.iter().take(n);
         let sizes = collected(sizes.map(|size| u16::from_le_bytes(*size)))?;
+        // The top five bits of a sourceID name the detector; 5 and 6 are the two sides of the UT.
+        // The type of the fragments counts as well, so that UT banks under other sourceIDs are
+        // found, too.
         let is_ut = matches!(source_id >> 11, 5 | 6) || types.iter().any(|&kind| kind::is_ut(kind));
         let is_odin = types.contains(&kind::ODIN);
         let sender = Sender {

@@ -1,4 +1,16 @@
 //! Kind of a file, told by its first bytes, and the bytes inside its compression.
+//!
+//! The content decides and not the name, since files are renamed, piped and copied out of archives.
+//! The first 16 bytes tell, in this order: an MDF event, which begins with its size three times in
+//! a row, so that hardly anything else looks like it; a compression, which is taken off, after
+//! which the first bytes inside are looked at in the same way; a packet, by its magic number. Where
+//! none of these fits, the ending of the name counts, and without a known ending a file that can be
+//! a dump is one.
+//!
+//! The size of an MDF event can be any number, also one whose bytes look like the magic number of
+//! zstd. So the three equal sizes come first. Files of other well-known formats (ROOT, Parquet,
+//! HDF5, zip, xz) are refused by name: "this is a ROOT file" helps more than "the event at byte 0
+//! has a wrong size".
 
 use std::fmt;
 use std::fs::File;
@@ -20,6 +32,9 @@ use crate::detector::table_of;
 const BEGIN: usize = 16;
 
 /// Compressions that are taken off, one inside the other.
+///
+/// A stream could contain compressions without end, each smaller than the last. Two occur in
+/// practice: a file that was compressed again when it was archived.
 const MAX_LAYERS: usize = 2;
 
 /// Logarithm of the largest zstd window that takes little memory: frames made with `--long` or

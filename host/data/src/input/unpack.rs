@@ -4,6 +4,15 @@
 //! (little endian) of compressed and of uncompressed size. lz4 blocks begin with 8 bytes of
 //! checksum, which count as compressed: the big-endian xxHash64, with seed 0, of the compressed
 //! bytes after it.
+//!
+//! ```text
+//! byte   0    2        3              6               9
+//!        ZS | version | compressed   | uncompressed  | data ...
+//!        5a 53 01       e8 03 00       d0 07 00        1000 bytes, which unpack to 2000
+//! ```
+//!
+//! A small event can claim any size. The buffer grows block by block, each block to the size in its
+//! header (16 MiB at most, as three bytes say no more), and the event to [`MAX_EVENT`] at most.
 
 const HEADER: usize = 9;
 

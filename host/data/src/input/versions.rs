@@ -1,5 +1,15 @@
 //! Checks that events belong to a detector's tables: by the versions of their banks, and by who
 //! made them.
+//!
+//! Decoding with the wrong tables gives hits at wrong places, and nothing about such hits looks
+//! wrong. So events and tables are compared before hits are believed. The version byte of a bank is
+//! the best evidence. Dumps have none, and there the shape decides: a v5 payload has a length that
+//! follows from its six counts, a v4 payload one that follows from its number of clusters, and no
+//! payload with hits fits both.
+//!
+//! For example, a payload of 32 bytes whose largest count is 1 has the shape of v5 (one row). A
+//! payload of 11 bytes with one cluster has 4 bytes of header, one word of 2 bytes, and up to 10
+//! bytes behind it: v4.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
