@@ -1,4 +1,12 @@
 //! The shape of the charge: the ADC values of each chip compared with its neighbours.
+//!
+//! The mean charge can be right and the electronics wrong: if a bit of the ADC is stuck at 1,
+//! values below move up, and the mean changes by little. So the whole distribution of the 32 values
+//! is compared. Only hits of one strip are taken: each is one reading of one channel, while a
+//! cluster's charge is a sum.
+//!
+//! A stuck bit is recognised by what it does: the neighbours' spectrum, with this bit forced to 0
+//! or 1, then describes the chip better than the spectrum itself does.
 
 use super::outlier::{HIGH_CHARGE, LOW_CHARGE, Outlier, OutlierKind, PartOf, SIGMAS, median};
 use super::run::{ADCS, CHIPS_PER_SECTOR, RunView};

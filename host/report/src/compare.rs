@@ -1,4 +1,10 @@
 //! Differences of a run from a reference, and their significance.
+//!
+//! Two runs never have the same number of events or the same luminosity. So the rates and the
+//! charges of sectors are compared after the ratio that all sectors have in common is divided out
+//! ([`Overall`], a median, which a few broken sectors do not move). What is left belongs to single
+//! sectors. The common ratio is reported by itself: a change of gain everywhere should be one line
+//! and not a thousand.
 
 use super::outlier::median;
 use super::run::RunView;

@@ -4,6 +4,15 @@
 //! By symmetry, a lane should have as many hits as those at the mirrored places ([`Neighbours`]).
 //! The run itself tells how a lane's hits vary from event to event, and how far lanes are off for
 //! geometric reasons.
+//!
+//! No table of expected rates is needed, and none could be right for every run: beam conditions,
+//! luminosity and the trigger change the rates, but they change them alike at places that mirror
+//! each other. The expectation of a lane is the *median* of its partners, so that a dead or hot
+//! partner does not spoil it.
+//!
+//! Two errors enter a deviation: the lane's own variance from event to event, which is larger than
+//! that of independent hits, and the spread of healthy lanes round their expectations, which is
+//! measured in this run from the lanes with enough hits.
 
 use super::causes::causes;
 use super::charge::of_spectra;
@@ -36,9 +45,14 @@ pub struct Verdicts {
 }
 
 /// Minimum expectation of the lanes from which the spread is measured.
+///
+/// With 200 expected hits, chance alone gives 7 %, and deviations from geometry begin to show.
 const SPREAD_FROM: f64 = 200.0;
 
 /// Spread where it cannot be measured, and the least.
+///
+/// The least keeps very long runs honest: with millions of hits the measured spread of a perfect
+/// detector tends to 0, and every difference of a per cent would be significant.
 const SPREAD: (f64, f64) = (0.15, 0.03);
 
 /// Standard deviations of a normal distribution a median absolute deviation.
@@ -412,6 +426,11 @@ fn strips(
 
 /// Returns true if chance gives one of half a million strips this number of hits in at most one of
 /// a thousand runs.
+///
+/// The left side is the logarithm of how much less likely n hits are than the most likely number,
+/// for a Poisson distribution with this mean (Chernoff's bound). e⁻²² is 3 · 10⁻¹⁰; times half a
+/// million strips that is 1.4 · 10⁻⁴. The mean of a strip without hits is taken as 0.02, since
+/// nothing is known to be exactly 0.
 fn is_no_chance(hits: f64, mean: f64) -> bool {
     let mean = mean.max(0.02);
     hits * (hits / mean).ln() - (hits - mean) >= 22.0

@@ -1,4 +1,10 @@
 //! Outlines of sectors, and the sectors that should look alike.
+//!
+//! The detector is symmetric about the beam: left and right, up and down, and the two layers of a
+//! station see nearly the same particles. So each sector has up to seven partners: the three
+//! mirrored places in its own layer, and four in the other layer. Stereo layers are turned by 5°;
+//! they are straightened first (x less slope times y), so that their sectors lie at the same places
+//! as those of the vertical layers.
 
 use ut_data::detector::{
     DetectorTables, N_SECTORS, STRIPS_PER_SECTOR, Sector, layer_of, sectors_of_layer,

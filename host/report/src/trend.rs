@@ -1,4 +1,13 @@
 //! The whole detector in time: hits per event and mean charge.
+//!
+//! Two shapes are looked for in the series of bins. A *window* has one value inside and another one
+//! outside, as when a voltage drops for a while; a *line* rises or falls over the whole run, as
+//! when the luminosity decays. Both are fitted, and the squares that remain tell which describes
+//! the series better. A window is found by trying all pairs of ends, with running sums, so that
+//! each pair costs a few operations.
+//!
+//! A change of the whole detector is reported once, and takes precedence: a lane that has fewer
+//! hits only because everything has is no outlier.
 
 use super::outlier::{Outlier, OutlierKind, Part, SIGMAS};
 use super::page::names::short;
@@ -6,9 +15,15 @@ use super::run::{N_CHIPS, RunView, Span};
 use super::when::When;
 
 /// Minimum relative change of the hits per event, and of the mean charge.
+///
+/// The number of hits follows the conditions of the beam, and changes without a fault. The mean
+/// charge hardly depends on them, so that a smaller change is already a change of gain.
 const CHANGES: [f64; 2] = [0.2, 0.08];
 
 /// Relative deviation of a bin that is not told from chance, of hits and charge.
+///
+/// Without a floor, a bin with a million hits would be known to 0.1 %, and any slow drift would be
+/// significant.
 const FLOORS: [f64; 2] = [0.03, 0.01];
 
 /// Deviation of a bin next to a stretch, in standard deviations, from which it belongs to the

@@ -34,6 +34,9 @@ pub enum When {
 const NAMED: usize = 3;
 
 /// Expected number of cases in a gap from which it is no chance.
+///
+/// If cases come at random and ten would be expected in a gap, the chance of none is e⁻¹⁰, or 5 ·
+/// 10⁻⁵.
 const GAP: f64 = 10.0;
 
 impl When {
