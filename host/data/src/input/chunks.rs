@@ -1,8 +1,13 @@
 //! Files in pieces that threads take apart side by side: events with their bytes, or some events of
 //! a packet.
 //!
-//! [`Chunks`] only cuts files into events, in order; [`Parser`](super::Parser)s do all else, a
-//! chunk each on any thread.
+//! [`Chunks`] only cuts files into events, in order; [`Parser`](super::Parser)s do everything else,
+//! one chunk each, on any thread.
+//!
+//! Where an event ends can only be found by starting from the event before it, so that one thread
+//! must walk through the file. This walk should be short: it reads sizes and copies bytes.
+//! Checksums, decompression, and the search for banks take most of the time, need nothing but the
+//! bytes of their chunk, and run on as many threads as there are.
 
 use std::io::BufReader;
 use std::ops::Range;

@@ -1,7 +1,11 @@
 //! Files of events or packets, cut into them: no size is believed before the bytes are there.
 //!
 //! On a regular file a size is compared with the file's length first; on a pipe the buffer grows
-//! with what arrives.
+//! with the bytes that arrive.
+//!
+//! An event that claims 3 GiB in a file of 1 MiB is an error before any memory is reserved. On a
+//! pipe the length is unknown, and the same claim costs only as much memory as bytes really come.
+//! In either case the message names file, event and byte, and the events before stay valid.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Range;

@@ -1,4 +1,9 @@
 //! ODIN banks: when and why an event was taken (`docs/format.md`, "ODIN banks").
+//!
+//! ODIN is LHCb's readout supervisor: it decides which crossings are read out, and sends a bank
+//! that says so with each event. Run and event number, time, bunch crossing and trigger type come
+//! from there. A bank of an unknown version has none of these; a bank that is too short may still
+//! have the numbers.
 
 use super::mdf_format::u32_at;
 use crate::named;

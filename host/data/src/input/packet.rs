@@ -13,9 +13,9 @@
 //!
 //! | wrong | lost |
 //! | --- | --- |
-//! | the packet's own header, or an offset of an MFP that is out of order | the file from here on: nothing says where the next packet begins |
-//! | magic number, size, sourceID, or sizes of the fragments of one MFP | this source in all events of the packet |
-//! | first event or number of events of one MFP | this source: the majority of the MFPs decides |
+//! | the packet's header, or the order of the MFPs' offsets | the file from this packet on |
+//! | magic number, size, sourceID, or fragment sizes of an MFP | this source in this packet |
+//! | first event or number of events of an MFP | this source in this packet |
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
