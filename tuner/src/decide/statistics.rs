@@ -30,6 +30,9 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// Returns the quantile at `p` in 0..=1, linear between order statistics; NaN for an empty slice.
+///
+/// For example, the quantile at 0.9 of 10, 20, 30 lies at place 0.9 · 2 = 1.8, and is 20 + 0.8 · 10
+/// = 28.
 pub fn quantile(values: &[f64], p: f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;
@@ -43,6 +46,9 @@ pub fn quantile(values: &[f64], p: f64) -> f64 {
 }
 
 /// Returns the median absolute deviation, scaled to the standard deviation of normal noise.
+///
+/// For example, 1, 2, 3, 4 and 100 have the median 3, the deviations 2, 1, 0, 1 and 97, of which
+/// the median is 1, and so a spread of 1.48; their standard deviation is 44.
 pub fn robust_spread(values: &[f64]) -> f64 {
     let centre = median(values);
     let away: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
@@ -51,6 +57,9 @@ pub fn robust_spread(values: &[f64]) -> f64 {
 
 /// Returns the correlation of each value with its successor, about the common mean; 0 for fewer
 /// than three values, or if all are equal.
+///
+/// 1 means that each value repeats the deviation of the value before, 0 that it does not depend on
+/// it, -1 that it has the opposite one.
 pub fn lag_one(values: &[f64]) -> f64 {
     if values.len() < 3 {
         return 0.0;
@@ -186,6 +195,10 @@ const FLIPS: u32 = 19_999;
 ///
 /// Exact for any distribution, drift or correlation of the noise if the order of the two sides was
 /// random in every block: with two identical sides, every pattern of signs was equally likely.
+///
+/// For example, of the 8 patterns of signs of 1, 2 and 3, two have a sum of at least 6 in either
+/// direction (+++ and ---), so that the chance is 2/8. All patterns are tried for up to 14 values
+/// (16 384 patterns); beyond that, random patterns estimate the chance.
 pub fn sign_flip(differences: &[f64]) -> f64 {
     let n = differences.len();
     if n == 0 {

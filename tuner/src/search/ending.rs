@@ -1,5 +1,13 @@
 //! End of a session: a race between the best of the search, then final rounds between its best and
 //! the default.
+//!
+//! The search has measured many configurations a few times each. Its fastest is partly fast and
+//! partly lucky. So the end of a session spends the rest of the budget on fewer and fewer
+//! configurations with more and more launches: the race picks finalists from the best of the
+//! search; the final rounds compare the finalists with the default, in interleaved blocks; the
+//! winner is compared once more on fresh samples. If the budget is too small for the plan, first
+//! the number of looks is cut, then the number of candidates, and if not even one candidate can be
+//! compared with the default, the default stays.
 
 use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::race as run_race;
@@ -12,6 +20,9 @@ use crate::watch::NoWatch;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// Numbers of blocks to try if the plan's own exceed the budget.
+///
+/// Fewer blocks need a clearer difference, since Student's interval is wide for them; but a clear
+/// difference should be found on a small budget, too.
 const LEAST_LOOKS: [usize; 2] = [6, LEAST_BLOCKS];
 
 /// Returns the configurations that worked without the default, the fastest first.
