@@ -177,6 +177,10 @@ impl Executor {
     /// });
     /// assert!(matches!(launched.unwrap_err().fault, Fault::Deadlock { waiting: 2, .. }));
     /// ```
+    ///
+    /// A device with few multiprocessors keeps few blocks resident, and starts the others only when
+    /// these have ended. A kernel in which early blocks wait for later ones works on a large GPU
+    /// and hangs on a small one; with a limit, the executor reports it.
     pub const fn limit_resident(&mut self, blocks: u32) {
         self.max_resident = if blocks == 0 { 1 } else { blocks };
     }

@@ -143,6 +143,9 @@ pub struct Access {
 }
 
 /// Access to the block's shared memory: `size` bytes at `byte`, in pieces of `piece` bytes.
+///
+/// Shared memory has 32 banks of four bytes. A warp's access takes one turn if its lanes touch
+/// different banks or the same words, and as many turns as one bank has different words otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedAccess {
     pub touch: Touch,
