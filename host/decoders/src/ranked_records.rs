@@ -1,6 +1,18 @@
 //! The tables of the ranked pipeline: the [lanes](super::lane_columns) in the records that its
 //! kernels read, the strips beyond which neighbouring lanes may overlap, and the ranks of each
 //! warp.
+//!
+//! # Why bounds save the sort
+//!
+//! In the order of ranks hits are sorted but where lanes overlap. Whether a hit lies in such a
+//! place depends on its strip alone, since geometry is fixed. So for each lane the host computes,
+//! once, the lowest and the highest strip between which no hit of another lane of the group can
+//! lie. A kernel compares a strip with two numbers; only groups with a hit beyond them are sorted,
+//! all others are finished.
+//!
+//! For example, lane A covers x from -100 to -2 mm and lane B from -3 to 95 mm, with strips of 0.19
+//! mm. A's hits can only mix with B's on its last 6 strips, and B's with A's on its first 6. Only
+//! an event with a hit there sends the group to the sort.
 
 use ut_kernels::hit::ordered;
 use ut_kernels::ranked::PARTS;
