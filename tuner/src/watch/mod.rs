@@ -2,6 +2,12 @@
 //!
 //! Samples taken under throttled clocks or other load are discarded and counted; the state is kept
 //! with the others.
+//!
+//! A statistical test cannot tell a slow kernel from a kernel that ran while a compiler used the
+//! machine. So the machine is looked at after each pair of rounds. If others took more than a
+//! quarter of it, or the clock was throttled by heat or power, both rounds are dropped. If too many
+//! are dropped, there is no verdict, and the message says what to wait for. A value that cannot be
+//! read spoils nothing: in a container without `/proc/stat` measuring must still work.
 
 pub mod cpu;
 

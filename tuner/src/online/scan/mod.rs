@@ -9,6 +9,12 @@
 //! follow. The launches of a scan follow each other: a scan is short, and none of its samples is
 //! old when it ends.
 //!
+//! ```text
+//! first use       M sweeps → screening → run-off → locked
+//! after a period  1 sweep             → run-off → locked
+//! after drift     M sweeps → screening → run-off → locked
+//! ```
+//!
 //! Nothing here waits, locks, or reads a clock: the time comes with each launch.
 
 mod choice;
@@ -42,6 +48,9 @@ enum ScanPhase {
 }
 
 /// Lost times of a configuration in one scan after which it counts as failed.
+///
+/// A time is lost if the event that should give it never completes, or the launch fails after it
+/// began. Now and then this is chance; eight times in a scan it is the configuration.
 const PATIENCE: u32 = 8;
 
 /// Largest share of the launches since the last scan that the next one may cost, if the user chose
@@ -52,6 +61,8 @@ const MOST_LOST: f64 = 0.002;
 const USUAL_PERIOD: Duration = Duration::from_mins(5);
 
 /// Number of finalists in the run-off.
+///
+/// More finalists would share the same launches among candidates that hardly ever win.
 const FINALISTS: usize = 8;
 
 /// Maximum number of samples of a finalist, in rounds of the run-off, which ends earlier if the
@@ -60,6 +71,8 @@ const FINALISTS: usize = 8;
 const RUN_OFF_ROUNDS: usize = 150;
 
 /// Zone of indifference: the share of the time by which a change must win.
+///
+/// A gain of less than a thousandth is not worth a change.
 const INDIFFERENCE: f64 = 0.001;
 
 pub(super) struct Scan {
