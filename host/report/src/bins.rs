@@ -4,6 +4,12 @@
 //! A bin of width 2^s holds the keys that agree in all but their last s bits. The width is the
 //! smallest for which the bins are no more than [`MOST`]: it depends on the keys alone, so that
 //! merging is associative and commutative.
+//!
+//! For example, event numbers 0 to 127 have bins of width 1. When number 128 comes, neighbouring
+//! bins are joined to 64 bins of width 2, and the new number gets bin 64. Bins of two machines, one
+//! of width 4 and one of width 16, are merged at width 16 or more: because widths are powers of two
+//! and bins begin at multiples of their width, each narrow bin falls into one wide bin as a whole.
+//! No number is ever divided between bins.
 
 use std::ops::AddAssign;
 

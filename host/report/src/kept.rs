@@ -1,4 +1,9 @@
 //! Checks of views that were read from files, which may hold anything.
+//!
+//! A file of sums can be truncated, edited, or made by hostile hands. Everything that later code
+//! takes for granted is checked here, once, when the file is read: lengths of lists agree with the
+//! tables, numbers are small enough that views can be added without overflow, ranges are in order.
+//! A view that passes cannot make drawing or adding panic.
 
 use super::Bins;
 use super::bins::MOST;

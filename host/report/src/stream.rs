@@ -1,5 +1,9 @@
 //! What stands out in the stream of banks: troubles, error banks, missing and repeated banks, and
 //! what ODIN says.
+//!
+//! These findings come from the banks and not from the hits. They are certain where a bank says so
+//! itself (an error bank, a bank that is too short), so that no significance is needed, only a
+//! sensible way to list them: up to three boards get a line each, more get one line together.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +16,21 @@ use ut_data::{Count, DetectorTables};
 use ut_format::bank::board_of;
 
 /// Boards with a trouble up to which each has a line.
+///
+/// If four boards have the same trouble, the cause is elsewhere: one line shows it better than
+/// four.
 const FEW: usize = 3;
 
 /// Share of the boards that send a bank in every event, from which a missing bank is noticed.
+///
+/// In data in which boards without hits send nothing, a bank that is not there means nothing. There
+/// is a rule to break only if nearly all boards send a bank in every event.
 const COMPLETE: f64 = 0.9;
 
 /// Minimum number of repeated banks of a board.
+///
+/// Two equal banks one after the other may be test pulses or chance. A board whose buffer is stuck
+/// sends the same bank again and again.
 const REPEATED: u64 = 3;
 
 /// The crossings of the LHC, as ODIN numbers them.

@@ -3,6 +3,11 @@
 //! Threads and machines sum parts of a file. The ends of a part stay in the sums, so that the event
 //! behind one part can be compared with the first of the next one, in whatever order parts are
 //! added.
+//!
+//! For example, three machines sum the events 0 to 999, 1000 to 1999 and 2000 to 2999 of a file.
+//! Each keeps the hashes of the banks of its first and last event. When the sums are added, event
+//! 999 meets event 1000, and the pair is compared as if one machine had read both. The parts may
+//! arrive in any order: a stretch waits until its neighbour comes.
 
 use super::bins::both;
 use super::run::{BoardSum, RunView, Stretch};
@@ -15,9 +20,15 @@ use ut_format::bank::{COUNT_BYTES, board_of};
 pub const MOST: usize = 4096;
 
 /// Strips from which a bank that comes twice is no chance.
+///
+/// A bank with one hit has 3072 places for it (times the charge), so that a quiet board repeats one
+/// by chance now and then.
 const STRIPS: usize = 4;
 
 /// Bytes of a bank that are compared.
+///
+/// The first 128 bytes hold the first rows, with up to eight hits of each lane. A bank that agrees
+/// there and in its length is the same bank.
 const COMPARED: usize = 128;
 
 /// Returns the hash of a bank with hits; 0 for one with few.

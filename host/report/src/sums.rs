@@ -2,6 +2,15 @@
 //!
 //! Any process on any machine can sum a part. The parts, added in any order, give the sums and page
 //! of the whole run.
+//!
+//! A page needs counts, sums and sums of squares, but no event: they are some megabytes however
+//! long the run is, and adding two of them is adding numbers. That is why a page can be drawn from
+//! the work of a hundred machines. Adding is exact (all numbers are integers), so that the order of
+//! the parts changes nothing, down to the bytes of the page.
+//!
+//! What must agree for two sums to be added is checked: the tables, by hash; the options of the
+//! decoder; and that no part was added before. A part that is missing is noticed where parts are
+//! numbered shards of the same job.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};

@@ -3,6 +3,10 @@
 //! Decoders count troubles by event, which costs them nothing. This walks through the banks of one
 //! event again by the rows of `docs/policy.md`. Without a board table it knows boards by their
 //! numbers alone, and no unconnected lanes.
+//!
+//! Its sums over an event agree with the decoders' counts, which a test compares. Here each trouble
+//! also has its bank, its byte in the payload and, where it helps, details: which count stood
+//! there, and how many bytes that count needs.
 
 use ut_format::bank::COUNT_BYTES;
 use ut_format::bank::board_of;
