@@ -1,4 +1,12 @@
-//! Account of what a job lost, file by file, and the verdict on it (`docs/policy.md`, "Loss").
+//! Account of the data that a job lost, file by file, and the verdict on the loss
+//! (`docs/policy.md`, "Loss").
+//!
+//! Damaged data are decoded as far as possible, and each bank that cannot be decoded is counted.
+//! But a program that writes an output and exits with 0 has said that all is well, and a script
+//! believes it. So above a limit the exit code is 7: the output is there, and something is wrong
+//! with it. The limit is a share, because single damaged banks are normal, and counts both for the
+//! whole job and for each file: one lost file among a hundred would otherwise be hidden by the
+//! others.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,12 +22,17 @@ use ut_report::loss_json;
 pub const TOO_MUCH_LOSS: u8 = 7;
 
 /// Share from which loss is a warning.
+///
+/// Below a hundredth the loss is only one of the numbers of the summary.
 const WARN_FROM: f64 = 0.01;
 
 /// Share of the events that may come more than once.
 const MAX_REPEATED: f64 = 0.01;
 
 /// Share that may be lost by default, and of fewer than [`FEW`] events.
+///
+/// A handful of events is a sample that someone looks at: there, a single damaged event can be more
+/// than a tenth.
 const MAX_LOSS: f64 = 0.10;
 const MAX_LOSS_OF_FEW: f64 = 0.50;
 const FEW: u64 = 20;

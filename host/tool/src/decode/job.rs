@@ -30,6 +30,7 @@ use ut_decoders::Backend;
 use ut_files::EventTable;
 use ut_report::{Detector, SYNTHETIC, facts, repeated_json};
 
+/// Maximum number of runs to list.
 const LISTED_RUNS: usize = 100;
 
 /// Incomplete outputs that are listed at the end.

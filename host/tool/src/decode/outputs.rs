@@ -1,4 +1,9 @@
-//! Files of hits: one, or one an input. Each is whole or not there.
+//! Files of hits: one for all inputs, or one per input. Each file is complete or absent.
+//!
+//! A file is written under a temporary name in the folder where it will lie, and renamed when it is
+//! complete. So a reader never sees half a file, and a run that is killed leaves the file of the
+//! run before in its place. Temporary files of runs that no longer live are removed by the next
+//! run.
 
 use std::collections::HashMap;
 use std::fs;

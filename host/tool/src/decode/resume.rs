@@ -1,4 +1,10 @@
 //! `--resume`: a manifest in the outputs' folder says which inputs need not be decoded again.
+//!
+//! An input is skipped if nothing on which its hits depend has changed since its output was
+//! written: the input itself (by size and time of its last change), the tables, the options, the
+//! mask and the program. The manifest is replaced as a whole, so that it never says of a
+//! half-written output that it is done. It is replaced now and then, and not for each input: with a
+//! million small inputs, writing the manifest would otherwise take longer than decoding.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -27,6 +33,9 @@ const VERSION: u32 = 1;
 const LARGEST: u64 = 512 << 20;
 
 /// Pause between two replacements of the manifest, in units of the time that the last one took.
+///
+/// So writing it takes at most a twentieth of the time. A job that is killed decodes again what
+/// came after the last replacement.
 const PATIENCE: u32 = 20;
 
 /// Size and modification time of a regular file.
