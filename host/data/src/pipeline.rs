@@ -5,6 +5,12 @@
 //! thread and fetches on, so that a slow source never waits for a thread. The calling thread
 //! consumes the results. The number of items in between is limited: none is fetched before there is
 //! room.
+//!
+//! The usual design, a reader thread that hands chunks to worker threads, moves every byte from one
+//! core's cache to another's. Here a worker that is free takes the source (a lock), fetches one
+//! chunk, gives the source to the next one, and, unless another worker is idle, decodes the chunk
+//! that it has just read. Results come back with the number of their item, and wait until all
+//! earlier ones have been consumed, so that the output does not depend on the number of threads.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
