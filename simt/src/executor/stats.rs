@@ -14,6 +14,10 @@ const MAX_STEPS: usize = 1024;
 
 /// Counts of one launch, or sums over several. Loads, stores and atomics are counted per thread.
 ///
+/// The executor has no clock: it knows what a kernel asks of the hardware, and not how long that
+/// takes. Two kernels can be compared by these numbers if one asks for less of everything.
+/// Otherwise a device must decide.
+///
 /// ```
 /// use simt::Block;
 /// use simt::executor::Executor;
