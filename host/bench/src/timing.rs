@@ -21,12 +21,18 @@ use ut_data::memory;
 use ut_decoders::{BatchReport, Count, DecodeError, Decoder, UtHits};
 
 /// Minimum duration of a repetition. Shorter ones measure the clock and the scheduler.
+///
+/// A context switch takes some microseconds and a tick of the scheduler a few milliseconds: against
+/// 100 ms both are small.
 pub const REPETITION: Duration = Duration::from_millis(100);
 
 /// Minimum number of rounds, however short the duration. A measurement of duration 0 has one block.
 pub const MIN_ROUNDS: usize = 8;
 
 /// Number of rounds that are ordered together.
+///
+/// The second round of a block runs in the reverse order of the first, which cancels a linear drift
+/// between the variants.
 pub const BLOCK: usize = 2;
 
 /// Returns the minimum duration of a repetition in a measurement of `duration`. A measurement of
