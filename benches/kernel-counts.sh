@@ -5,4 +5,4 @@
 # With words, only the rows whose title has them all ("real v4,unique-x,Allen,ranked"), line by line; nothing is written.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-UT_DECODE_COUNTS=${1:-} cargo test --quiet --test kernels ptx::counts::table -- --ignored --nocapture
+UT_DECODE_COUNTS=${1:-} cargo test --quiet --test cuda counts::table -- --ignored --nocapture

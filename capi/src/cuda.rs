@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ut_decoding::decoder::cuda::{
-    CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW,
+    CudaDevice, CudaSequence, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW,
     SequenceHits, SequenceWork, WRONG_VERSION,
 };
 use ut_decoding::decoder::parameters::Parameters;
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn ut_cuda_new(
                 CudaDevice::in_context(context, 0)
             }
         };
-        let mut device = device.map_err(|error| Failure::new(UT_NO_DEVICE, error.to_string()))?;
+        let device = device.map_err(|error| Failure::new(UT_NO_DEVICE, error.to_string()))?;
         let stream = device.stream()?;
         let sequence = CudaSequence::new(
             device,

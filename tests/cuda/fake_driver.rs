@@ -136,7 +136,12 @@ pub fn on_the_fake<F: Fn()>(settings: &[(&str, &str)], body: &F) -> Option<Outpu
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     fake.give_to(&mut command, settings);
     let output = command
-        .args(["--exact", test_of::<F>(), "--nocapture"])
+        .args([
+            "--exact",
+            test_of::<F>(),
+            "--nocapture",
+            "--include-ignored",
+        ])
         .output()
         .expect("the test can be run");
     let [out, err] =

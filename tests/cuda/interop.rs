@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::{result, sys};
 use ut_decoding::decoder::cuda::{
-    CudaConfig, CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device,
+    CudaConfig, CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream,
     DeviceBatch, Readback,
 };
 use ut_decoding::decoder::parameters::Parameters;
@@ -65,7 +65,7 @@ impl Drop for Caller {
 
 /// Puts the copy of a batch on the stream, and does not wait for it.
 pub fn send(
-    device: &mut CudaDevice,
+    device: &CudaDevice,
     stream: &CudaStream,
     batch: &BatchView<'_>,
 ) -> (DeviceBatch, CudaMemory, CudaHost) {
@@ -89,13 +89,11 @@ pub fn send(
         device.allocate(bytes.len()).unwrap(),
         device.allocate_host(bytes.len()).unwrap(),
     );
-    let address = CudaDevice::address(&memory);
+    let address = memory.address();
     // SAFETY: as many bytes on either side, which the caller keeps until the stream was waited for.
     unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), CudaDevice::start(&host), bytes.len());
-        device
-            .write(stream, address, CudaDevice::start(&host), bytes.len())
-            .unwrap();
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), host.start(), bytes.len());
+        stream.write(address, host.start(), bytes.len()).unwrap();
     }
     let [offsets, sizes, types, versions, selected] = places.map(|(at, len)| (address + at, len));
     let there = DeviceBatch {
@@ -201,7 +199,7 @@ fn streams_of_another_context_the_default_of_a_thread_and_none_at_all_are_refuse
             DecodeOptions::default(),
         );
         let gpu = || CudaDevice::new(0, 0).unwrap();
-        let mut other = CudaDevice::new(1, 0).unwrap();
+        let other = CudaDevice::new(1, 0).unwrap();
         let theirs = other.stream().unwrap();
         let made = CudaSequence::new(gpu(), &theirs, &tables, options, Parameters::default());
         says(made, "not one of GPU 0");

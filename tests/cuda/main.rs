@@ -1,17 +1,19 @@
 //! The GPU backend with a stand-in for `libcuda`, in child processes: the same bits as the
 //! reference, and an error for whatever safe code must not do.
 //!
-//! `tests/kernels/ptx/allen.rs` runs the host code above the driver; here the code that calls the
-//! driver runs as well.
+//! Nothing else stands between the decoder and a GPU: the fake runs the committed PTX on an
+//! interpreter.
 #![cfg(target_os = "linux")]
 
 mod cli;
+mod counts;
 mod decoding;
 mod device;
 mod fake_driver;
 mod interop;
 mod measuring;
 mod promises;
+mod ptx;
 mod refusals;
 mod sequence;
 mod stand_in;

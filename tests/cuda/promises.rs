@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 use ut_decoding::bench::tunable;
-use ut_decoding::decoder::cuda::{CudaDevice, Device};
+use ut_decoding::decoder::cuda::CudaDevice;
 use ut_decoding::decoder::occupancy::Multiprocessors;
 use ut_decoding::decoder::plan::{DeviceTables, Plan};
 use ut_decoding::decoder::ptx::Kernel;

@@ -3,8 +3,8 @@
 
 use cudarc::driver::{result, sys};
 use ut_decoding::decoder::cuda::{
-    CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, HITS_OVERFLOW,
-    NO_SUCH_EVENT, Rows, STRIPS_OVERFLOW, SequenceHits, SequenceWork,
+    CopyRows, CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, DeviceBatch,
+    HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits, SequenceWork,
 };
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
@@ -87,8 +87,8 @@ impl Staged {
         let scratch = self.device.allocate(bytes).expect("room");
         let result = self.device.allocate_host(8).expect("room");
         let work = SequenceWork {
-            scratch: (CudaDevice::address(&scratch), bytes),
-            result: CudaDevice::start(&result).cast(),
+            scratch: (scratch.address(), bytes),
+            result: result.start().cast(),
         };
         // SAFETY: the returned value keeps all memory alive until the stream has been waited for,
         // and each piece is as long as it says.
@@ -105,7 +105,7 @@ impl Staged {
 
     /// Returns the number of hits and the status, after waiting for the stream.
     fn result(&mut self, flight: &InFlight) -> (usize, u32) {
-        self.device.synchronize(&self.stream).expect("it went well");
+        self.stream.synchronize().expect("it went well");
         // SAFETY: the stream was waited for; two words of memory that `flight` keeps.
         let words = unsafe { std::slice::from_raw_parts(flight.work.result, 2) };
         (words[0] as usize, words[1])
@@ -120,7 +120,7 @@ impl Staged {
             .allocate(4 * (n_offsets + n_report))
             .expect("room");
         let memory = self.device.allocate((28 * n).max(1)).expect("room");
-        let (address, results_at) = (CudaDevice::address(&memory), CudaDevice::address(&results));
+        let (address, results_at) = (memory.address(), results.address());
         flight.hits = SequenceHits {
             arrays: std::array::from_fn(|array| address + (4 * array * n) as u64),
             max_hits: n,
@@ -147,14 +147,10 @@ impl Staged {
 
     fn read(&mut self, at: u64, words: usize) -> Vec<u32> {
         let host = self.device.allocate_host((4 * words).max(1)).expect("room");
-        let start = CudaDevice::start(&host);
+        let start = host.start();
         // SAFETY: as many words on either side, kept until the stream was waited for.
-        unsafe {
-            self.device
-                .read(&self.stream, at, start, Rows::one(4 * words))
-        }
-        .expect("it can be copied");
-        self.device.synchronize(&self.stream).expect("it went well");
+        unsafe { self.stream.read(at, start, CopyRows::one(4 * words)) }.expect("it can be copied");
+        self.stream.synchronize().expect("it went well");
         // SAFETY: the stream has been waited for, and the memory, which is kept here, has `4 *
         // words` bytes.
         let bytes = unsafe { std::slice::from_raw_parts(start, 4 * words) };
@@ -354,7 +350,7 @@ fn work_enqueued_before_a_device_failure_is_done_when_the_failure_is_reported() 
         let bytes = stage.scratch_bytes(&there).expect("a small batch");
         let scratch = device.allocate(bytes).expect("room");
         let work = SequenceWork {
-            scratch: (CudaDevice::address(&scratch), bytes),
+            scratch: (scratch.address(), bytes),
             result: std::ptr::null_mut(),
         };
         // SAFETY: memory for the batch and the work space, kept beyond the stream's end.
@@ -434,7 +430,7 @@ fn memory_that_is_too_small_is_reported_and_not_written() {
             device.allocate(4 * 145).expect("room"),
         );
         let work = |bytes| SequenceWork {
-            scratch: (CudaDevice::address(&scratch), bytes),
+            scratch: (scratch.address(), bytes),
             result: std::ptr::null_mut(),
         };
         // SAFETY: the memory has the stated sizes and is kept beyond the call, which is refused.
@@ -442,7 +438,7 @@ fn memory_that_is_too_small_is_reported_and_not_written() {
             .expect_err("too little")
             .to_string();
         assert!(refused.contains(&format!("needs {needed}")), "{refused}");
-        let offsets_at = CudaDevice::address(&offsets);
+        let offsets_at = offsets.address();
         let one_short = SequenceHits {
             offsets: (offsets_at, 144),
             ..SequenceHits::default()

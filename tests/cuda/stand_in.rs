@@ -3,7 +3,7 @@
 
 use cudarc::driver::result;
 use ut_decoding::decoder::cuda::{
-    Argument, CudaDevice, CudaHost, CudaMemory, CudaStream, Device, Rows,
+    Argument, CopyRows, CudaDevice, CudaHost, CudaMemory, CudaStream,
 };
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
@@ -15,7 +15,7 @@ fn gpu() -> CudaDevice {
     CudaDevice::new(0, 0).expect("the fake is a GPU")
 }
 
-fn host(device: &mut CudaDevice, bytes: [u8; 8]) -> CudaHost {
+fn host(device: &CudaDevice, bytes: [u8; 8]) -> CudaHost {
     let host = device.allocate_host(8).unwrap();
     fill(&host, bytes);
     host
@@ -23,46 +23,41 @@ fn host(device: &mut CudaDevice, bytes: [u8; 8]) -> CudaHost {
 
 fn fill(host: &CudaHost, bytes: [u8; 8]) {
     // SAFETY: eight bytes of pinned memory; copies of it in flight are what the tests are about.
-    unsafe { CudaDevice::start(host).cast::<[u8; 8]>().write(bytes) };
+    unsafe { host.start().cast::<[u8; 8]>().write(bytes) };
 }
 
 fn look_at(host: &CudaHost) -> [u8; 8] {
     // SAFETY: as for `fill`.
-    unsafe { CudaDevice::start(host).cast::<[u8; 8]>().read() }
+    unsafe { host.start().cast::<[u8; 8]>().read() }
 }
 
 #[test]
 fn copies_are_complete_only_after_waiting_for_them() {
     well_on_the_fake(&[], || {
-        let mut device = gpu();
+        let device = gpu();
         let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
-        let (from, to) = (host(&mut device, [1; 8]), host(&mut device, [0; 8]));
-        let address = CudaDevice::address(&memory);
+        let (from, to) = (host(&device, [1; 8]), host(&device, [0; 8]));
+        let address = memory.address();
         // SAFETY: all live until the stream was waited for.
         unsafe {
-            device
-                .write(&stream, address, CudaDevice::start(&from), 8)
-                .unwrap();
-            device
-                .read(&stream, address, CudaDevice::start(&to), Rows::one(8))
-                .unwrap();
+            stream.write(address, from.start(), 8).unwrap();
+            stream.read(address, to.start(), CopyRows::one(8)).unwrap();
         }
         assert_eq!(look_at(&to), [0; 8], "too early");
         // Too early, too: the copy reads its source only when it is carried out.
         fill(&from, [2; 8]);
-        device.synchronize(&stream).unwrap();
+        stream.synchronize().unwrap();
         assert_eq!(look_at(&to), [2; 8]);
     });
 }
 
 fn copy_in(
-    device: &mut CudaDevice,
     stream: &CudaStream,
     to: &CudaMemory,
     from: *const u8,
 ) -> Result<(), ut_decoding::DecodeError> {
     // SAFETY: broken on purpose by those who call this, which the fake notices.
-    unsafe { device.write(stream, CudaDevice::address(to), from, 8) }
+    unsafe { stream.write(to.address(), from, 8) }
 }
 
 /// Gives back the context that the process holds once, whatever is left in it.
@@ -73,7 +68,7 @@ fn end_context() {
     unsafe { result::primary_ctx::release(device) }.unwrap();
 }
 
-fn eight(device: &mut CudaDevice) -> (CudaMemory, CudaHost) {
+fn eight(device: &CudaDevice) -> (CudaMemory, CudaHost) {
     (device.allocate(8).unwrap(), host(device, [1; 8]))
 }
 
@@ -84,36 +79,36 @@ const CASE: &str = "UT_DECODE_TEST_CASE";
 type Broken = (&'static str, fn(CudaDevice, CudaStream));
 
 const BROKEN: [Broken; 6] = [
-    ("memory that was given back", |mut device, stream| {
-        let (memory, host) = eight(&mut device);
-        copy_in(&mut device, &stream, &memory, CudaDevice::start(&host)).unwrap();
+    ("memory that was given back", |device, stream| {
+        let (memory, host) = eight(&device);
+        copy_in(&stream, &memory, host.start()).unwrap();
         drop(memory);
-        assert!(device.synchronize(&stream).is_err());
+        assert!(stream.synchronize().is_err());
     }),
-    ("given back meanwhile", |mut device, stream| {
-        let (memory, host) = eight(&mut device);
-        copy_in(&mut device, &stream, &memory, CudaDevice::start(&host)).unwrap();
+    ("given back meanwhile", |device, stream| {
+        let (memory, host) = eight(&device);
+        copy_in(&stream, &memory, host.start()).unwrap();
         drop(host);
-        assert!(device.synchronize(&stream).is_err());
+        assert!(stream.synchronize().is_err());
     }),
-    ("outside of global memory", |mut device, stream| {
-        let (memory, host) = eight(&mut device);
-        let beyond = CudaDevice::address(&memory) + 1;
+    ("outside of global memory", |device, stream| {
+        let (memory, host) = eight(&device);
+        let beyond = memory.address() + 1;
         // SAFETY: broken on purpose, as said above.
-        unsafe { device.read(&stream, beyond, CudaDevice::start(&host), Rows::one(8)) }.unwrap();
-        says(device.synchronize(&stream), "CUDA_ERROR_ILLEGAL_ADDRESS");
+        unsafe { stream.read(beyond, host.start(), CopyRows::one(8)) }.unwrap();
+        says(stream.synchronize(), "CUDA_ERROR_ILLEGAL_ADDRESS");
     }),
-    ("not pinned", |mut device, stream| {
-        let (memory, _) = eight(&mut device);
-        assert!(copy_in(&mut device, &stream, &memory, [1u8; 8].as_ptr()).is_err());
+    ("not pinned", |device, stream| {
+        let (memory, _) = eight(&device);
+        assert!(copy_in(&stream, &memory, [1u8; 8].as_ptr()).is_err());
     }),
-    ("used in the context of device", |mut device, _| {
-        let (memory, host) = eight(&mut device);
+    ("used in the context of device", |device, _| {
+        let (memory, host) = eight(&device);
         let theirs = CudaDevice::new(1, 0).unwrap().stream().unwrap();
         device.begin().unwrap();
-        assert!(copy_in(&mut device, &theirs, &memory, CudaDevice::start(&host)).is_err());
+        assert!(copy_in(&theirs, &memory, host.start()).is_err());
     }),
-    ("ends with 1 allocations", |mut device, stream| {
+    ("ends with 1 allocations", |device, stream| {
         // The memory keeps the context, which is never given back by itself then.
         std::mem::forget(device.allocate(8).unwrap());
         drop((stream, device));
@@ -131,7 +126,7 @@ fn errors_that_a_gpu_shows_only_sometimes_are_always_reported() {
                     .expect("a number")
                     .parse()
                     .expect("a number");
-                let mut device = gpu();
+                let device = gpu();
                 let stream = device.stream().unwrap();
                 BROKEN[asked].1(device, stream);
             },

@@ -13,9 +13,7 @@ use super::timing::{Contents, Job, Variant};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
 use ut_data::named;
-use ut_decoders::cuda::{
-    CudaConfig, CudaDecoder, CudaDevice, CudaSequenceDecoder, PinnedBatch, ResidentBatch,
-};
+use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaSequenceDecoder, PinnedBatch, ResidentBatch};
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions, Decoder, Pipeline};
 
@@ -63,9 +61,9 @@ pub struct OnGpu<'a> {
     pub streams: usize,
 }
 
-type Resident = Vec<Arc<ResidentBatch<CudaDevice>>>;
+type Resident = Vec<Arc<ResidentBatch>>;
 
-type Pinned = Vec<Arc<PinnedBatch<CudaDevice>>>;
+type Pinned = Vec<Arc<PinnedBatch>>;
 
 /// A decoder, and the place of the batches and of their results.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]

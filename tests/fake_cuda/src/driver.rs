@@ -1,7 +1,10 @@
 //! State of the driver, and the queue of operations that it works through.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chacha20::ChaCha8Rng;
@@ -11,7 +14,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::host::{self, Pinned};
 use crate::settings::{Break, Settings};
 use crate::stream::{Event, Op, Rows, Source, Stream};
-use ptx_machine::{Launch, Memory, Program};
+use ptx_machine::{Counts as Counted, Launch, Memory, Program};
 
 /// Result of a call.
 pub type Done<T = ()> = Result<T, CUresult>;
@@ -91,6 +94,34 @@ static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
 /// Reports misuse on standard error.
 pub fn complain(what: &str) {
     eprintln!("fake cuda: {what}");
+}
+
+/// Appends the counts of a launch to a file, and how often each instruction was issued so far.
+fn append(
+    file: &Path,
+    entry: &str,
+    blocks: &[Counted],
+    issued: &[(&str, u64)],
+) -> std::io::Result<()> {
+    let mut text = format!("kernel {entry}\n");
+    for of in blocks {
+        let Counted {
+            issued,
+            path,
+            lanes,
+            barriers,
+            shared,
+            conflicts,
+            sectors,
+        } = of;
+        text +=
+            &format!("block {issued} {path} {lanes} {barriers} {shared} {conflicts} {sectors}\n");
+    }
+    for (line, issued) in issued {
+        text += &format!("{issued} {line}\n");
+    }
+    let mut file = OpenOptions::new().append(true).create(true).open(file)?;
+    file.write_all(text.as_bytes())
 }
 
 /// Runs the body of an API function. A panic in it becomes an error code: it must not unwind into
@@ -349,12 +380,21 @@ impl Driver {
                 } else {
                     self.draw(64) as u32
                 };
-                let launch = Launch { turn, ..launch };
+                let counts = self.settings.counts.as_ref();
+                let launch = Launch {
+                    turn,
+                    counts: counts.is_some(),
+                    ..launch
+                };
                 let memory = &mut self.memory;
-                catch_unwind(AssertUnwindSafe(|| {
+                let blocks = catch_unwind(AssertUnwindSafe(|| {
                     program.launch(memory, &entry, launch, &arguments)
                 }))
                 .map_err(|_| format!("{entry} went wrong on device {device}, see above"))?;
+                if let Some(file) = counts {
+                    append(file, &entry, &blocks, &program.issued(&entry))
+                        .map_err(|error| format!("counts to {}: {error}", file.display()))?;
+                }
             }
             Op::Record { event, n } => {
                 let clock = self.clock;

@@ -20,6 +20,7 @@
 //! | `FAKE_CUDA_MEMORY` | 4294967296 | memory of each device in bytes |
 //! | `FAKE_CUDA_PAGEABLE` | | `refuse`: asynchronous copies must be from and to pinned memory |
 //! | `FAKE_CUDA_CLOCK` | 0 | clock rate of multiprocessors and memory in kHz; 0: unknown |
+//! | `FAKE_CUDA_COUNTS` | | file for the cost of each launch: the kernel, seven counts of each block, issues of each instruction |
 //! | `FAKE_CUDA_REFUSE` | | name of a function that the driver does not support |
 //! | `FAKE_CUDA_BREAK` | | `KERNEL=wrong`, `hang`, `fault` or `missing`: fault of a kernel |
 //!

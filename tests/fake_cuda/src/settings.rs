@@ -1,5 +1,7 @@
 //! Settings from the environment.
 
+use std::path::PathBuf;
+
 /// Fault of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Break {
@@ -39,6 +41,8 @@ pub struct Settings {
     pub refuse: Option<String>,
     /// Name of a kernel, and its fault.
     pub broken: Option<(String, Break)>,
+    /// File to which the counts of each launch are appended.
+    pub counts: Option<PathBuf>,
     /// Reported clock rate of multiprocessors and memory in kHz; 0: unknown.
     pub clock: i32,
 }
@@ -77,6 +81,7 @@ impl Settings {
                     .and_then(|(kernel, how)| Some((kernel.to_owned(), Break::named(how)?)));
                 broken.unwrap_or_else(|| panic!("fake cuda: FAKE_CUDA_BREAK={text}"))
             }),
+            counts: std::env::var_os("FAKE_CUDA_COUNTS").map(PathBuf::from),
             clock: number("FAKE_CUDA_CLOCK", 0) as i32,
         }
     }

@@ -7,16 +7,17 @@ use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
 use super::buffer::{Buffer, Place, Places};
-use super::device::Device;
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use super::launcher::DeviceLauncher;
 use super::output::{Output, WORD};
 use super::setup::Setup;
 use crate::plan::Plan;
 use ut_data::DecodeError;
 
-pub(super) struct AllenWork<D: Device> {
-    of_events: Buffer<D>,
-    of_strips: Buffer<D>,
+pub(super) struct AllenWork {
+    of_events: Buffer,
+    of_strips: Buffer,
     pub(super) strips: usize,
 }
 
@@ -57,7 +58,7 @@ const fn strip_places(strips: usize) -> ([Place; 4], usize) {
     ([clusters, keys, permutation, scratch], places.bytes)
 }
 
-impl<D: Device> AllenWork<D> {
+impl AllenWork {
     pub(super) const fn new() -> Self {
         Self {
             of_events: Buffer::new(),
@@ -68,7 +69,7 @@ impl<D: Device> AllenWork<D> {
 
     pub(super) fn reserve(
         &mut self,
-        device: &mut D,
+        device: &CudaDevice,
         plan: &Plan,
         strips: usize,
     ) -> Result<(), DecodeError> {
@@ -98,12 +99,12 @@ impl<D: Device> AllenWork<D> {
     ///   then.
     pub(super) unsafe fn launch(
         &self,
-        device: &mut D,
-        stream: &D::Stream,
-        setup: &Setup<D>,
+        device: &mut CudaDevice,
+        stream: &CudaStream,
+        setup: &Setup,
         plan: &Plan,
         batch: &DeviceBatch,
-        output: &Output<D>,
+        output: &Output,
     ) -> Result<(), DecodeError> {
         let (unit, variant) = setup.variant(batch.layout);
         let bins8 = unit.bins8();
@@ -114,7 +115,7 @@ impl<D: Device> AllenWork<D> {
         };
         let places = EventPlaces::of(plan);
         let ([clusters, keys, permutation, scratch], _) = strip_places(self.strips);
-        let mut buffers: AllenBuffers<DeviceLauncher<'_, D>> = AllenBuffers {
+        let mut buffers: AllenBuffers<DeviceLauncher<'_>> = AllenBuffers {
             strip_counts: self.of_events.device_view(places.strip_counts),
             strip_offsets: self.of_events.device_view(places.strip_offsets),
             cluster_counts: self.of_events.device_view(places.cluster_counts),

@@ -7,7 +7,9 @@ use ut_kernels::bank::layout::Batch;
 use ut_kernels::detector::BankVersion;
 
 use super::buffer::{Buffer, HostBuffer, LINE};
-use super::device::{Device, TransferBytes};
+use super::device::TransferBytes;
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use super::tables::write_all;
 use crate::plan::{first_event_word, version_word};
 use ut_data::DecodeError;
@@ -143,14 +145,14 @@ impl Packing {
 }
 
 /// A batch in pinned memory of the host; the device takes it without a copy by the CPU.
-pub struct PinnedBatch<D: Device> {
-    pub(super) memory: HostBuffer<D>,
+pub struct PinnedBatch {
+    pub(super) memory: HostBuffer,
     pub(super) packing: Packing,
     pub(super) meta: Vec<EventMeta>,
 }
 
-impl<D: Device> PinnedBatch<D> {
-    pub(super) fn new(device: &mut D, batch: &BatchView<'_>) -> Result<Self, DecodeError> {
+impl PinnedBatch {
+    pub(super) fn new(device: &CudaDevice, batch: &BatchView<'_>) -> Result<Self, DecodeError> {
         let packing = Packing::of(batch);
         let mut memory = HostBuffer::new();
         memory.reserve(device, packing.bytes)?;
@@ -173,17 +175,17 @@ impl<D: Device> PinnedBatch<D> {
 }
 
 /// A batch that stays on the device.
-pub struct ResidentBatch<D: Device> {
-    pub(super) memory: Buffer<D>,
+pub struct ResidentBatch {
+    pub(super) memory: Buffer,
     pub(super) batch: DeviceBatch,
     pub(super) meta: Vec<EventMeta>,
 }
 
-impl<D: Device> ResidentBatch<D> {
+impl ResidentBatch {
     /// Copies a batch, whose size was checked, and waits for the copy.
     pub(super) fn new(
-        device: &mut D,
-        stream: &D::Stream,
+        device: &CudaDevice,
+        stream: &CudaStream,
         batch: &BatchView<'_>,
         moved: &mut TransferBytes,
     ) -> Result<Arc<Self>, DecodeError> {
@@ -204,30 +206,30 @@ impl<D: Device> ResidentBatch<D> {
 }
 
 /// Place of a batch before it is decoded.
-pub enum Source<'a, D: Device> {
+pub enum Source<'a> {
     /// In the host's memory. The CPU copies it to pinned memory in pieces; the device takes each
     /// while the next is copied.
     Host(BatchView<'a>),
     /// In pinned memory.
-    Pinned(Arc<PinnedBatch<D>>),
+    Pinned(Arc<PinnedBatch>),
     /// On the device.
-    Resident(Arc<ResidentBatch<D>>),
+    Resident(Arc<ResidentBatch>),
 }
 
-impl<'a, D: Device> From<BatchView<'a>> for Source<'a, D> {
+impl<'a> From<BatchView<'a>> for Source<'a> {
     fn from(batch: BatchView<'a>) -> Self {
         Self::Host(batch)
     }
 }
 
-impl<D: Device> From<&Arc<PinnedBatch<D>>> for Source<'_, D> {
-    fn from(batch: &Arc<PinnedBatch<D>>) -> Self {
+impl From<&Arc<PinnedBatch>> for Source<'_> {
+    fn from(batch: &Arc<PinnedBatch>) -> Self {
         Self::Pinned(Arc::clone(batch))
     }
 }
 
-impl<D: Device> From<&Arc<ResidentBatch<D>>> for Source<'_, D> {
-    fn from(batch: &Arc<ResidentBatch<D>>) -> Self {
+impl From<&Arc<ResidentBatch>> for Source<'_> {
+    fn from(batch: &Arc<ResidentBatch>) -> Self {
         Self::Resident(Arc::clone(batch))
     }
 }

@@ -2,18 +2,19 @@
 
 use simt::{Global, GlobalMut, Plain};
 
-use super::device::Device;
+use super::driver::{CudaHost, CudaMemory};
+use super::gpu::CudaDevice;
 use ut_data::DecodeError;
 
 /// Alignment of each array in a piece of memory, bytes: a line of the device's cache.
 pub(super) const LINE: usize = 128;
 
-pub(super) struct Buffer<D: Device> {
-    memory: Option<D::Memory>,
+pub(super) struct Buffer {
+    memory: Option<CudaMemory>,
     bytes: usize,
 }
 
-impl<D: Device> Buffer<D> {
+impl Buffer {
     pub(super) const fn new() -> Self {
         Self {
             memory: None,
@@ -22,7 +23,7 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Makes room for `bytes` bytes; growing loses the contents. Nothing in flight uses them.
-    pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
+    pub(super) fn reserve(&mut self, device: &CudaDevice, bytes: usize) -> Result<(), DecodeError> {
         let bytes = bytes.max(1).next_multiple_of(256);
         if bytes > self.bytes {
             // Freed first: there may be no room for both.
@@ -39,14 +40,14 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Returns true if this device's streams can use it.
-    pub(super) fn is_of(&self, device: &D) -> bool {
+    pub(super) fn is_of(&self, device: &CudaDevice) -> bool {
         self.memory
             .as_ref()
             .is_none_or(|memory| device.owns(memory))
     }
 
     pub(super) fn address(&self) -> u64 {
-        self.memory.as_ref().map_or(0, D::address)
+        self.memory.as_ref().map_or(0, CudaMemory::address)
     }
 
     /// `len` elements from byte `at` on, for kernels.
@@ -96,12 +97,12 @@ impl Places {
     }
 }
 
-pub(super) struct HostBuffer<D: Device> {
-    memory: Option<D::Host>,
+pub(super) struct HostBuffer {
+    memory: Option<CudaHost>,
     bytes: usize,
 }
 
-impl<D: Device> HostBuffer<D> {
+impl HostBuffer {
     pub(super) const fn new() -> Self {
         Self {
             memory: None,
@@ -109,7 +110,7 @@ impl<D: Device> HostBuffer<D> {
         }
     }
 
-    pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
+    pub(super) fn reserve(&mut self, device: &CudaDevice, bytes: usize) -> Result<(), DecodeError> {
         let bytes = bytes.max(1).next_multiple_of(4096);
         if bytes > self.bytes {
             self.memory = None;
@@ -127,7 +128,7 @@ impl<D: Device> HostBuffer<D> {
     pub(super) fn start(&self) -> *mut u8 {
         self.memory
             .as_ref()
-            .map_or(std::ptr::dangling_mut::<u64>().cast(), D::start)
+            .map_or(std::ptr::dangling_mut::<u64>().cast(), CudaHost::start)
     }
 
     /// Writes `data` from byte `at` on.
@@ -137,7 +138,7 @@ impl<D: Device> HostBuffer<D> {
     pub(super) unsafe fn put(&mut self, at: usize, data: &[u8]) {
         assert!(at + data.len() <= self.bytes);
         // SAFETY:
-        // - `Device::allocate_host` gave at least `bytes` bytes at `start`, and the range is in
+        // - `CudaDevice::allocate_host` gave at least `bytes` bytes at `start`, and the range is in
         //   them, checked above.
         // - They are borrowed mutably, so that `data` is elsewhere; the device leaves them alone,
         //   as the caller says.
@@ -154,7 +155,7 @@ impl<D: Device> HostBuffer<D> {
     pub(super) unsafe fn slice<T: bytemuck::AnyBitPattern>(&self, at: usize, len: usize) -> &[T] {
         assert!(at + len * size_of::<T>() <= self.bytes && at.is_multiple_of(align_of::<T>()));
         // SAFETY:
-        // - `Device::allocate_host` initialised `bytes` bytes, aligned to 256; the elements are in
+        // - `CudaDevice::allocate_host` initialised `bytes` bytes, aligned to 256; the elements are in
         //   them, checked above.
         // - The device leaves them alone, as the caller says; the host writes them only by
         //   `&mut self`.

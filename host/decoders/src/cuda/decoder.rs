@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
-use super::device::{Device, TransferBytes};
+use super::device::TransferBytes;
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use super::output::{DeviceHits, HostHits};
+use super::sequence::failure;
 use super::setup::Setup;
 use super::stream::{BatchStream, Readback, Request};
 use super::tables::TablesOnDevice;
@@ -90,7 +93,7 @@ impl CudaConfig {
 }
 
 /// A submitted batch, to be collected once with the decoder that took it, in any order, on any
-/// thread. A dropped ticket leaves its stream occupied until [`DeviceDecoder::discard_all`].
+/// thread. A dropped ticket leaves its stream occupied until [`CudaDecoder::discard_all`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a batch that is not collected keeps its stream"]
 pub struct Ticket {
@@ -126,19 +129,18 @@ static NEXT_DECODER: AtomicU64 = AtomicU64::new(0);
 /// # Ok(())
 /// # }
 /// ```
-pub struct DeviceDecoder<D: Device> {
+pub struct CudaDecoder {
     id: u64,
-    name: &'static str,
-    pub(super) device: D,
+    pub(super) device: CudaDevice,
     /// Shared only with batches that a dropped decoder could not wait for.
-    setup: Arc<Setup<D>>,
-    pub(super) streams: Vec<BatchStream<D>>,
+    setup: Arc<Setup>,
+    pub(super) streams: Vec<BatchStream>,
     serial: u64,
     /// Bytes that were moved outside a stream's batches: tables, and batches that stay.
     moved: TransferBytes,
 }
 
-impl<D: Device> Drop for DeviceDecoder<D> {
+impl Drop for CudaDecoder {
     fn drop(&mut self) {
         // The buffers of batches that were not collected must outlive them: what cannot be waited
         // for is never freed. There is no caller to be told of a failure.
@@ -148,52 +150,32 @@ impl<D: Device> Drop for DeviceDecoder<D> {
     }
 }
 
-impl<D: Device> DeviceDecoder<D> {
-    /// Creates a decoder called `name` on `device`.
-    pub fn on(
-        name: &'static str,
-        mut device: D,
-        tables: &DetectorTables,
-        options: DecodeOptions,
-        config: CudaConfig,
-    ) -> Result<Self, DecodeError> {
-        device.begin()?;
-        let streams = (0..config.streams.max(1))
-            .map(|_| device.stream())
-            .collect::<Result<_, _>>()?;
-        Self::with_streams(name, device, streams, tables, options, config)
-    }
-
+impl CudaDecoder {
     /// Creates a decoder on streams of the device.
-    pub(super) fn with_streams(
-        name: &'static str,
-        mut device: D,
-        streams: Vec<D::Stream>,
+    pub(super) fn on_checked_streams(
+        device: CudaDevice,
+        streams: Vec<CudaStream>,
         tables: &DetectorTables,
         options: DecodeOptions,
         config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         let CudaConfig { launch, rung, .. } = config;
-        let failure = |message| DecodeError::Device {
-            backend: name,
-            message,
-        };
         launch
             .validate()
             .map_err(|error| failure(error.to_string()))?;
         if rung.is_some() && tables.boards().version != BankVersion::V5 {
             return Err(failure(
-                "a rung of the ladder decodes v5 banks, and these tables are of v4".to_owned(),
+                "a rung of the ladder decodes v5 banks, and these tables are of v4",
             ));
         }
         let ranks = match (launch.pipeline(), &rung) {
-            (Pipeline::Ranked, None) => Some(RankTables::new(name, tables, options)?),
+            (Pipeline::Ranked, None) => Some(RankTables::new("cuda", tables, options)?),
             _ => None,
         };
-        let tables = DeviceTables::new(name, tables)?;
+        let tables = DeviceTables::new("cuda", tables)?;
         device.begin()?;
         if streams.is_empty() {
-            return Err(failure("a decoder needs a stream".to_owned()));
+            return Err(failure("a decoder needs a stream"));
         }
         let pipeline = if ranks.is_some() {
             Pipeline::Ranked
@@ -205,8 +187,7 @@ impl<D: Device> DeviceDecoder<D> {
             .map(|queue| BatchStream::new(queue, pipeline))
             .collect();
         let mut moved = TransferBytes::default();
-        let tables =
-            TablesOnDevice::new(&mut device, streams[0].queue(), tables, ranks, &mut moved)?;
+        let tables = TablesOnDevice::new(&device, streams[0].queue(), tables, ranks, &mut moved)?;
         let setup = Arc::new(Setup {
             tables,
             options: cluster_options(&options),
@@ -217,7 +198,6 @@ impl<D: Device> DeviceDecoder<D> {
         let id = NEXT_DECODER.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             id,
-            name,
             device,
             setup,
             streams,
@@ -227,7 +207,7 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// Lends the device, in whose memory the kernels and the buffers in flight stay.
-    pub const fn device(&self) -> &D {
+    pub const fn device(&self) -> &CudaDevice {
         &self.device
     }
 
@@ -256,13 +236,6 @@ impl<D: Device> DeviceDecoder<D> {
         self.setup.tables.ranks.as_ref()
     }
 
-    fn failure(&self, message: &str) -> DecodeError {
-        DecodeError::Device {
-            backend: self.name,
-            message: message.to_owned(),
-        }
-    }
-
     /// Plans the launches of a batch; `None` if it has no event.
     fn plan(
         &self,
@@ -271,7 +244,7 @@ impl<D: Device> DeviceDecoder<D> {
         most_words: usize,
     ) -> Result<Option<Plan>, DecodeError> {
         self.tables()
-            .check_size(self.name, n_events, raw_bytes, most_words)?;
+            .check_size("cuda", n_events, raw_bytes, most_words)?;
         Ok((n_events > 0).then(|| {
             Plan::new(
                 self.tables(),
@@ -283,7 +256,7 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {
-        check_selected(self.name, self.rank_tables(), batch)?;
+        check_selected("cuda", self.rank_tables(), batch)?;
         self.tables().check.check(batch)?;
         let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
         let words = [
@@ -299,24 +272,24 @@ impl<D: Device> DeviceDecoder<D> {
 
     fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
         if batch.selected.is_some() {
-            check_list(self.name, self.rank_tables())?;
+            check_list("cuda", self.rank_tables())?;
         }
         self.plan(batch.n_events, batch.raw.1, batch.most_words())
     }
 
     /// Copies a batch to pinned memory, to be submitted any number of times.
-    pub fn pin(&mut self, batch: BatchView<'_>) -> Result<Arc<PinnedBatch<D>>, DecodeError> {
+    pub fn pin(&mut self, batch: BatchView<'_>) -> Result<Arc<PinnedBatch>, DecodeError> {
         self.plan_of(&batch)?;
         self.device.begin()?;
-        Ok(Arc::new(PinnedBatch::new(&mut self.device, &batch)?))
+        Ok(Arc::new(PinnedBatch::new(&self.device, &batch)?))
     }
 
     /// Copies a batch to the device, to be submitted any number of times, and waits for the copy.
-    pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
+    pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch>, DecodeError> {
         self.plan_of(&batch)?;
         self.device.begin()?;
         ResidentBatch::new(
-            &mut self.device,
+            &self.device,
             self.streams[0].queue(),
             &batch,
             &mut self.moved,
@@ -327,7 +300,7 @@ impl<D: Device> DeviceDecoder<D> {
     fn free(&mut self, readback: Readback) -> Result<Ticket, DecodeError> {
         let stream = self.streams.iter().position(BatchStream::is_free);
         let stream = stream
-            .ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
+            .ok_or_else(|| failure("all streams have a batch: collect one before the next"))?;
         self.serial += 1;
         Ok(Ticket {
             decoder: self.id,
@@ -339,11 +312,11 @@ impl<D: Device> DeviceDecoder<D> {
 
     /// Refuses a batch in memory that this device cannot reach: reading there would break the
     /// context.
-    fn check_owner(&self, batch: &ResidentBatch<D>) -> Result<(), DecodeError> {
+    fn check_owner(&self, batch: &ResidentBatch) -> Result<(), DecodeError> {
         if batch.memory.is_of(&self.device) {
             return Ok(());
         }
-        Err(self.failure(
+        Err(failure(
             "the batch lies in the memory of another device: upload it with a decoder of this one",
         ))
     }
@@ -353,7 +326,7 @@ impl<D: Device> DeviceDecoder<D> {
     /// the host's batch is free again then.
     pub fn submit<'a>(
         &mut self,
-        batch: impl Into<Source<'a, D>>,
+        batch: impl Into<Source<'a>>,
         readback: Readback,
     ) -> Result<Ticket, DecodeError> {
         let source = batch.into();
@@ -413,7 +386,7 @@ impl<D: Device> DeviceDecoder<D> {
         clippy::needless_pass_by_value,
         reason = "a ticket is good for one time"
     )]
-    fn finish(&mut self, ticket: Ticket) -> Result<(&BatchStream<D>, Readback), DecodeError> {
+    fn finish(&mut self, ticket: Ticket) -> Result<(&BatchStream, Readback), DecodeError> {
         let Ticket {
             decoder,
             stream,
@@ -421,13 +394,13 @@ impl<D: Device> DeviceDecoder<D> {
             readback,
         } = ticket;
         if decoder != self.id {
-            return Err(self.failure("the ticket is of another decoder"));
+            return Err(failure("the ticket is of another decoder"));
         }
         if !self.streams[stream].has(serial) {
-            return Err(self.failure("the batch of this ticket was discarded"));
+            return Err(failure("the batch of this ticket was discarded"));
         }
         self.device.begin()?;
-        self.streams[stream].collect(&mut self.device, &self.setup, self.name)?;
+        self.streams[stream].collect(&mut self.device, &self.setup)?;
         Ok((&self.streams[stream], readback))
     }
 
@@ -437,12 +410,10 @@ impl<D: Device> DeviceDecoder<D> {
     /// # Errors
     /// The first error of a batch. A stream that cannot be waited for takes no batch until it can.
     pub fn discard_all(&mut self) -> Result<(), DecodeError> {
-        let begun = self.device.begin();
-        let settled = self
-            .streams
+        self.streams
             .iter_mut()
-            .map(|stream| stream.settle(&mut self.device));
-        settled.fold(begun, Result::and)
+            .map(BatchStream::settle)
+            .fold(Ok(()), Result::and)
     }
 
     /// Waits for a batch that was submitted with [`Readback::Hits`]; its hits lie in pinned memory.
@@ -450,15 +421,12 @@ impl<D: Device> DeviceDecoder<D> {
     /// # Errors
     /// If the batch failed. Its stream takes the next batch once it can be waited for.
     pub fn collect(&mut self, ticket: Ticket) -> Result<HostHits<'_>, DecodeError> {
-        let (name, n_groups) = (self.name, self.tables().n_groups as usize);
+        let n_groups = self.tables().n_groups as usize;
         match self.finish(ticket)? {
             (stream, Readback::Hits) => Ok(stream.on_host(n_groups)),
             (_, Readback::None) => {
-                let message = "the hits of this batch were to stay on the device".to_owned();
-                Err(DecodeError::Device {
-                    backend: name,
-                    message,
-                })
+                let message = "the hits of this batch were to stay on the device";
+                Err(failure(message))
             }
         }
     }
@@ -470,9 +438,9 @@ impl<D: Device> DeviceDecoder<D> {
     }
 }
 
-impl<D: Device> Decoder for DeviceDecoder<D> {
+impl Decoder for CudaDecoder {
     fn name(&self) -> &'static str {
-        self.name
+        "cuda"
     }
 
     fn decode(

@@ -1,11 +1,11 @@
-//! A GPU as a [`Device`], by the CUDA driver.
+//! A GPU, by the CUDA driver: its memory, its streams and the launches of its kernels.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
 use simt::WARP_SIZE;
 
-use super::device::{Argument, Device, MAX_ARGUMENTS, Rows};
+use super::device::{Argument, MAX_ARGUMENTS};
 use super::driver::{self, ANY_CARVE_OUT, CallError, Context, CudaEvent, CudaHost, CudaMemory};
 use super::driver::{CudaStream, Function, Handle};
 use super::start::{Gpu, StartError, choose};
@@ -221,31 +221,25 @@ pub fn events_at_once(ordinal: usize) -> Result<u32, StartError> {
     Ok(plan::events_at_once(multiprocessors(ordinal)?))
 }
 
-// SAFETY:
-// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256,
-//   apart from all others, until `Drop` of `CudaMemory` and `CudaHost` frees them. The host's
-//   memory is zeroed first, and portable, so that every context's streams can copy from and to it.
-// - `cuStreamSynchronize` succeeds when the stream is done, and not before.
-// - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another
-//   context meanwhile.
-unsafe impl Device for CudaDevice {
-    type Memory = CudaMemory;
-    type Host = CudaHost;
-    type Stream = CudaStream;
-
-    fn begin(&mut self) -> Result<(), DecodeError> {
+impl CudaDevice {
+    /// Makes the device's context current on the calling thread, as calls of a [`CudaStream`] need
+    /// it.
+    pub fn begin(&self) -> Result<(), DecodeError> {
         Ok(self.context.make_current()?)
     }
 
-    fn multiprocessors(&self) -> Multiprocessors {
+    /// Returns the device's multiprocessors.
+    pub const fn multiprocessors(&self) -> Multiprocessors {
         self.multiprocessors
     }
 
-    fn stream(&mut self) -> Result<CudaStream, DecodeError> {
+    /// Creates a stream.
+    pub fn stream(&self) -> Result<CudaStream, DecodeError> {
         Ok(CudaStream::new(&self.context)?)
     }
 
-    fn allocate(&mut self, bytes: usize) -> Result<CudaMemory, DecodeError> {
+    /// Allocates device memory, uninitialised, aligned to 256 bytes; at least one byte.
+    pub fn allocate(&self, bytes: usize) -> Result<CudaMemory, DecodeError> {
         CudaMemory::new(&self.context, bytes).map_err(|error| match self.context.free_bytes() {
             Ok(free) if error.out_of_memory => StartError(format!(
                 "GPU {}, {}: buffers of {bytes} bytes do not fit, {free} bytes are free. Take smaller batches or fewer \
@@ -257,58 +251,40 @@ unsafe impl Device for CudaDevice {
         })
     }
 
-    fn allocate_host(&mut self, bytes: usize) -> Result<CudaHost, DecodeError> {
+    /// Allocates pinned memory of the host, zeroed, aligned to 256 bytes; at least one byte. Every
+    /// GPU's streams can copy from and to it.
+    pub fn allocate_host(&self, bytes: usize) -> Result<CudaHost, DecodeError> {
         Ok(CudaHost::new(&self.context, bytes)?)
     }
 
-    fn address(memory: &CudaMemory) -> u64 {
-        memory.address()
-    }
-
-    fn start(host: &CudaHost) -> *mut u8 {
-        host.start()
-    }
-
-    fn owns(&self, memory: &CudaMemory) -> bool {
+    /// Returns true if this device can use the memory, which may be another GPU's.
+    pub(super) fn owns(&self, memory: &CudaMemory) -> bool {
+        // Memory keeps its context, so that a handle is not given to another context meanwhile.
         memory.is_of(&self.context)
     }
 
-    unsafe fn write(
-        &mut self,
-        stream: &CudaStream,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), DecodeError> {
-        // SAFETY: `Device::write` requires of the caller what `CudaStream::write` requires here.
-        Ok(unsafe { stream.write(to, from, bytes) }?)
-    }
-
-    unsafe fn zero(
-        &mut self,
-        stream: &CudaStream,
-        at: u64,
-        words: usize,
-    ) -> Result<(), DecodeError> {
-        // SAFETY: `Device::zero` requires of the caller what `CudaStream::zero` requires here.
-        Ok(unsafe { stream.zero(at, words) }?)
-    }
-
-    unsafe fn read(
-        &mut self,
-        stream: &CudaStream,
-        from: u64,
-        to: *mut u8,
-        rows: Rows,
-    ) -> Result<(), DecodeError> {
-        if rows.n == 0 || rows.width == 0 {
+    /// Refuses a stream of another context.
+    pub(super) fn check_stream(&self, stream: &CudaStream) -> Result<(), DecodeError> {
+        if stream.is_of(&self.context) {
             return Ok(());
         }
-        // SAFETY: `Device::read` requires of the caller what `CudaStream::read` requires here.
-        Ok(unsafe { stream.read(from, to, rows) }?)
+        let message = format!("the stream is not one of GPU {}", self.gpu.ordinal);
+        Err(CallError::of_message("use a stream", message).into())
     }
 
-    unsafe fn launch(
+    /// Launches an entry of a unit.
+    ///
+    /// # Errors
+    /// If the arguments have other sizes than the entry's parameters, the kernel cannot run in
+    /// blocks of this shape, or the driver fails.
+    ///
+    /// # Safety
+    /// - `stream` is this device's.
+    /// - The arguments are those of the entry, of the same types; the views in them are of memory
+    ///   that this device can use and that lives until the stream has done this.
+    /// - The block has the shape and the shared memory that `ut_kernels` asks for with these
+    ///   arguments.
+    pub unsafe fn launch(
         &mut self,
         stream: &CudaStream,
         unit: Unit,
@@ -324,7 +300,7 @@ unsafe impl Device for CudaDevice {
             *pointer = argument.pointer().cast_mut();
         }
         // SAFETY: `function` compared the arguments with the entry's parameters; the kernel's
-        // demands on them hold until the stream has done this, by `Device::launch`'s preconditions.
+        // demands on them hold until the stream has done this, as the caller says.
         unsafe { stream.launch(function, shape, &mut pointers[..arguments.len()]) }.map_err(
             |error| {
                 let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
@@ -338,13 +314,5 @@ unsafe impl Device for CudaDevice {
                 .push((kernel, start, end));
         }
         Ok(())
-    }
-
-    fn synchronize(&mut self, stream: &CudaStream) -> Result<(), DecodeError> {
-        if !stream.is_of(&self.context) {
-            let message = format!("the stream is not one of GPU {}", self.gpu.ordinal);
-            return Err(CallError::of_message("use a stream", message).into());
-        }
-        Ok(stream.synchronize()?)
     }
 }

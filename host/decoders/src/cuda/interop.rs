@@ -9,9 +9,9 @@
 use std::ffi::c_void;
 
 use super::decoder::CudaConfig;
-use super::device::Device;
 use super::driver::{Context, CudaStream};
 use super::gpu::CudaDevice;
+use super::sequence::failure;
 use super::start::{check_driver, choose};
 use super::{CudaDecoder, CudaSequence};
 use crate::ptx::Kernel;
@@ -93,7 +93,7 @@ impl CudaDecoder {
     /// If there is no stream, one is of another context or the per-thread default stream, or as
     /// [`CudaDecoder::new`].
     pub fn on_streams(
-        mut device: CudaDevice,
+        device: CudaDevice,
         streams: Vec<CudaStream>,
         tables: &DetectorTables,
         options: DecodeOptions,
@@ -105,16 +105,11 @@ impl CudaDecoder {
         {
             let message = "the per-thread default stream is another one on each thread, and a decoder may go from one to the \
                            next: create a stream for it";
-            return Err(DecodeError::Device {
-                backend: "cuda",
-                message: message.to_owned(),
-            });
+            return Err(failure(message));
         }
-        device.begin()?;
-        // Refuses streams of another device.
         streams
             .iter()
-            .try_for_each(|stream| device.synchronize(stream))?;
-        Self::with_streams("cuda", device, streams, tables, options, config)
+            .try_for_each(|stream| device.check_stream(stream))?;
+        Self::on_checked_streams(device, streams, tables, options, config)
     }
 }

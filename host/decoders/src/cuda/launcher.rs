@@ -9,13 +9,15 @@ use ut_kernels::allen::count_hits::CountHits;
 use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
 
 use super::buffer::{Buffer, Place};
-use super::device::{Argument, Device, MAX_ARGUMENTS};
+use super::device::{Argument, MAX_ARGUMENTS};
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use crate::ptx::{self, Unit};
 use ut_data::DecodeError;
 
-pub(super) struct DeviceLauncher<'a, D: Device> {
-    device: &'a mut D,
-    stream: &'a D::Stream,
+pub(super) struct DeviceLauncher<'a> {
+    device: &'a mut CudaDevice,
+    stream: &'a CudaStream,
     unit: Unit,
     variant: &'a str,
     /// Variant of the counting kernel, which exists for 8 and for 16 size classes.
@@ -37,21 +39,21 @@ impl<T: Plain> DeviceView<T> {
     }
 }
 
-impl<D: Device> Buffer<D> {
+impl Buffer {
     pub(super) fn device_view<T: Plain>(&self, Place { at, len }: Place) -> DeviceView<T> {
         DeviceView(self.view_mut(at, len))
     }
 }
 
-impl<'a, D: Device> DeviceLauncher<'a, D> {
+impl<'a> DeviceLauncher<'a> {
     /// # Safety
     /// Until the stream has done everything that is launched, for every launch:
     /// - The views in its arguments point to memory of this device that is at least as long as they
     ///   say.
     /// - The launch has the shape that the section "Launch" of the kernel's module requires.
     pub(super) unsafe fn new(
-        device: &'a mut D,
-        stream: &'a D::Stream,
+        device: &'a mut CudaDevice,
+        stream: &'a CudaStream,
         unit: Unit,
         variant: &'a str,
         count_variant: &'a str,
@@ -78,7 +80,7 @@ impl<'a> ArgumentVisitor<'a> for List<'a> {
     }
 }
 
-impl<D: Device> Launcher for DeviceLauncher<'_, D> {
+impl Launcher for DeviceLauncher<'_> {
     type Error = DecodeError;
     type Buffer<T: Plain> = DeviceView<T>;
 
@@ -100,7 +102,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
         );
         // SAFETY: a view of device memory: aligned, and there until the stream is done
         // (`DeviceLauncher::new`).
-        unsafe { self.device.zero(self.stream, address, words) }
+        unsafe { self.stream.zero(address, words) }
     }
 
     fn launch<K: Kernel>(
@@ -142,7 +144,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
     }
 }
 
-impl<D: Device> AllenLauncher for DeviceLauncher<'_, D> {
+impl AllenLauncher for DeviceLauncher<'_> {
     /// Does nothing: the decoder has reserved the room, and the status says if it was too little.
     fn reserve_strips(
         &mut self,

@@ -2,7 +2,7 @@
 //! everywhere.
 //!
 //! [`CudaDecoder`] has several streams with buffers of their own, so that copies and kernels of
-//! different batches overlap. [`DeviceDecoder`] is that without CUDA. From below:
+//! different batches overlap. [`CudaDecoder`] is that without CUDA. From below:
 //!
 //! - `device`: the trait of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these
 //!   calls;
@@ -42,51 +42,24 @@ mod upload;
 mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
-pub use decoder::{CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
-pub use device::{Argument, Device, Rows, TransferBytes};
+pub use decoder::{CudaConfig, CudaDecoder, DEFAULT_STREAMS, Ticket};
+pub use device::{Argument, CopyRows, TransferBytes};
 pub use driver::{CudaHost, CudaMemory, CudaStream};
 pub use facts::Facts;
 pub use gpu::{CudaDevice, events_at_once};
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use sequence::{
-    DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits, SequenceWork,
+    CudaSequence, HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, SequenceHits, SequenceWork,
     WRONG_VERSION,
 };
-pub use staged::SequenceDecoder;
+pub use staged::CudaSequenceDecoder;
 pub use start::{Gpu, StartError, choose};
 pub use stream::Readback;
 
 use super::ptx::Kernel;
 use super::{DecodeError, DecodeOptions};
 use ut_data::detector::DetectorTables;
-
-/// A stage of a trigger sequence on a GPU.
-pub type CudaSequence = DeviceSequence<CudaDevice>;
-
-/// Decoder by a stage of a sequence, on a GPU.
-pub type CudaSequenceDecoder = SequenceDecoder<CudaDevice>;
-
-impl CudaSequenceDecoder {
-    /// Creates a decoder on the GPU and the number of streams of `config`, with its launch
-    /// parameters.
-    pub fn new(
-        tables: &DetectorTables,
-        options: DecodeOptions,
-        config: &CudaConfig,
-    ) -> Result<Self, DecodeError> {
-        Self::on(
-            config.device()?,
-            tables,
-            options,
-            config.launch,
-            config.streams,
-        )
-    }
-}
-
-/// Decoder on a GPU.
-pub type CudaDecoder = DeviceDecoder<CudaDevice>;
 
 impl CudaConfig {
     fn device(&self) -> Result<CudaDevice, DecodeError> {
@@ -102,7 +75,11 @@ impl CudaDecoder {
         options: DecodeOptions,
         config: CudaConfig,
     ) -> Result<Self, DecodeError> {
-        Self::on("cuda", config.device()?, tables, options, config)
+        let device = config.device()?;
+        let streams = (0..config.streams.max(1))
+            .map(|_| device.stream())
+            .collect::<Result<_, _>>()?;
+        Self::on_checked_streams(device, streams, tables, options, config)
     }
 
     /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].

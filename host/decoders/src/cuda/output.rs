@@ -8,7 +8,7 @@ use ut_kernels::hit::{self as pipeline, HitBuffers};
 use ut_kernels::report::N_COUNTS;
 
 use super::buffer::{Buffer, Place};
-use super::device::Device;
+use super::gpu::CudaDevice;
 use super::launcher::DeviceLauncher;
 use crate::plan::{Plan, add_meta, too_many_hits};
 use ut_data::input::EventMeta;
@@ -71,13 +71,13 @@ impl Results {
 /// common stride. Arrays of fixed places would need to know the number of hits in advance; with a
 /// stride, the buffer can be larger than this batch needs, and the arrays of the next batch lie at
 /// the same addresses.
-pub(super) struct Output<D: Device> {
-    results: Buffer<D>,
-    hits: Buffer<D>,
+pub(super) struct Output {
+    results: Buffer,
+    hits: Buffer,
     stride: usize,
 }
 
-impl<D: Device> Output<D> {
+impl Output {
     pub(super) const fn new() -> Self {
         Self {
             results: Buffer::new(),
@@ -90,7 +90,7 @@ impl<D: Device> Output<D> {
     /// a line.
     pub(super) fn reserve(
         &mut self,
-        device: &mut D,
+        device: &CudaDevice,
         plan: &Plan,
         hits: usize,
     ) -> Result<(), DecodeError> {
@@ -118,7 +118,7 @@ impl<D: Device> Output<D> {
     }
 
     /// Views for the kernels; the status word must be 0 before the first.
-    pub(super) fn views<'a>(&self, plan: &Plan) -> pipeline::Output<DeviceLauncher<'a, D>> {
+    pub(super) fn views<'a>(&self, plan: &Plan) -> pipeline::Output<DeviceLauncher<'a>> {
         let (results, stride) = (Results::of(plan), self.stride);
         let words = |word: usize, len: usize| {
             self.results.device_view(Place {

@@ -3,19 +3,18 @@
 use std::collections::VecDeque;
 
 use super::batch::Source;
-use super::decoder::{DeviceDecoder, Ticket};
-use super::device::Device;
+use super::decoder::{CudaDecoder, Ticket};
 use super::output::{DeviceHits, HostHits};
 use super::stream::{BatchStream, Readback};
 use ut_data::DecodeError;
 
-impl<D: Device> DeviceDecoder<D> {
+impl CudaDecoder {
     /// Decodes batches, whatever [`submit`](Self::submit) takes, with one in flight on every
     /// stream; `each` gets their hits in order.
     ///
     /// # Errors
     /// The first error of a batch or of `each`; by then no batch is in flight.
-    pub fn decode_all<'a, S: Into<Source<'a, D>>>(
+    pub fn decode_all<'a, S: Into<Source<'a>>>(
         &mut self,
         batches: impl IntoIterator<Item = S>,
         mut each: impl FnMut(HostHits<'_>) -> Result<(), DecodeError>,
@@ -26,7 +25,7 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// Decodes as [`decode_all`](Self::decode_all) does, but leaves the hits on the device.
-    pub fn decode_all_and_leave<'a, S: Into<Source<'a, D>>>(
+    pub fn decode_all_and_leave<'a, S: Into<Source<'a>>>(
         &mut self,
         batches: impl IntoIterator<Item = S>,
         mut each: impl FnMut(DeviceHits) -> Result<(), DecodeError>,
@@ -36,7 +35,7 @@ impl<D: Device> DeviceDecoder<D> {
         })
     }
 
-    fn in_turn<'a, S: Into<Source<'a, D>>>(
+    fn in_turn<'a, S: Into<Source<'a>>>(
         &mut self,
         batches: impl IntoIterator<Item = S>,
         readback: Readback,

@@ -2,7 +2,7 @@
 //!
 //! Global memory holds the records of all clusters, and for each event the numbers needed to find
 //! them; in MEP layout also one word per bank. All this lies in one allocation, which a decoder
-//! owns or which the caller of a [`DeviceSequence`](super::DeviceSequence) lends.
+//! owns or which the caller of a [`CudaSequence`](super::CudaSequence) lends.
 
 use simt::{Global, Plain};
 use ut_kernels::hit::Output;
@@ -13,7 +13,8 @@ use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
 use super::buffer::{Place, Places};
-use super::device::Device;
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use super::launcher::{DeviceLauncher, DeviceView};
 use super::output::WORD;
 use super::setup::Setup;
@@ -89,7 +90,7 @@ impl RankedPlaces {
     /// # Safety
     /// - `base` is a multiple of [`LINE`]. Kernels follow it: their launch asks for that much
     ///   memory there, until the stream is done, and for no other use of it meanwhile.
-    unsafe fn buffers<'a, D: Device>(&self, base: u64) -> RankedBuffers<DeviceLauncher<'a, D>> {
+    unsafe fn buffers<'a>(&self, base: u64) -> RankedBuffers<DeviceLauncher<'a>> {
         /// # Safety
         /// - As [`RankedPlaces::buffers`].
         unsafe fn view<T: Plain>(base: u64, Place { at, len }: Place) -> DeviceView<T> {
@@ -139,15 +140,15 @@ pub(super) enum Task {
 /// - `output` has views of memory that the device can write, as long as the plan asks for (to
 ///   count: its status alone); its status word is 0 by then.
 #[expect(clippy::too_many_arguments, reason = "everything that a launch is of")]
-pub(super) unsafe fn launch<'a, D: Device>(
-    device: &'a mut D,
-    stream: &'a D::Stream,
-    setup: &Setup<D>,
+pub(super) unsafe fn launch<'a>(
+    device: &'a mut CudaDevice,
+    stream: &'a CudaStream,
+    setup: &Setup,
     task: Task,
     plan: &Plan,
     batch: &DeviceBatch,
     (base, records): (u64, usize),
-    mut output: Output<DeviceLauncher<'a, D>>,
+    mut output: Output<DeviceLauncher<'a>>,
 ) -> Result<(), DecodeError> {
     let version = setup.tables.host.version;
     let unit = Unit::ranked(version, batch.layout);

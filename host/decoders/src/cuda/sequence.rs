@@ -3,8 +3,8 @@
 //!
 //! A framework wants to know how much memory a stage needs before the stage runs, and allocates
 //! that memory itself. So there are two calls, with the allocation of the hits between them:
-//! [`count`](DeviceSequence::count) finds all clusters, and leaves them in the work space in the
-//! order of the hits; [`write`](DeviceSequence::write) converts them to hits, in arrays of exactly
+//! [`count`](CudaSequence::count) finds all clusters, and leaves them in the work space in the
+//! order of the hits; [`write`](CudaSequence::write) converts them to hits, in arrays of exactly
 //! the right size. These are the launches of the ranked pipeline, with the total in between: no
 //! bank is read twice. The stage keeps tables and nothing of a batch: any number of batches can be
 //! in flight, each with its stream and work space.
@@ -30,7 +30,9 @@ pub use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT, STRIPS_OVERFLOW, WRON
 
 use super::batch::DeviceBatch;
 use super::buffer::LINE;
-use super::device::{Device, Rows, TransferBytes};
+use super::device::{CopyRows, TransferBytes};
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use super::launcher::DeviceView;
 use super::output::WORD;
 use super::ranked::{self, RankedPlaces, Task};
@@ -48,7 +50,7 @@ use ut_data::{DecodeError, DecodeOptions};
 #[derive(Clone, Copy, Debug)]
 pub struct SequenceWork {
     /// Address and bytes of device memory that nothing else uses from the count until the hits are
-    /// written: at least [`scratch_bytes`](DeviceSequence::scratch_bytes).
+    /// written: at least [`scratch_bytes`](CudaSequence::scratch_bytes).
     pub scratch: (u64, usize),
     /// Two words of pinned host memory, or null; valid once the stream has done a call. The number
     /// of hits, and 0, or [`NO_SUCH_EVENT`] and [`STRIPS_OVERFLOW`] after the count, or
@@ -72,9 +74,9 @@ pub struct SequenceHits {
 }
 
 /// A decoder as a stage of a sequence.
-pub struct DeviceSequence<D: Device> {
-    pub(super) device: D,
-    pub(super) setup: Setup<D>,
+pub struct CudaSequence {
+    pub(super) device: CudaDevice,
+    pub(super) setup: Setup,
 }
 
 /// The work space of a batch from its first line on: a word that is 0, the status word; the report,
@@ -119,13 +121,13 @@ impl Scratch {
     }
 }
 
-impl<D: Device> DeviceSequence<D> {
+impl CudaSequence {
     /// Creates a stage for one detector and one set of options, with the ranked pipeline. Copies
     /// the tables by `stream`, and waits for it. The kernels of a layout are compiled when first
     /// used, or by [`CudaSequence::prepare`](super::CudaSequence::prepare).
     pub fn new(
-        mut device: D,
-        stream: &D::Stream,
+        device: CudaDevice,
+        stream: &CudaStream,
         tables: &DetectorTables,
         options: DecodeOptions,
         params: Parameters,
@@ -134,12 +136,12 @@ impl<D: Device> DeviceSequence<D> {
             .validate()
             .map_err(|error| failure(error.to_string()))?;
         let ranks = RankTables::new("cuda", tables, options)?;
+        // Copying the tables relies on it.
+        device.check_stream(stream)?;
         device.begin()?;
-        // Refuses a stream of another device: copying the tables relies on it.
-        device.synchronize(stream)?;
         let mut moved = TransferBytes::default();
         let host = DeviceTables::new("cuda", tables)?;
-        let tables = TablesOnDevice::new(&mut device, stream, host, Some(ranks), &mut moved)?;
+        let tables = TablesOnDevice::new(&device, stream, host, Some(ranks), &mut moved)?;
         let setup = Setup {
             tables,
             options: cluster_options(&options),
@@ -151,7 +153,7 @@ impl<D: Device> DeviceSequence<D> {
     }
 
     /// Returns the device.
-    pub const fn device(&self) -> &D {
+    pub const fn device(&self) -> &CudaDevice {
         &self.device
     }
 
@@ -196,7 +198,7 @@ impl<D: Device> DeviceSequence<D> {
     ///   writes.
     pub unsafe fn count(
         &mut self,
-        stream: &D::Stream,
+        stream: &CudaStream,
         batch: &DeviceBatch,
         work: SequenceWork,
     ) -> Result<(), DecodeError> {
@@ -230,7 +232,7 @@ impl<D: Device> DeviceSequence<D> {
     ///   addresses are multiples of 4.
     pub unsafe fn write(
         &mut self,
-        stream: &D::Stream,
+        stream: &CudaStream,
         batch: &DeviceBatch,
         work: SequenceWork,
         hits: &SequenceHits,
@@ -270,7 +272,7 @@ impl<D: Device> DeviceSequence<D> {
     ///   each event.
     unsafe fn run(
         &mut self,
-        stream: &D::Stream,
+        stream: &CudaStream,
         plan: Option<Plan>,
         batch: &DeviceBatch,
         work: SequenceWork,
@@ -289,7 +291,7 @@ impl<D: Device> DeviceSequence<D> {
         let put = unsafe { self.put(stream, plan, batch, work, task, hits) };
         if put.is_err() {
             // The first error is the one to report.
-            let _ = self.device.synchronize(stream);
+            let _ = stream.synchronize();
         }
         put
     }
@@ -298,7 +300,7 @@ impl<D: Device> DeviceSequence<D> {
     /// - As [`run`](Self::run), with a work space that is large enough for this plan and batch.
     unsafe fn put(
         &mut self,
-        stream: &D::Stream,
+        stream: &CudaStream,
         plan: Option<Plan>,
         batch: &DeviceBatch,
         work: SequenceWork,
@@ -310,7 +312,7 @@ impl<D: Device> DeviceSequence<D> {
         let at = |place: usize| base + place as u64;
         // SAFETY: both words are in the work space, which is aligned here, and there until the
         // stream has done this.
-        unsafe { self.device.zero(stream, base, 2) }?;
+        unsafe { stream.zero(base, 2) }?;
         if let Some(plan) = plan {
             // Kernels count hits in 32 bits: more room is never used.
             let (events, n) = (plan.events as usize, hits.max_hits.min(u32::MAX as usize));
@@ -366,7 +368,7 @@ impl<D: Device> DeviceSequence<D> {
             }?;
         } else if task == Task::Write {
             // SAFETY: one word is there, as the caller says, until the stream has done this.
-            unsafe { self.device.zero(stream, hits.offsets.0, 1) }?;
+            unsafe { stream.zero(hits.offsets.0, 1) }?;
         }
         if work.result.is_null() {
             return Ok(());
@@ -374,25 +376,15 @@ impl<D: Device> DeviceSequence<D> {
         // SAFETY: both words are in the work space, and `result` has room for two until then, as
         // the caller says.
         unsafe {
-            self.device.read(
-                stream,
-                at(scratch.total),
-                work.result.cast(),
-                Rows::one(WORD),
-            )?;
-            self.device.read(
-                stream,
-                at(STATUS),
-                work.result.add(1).cast(),
-                Rows::one(WORD),
-            )
+            stream.read(at(scratch.total), work.result.cast(), CopyRows::one(WORD))?;
+            stream.read(at(STATUS), work.result.add(1).cast(), CopyRows::one(WORD))
         }
     }
 }
 
-pub(super) fn failure(message: String) -> DecodeError {
+pub(super) fn failure(message: impl Into<String>) -> DecodeError {
     DecodeError::Device {
         backend: "cuda",
-        message,
+        message: message.into(),
     }
 }

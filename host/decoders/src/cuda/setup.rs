@@ -2,14 +2,13 @@
 
 use ut_kernels::clustering::ClusterOptions;
 
-use super::device::Device;
 use super::tables::TablesOnDevice;
 use crate::parameters::Parameters;
 use crate::ptx::Unit;
 use ut_data::input::Layout;
 
-pub(super) struct Setup<D: Device> {
-    pub(super) tables: TablesOnDevice<D>,
+pub(super) struct Setup {
+    pub(super) tables: TablesOnDevice,
     pub(super) options: ClusterOptions,
     pub(super) flip_origin: f32,
     pub(super) params: Parameters,
@@ -17,7 +16,7 @@ pub(super) struct Setup<D: Device> {
     pub(super) rung: Option<String>,
 }
 
-impl<D: Device> Setup<D> {
+impl Setup {
     pub(super) fn variant(&self, layout: Layout) -> (Unit, String) {
         if let (Layout::Allen, Some(rung)) = (layout, &self.rung) {
             return (Unit::LADDER, rung.clone());

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use super::batch::{Packing, ResidentBatch};
 use super::buffer::{Buffer, HostBuffer};
-use super::device::{Device, Rows, TransferBytes};
+use super::decoder::CudaConfig;
+use super::device::{CopyRows, TransferBytes};
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
-use super::sequence::{DeviceSequence, SequenceHits, SequenceWork, WRONG_VERSION, failure};
-use crate::parameters::Parameters;
+use super::sequence::{CudaSequence, SequenceHits, SequenceWork, WRONG_VERSION, failure};
 use crate::plan::Plan;
 use ut_data::detector::DetectorTables;
 use ut_data::input::BatchView;
@@ -18,26 +20,26 @@ use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 use ut_kernels::report::N_COUNTS;
 
 /// A stream with its batch and all memory of its decoding.
-struct Flight<D: Device> {
-    queue: D::Stream,
-    scratch: Buffer<D>,
-    output: Output<D>,
+struct Flight {
+    queue: CudaStream,
+    scratch: Buffer,
+    output: Output,
     /// What the count says, then what the writing says: two words each.
-    said: HostBuffer<D>,
+    said: HostBuffer,
     /// Results in the host's memory, where they are wanted there.
-    home: HostBuffer<D>,
+    home: HostBuffer,
     /// Batch whose hits are being counted.
-    counted: Option<(Arc<ResidentBatch<D>>, Plan)>,
+    counted: Option<(Arc<ResidentBatch>, Plan)>,
     /// Number of hits being written.
     written: Option<usize>,
     /// Batches that the stream may read until it was waited for.
-    held: Vec<Arc<ResidentBatch<D>>>,
+    held: Vec<Arc<ResidentBatch>>,
     /// Is true if something was put on the stream since it was waited for.
     dirty: bool,
 }
 
-impl<D: Device> Flight<D> {
-    fn new(device: &mut D) -> Result<Self, DecodeError> {
+impl Flight {
+    fn new(device: &CudaDevice) -> Result<Self, DecodeError> {
         let mut said = HostBuffer::new();
         said.reserve(device, 4 * WORD)?;
         Ok(Self {
@@ -62,9 +64,9 @@ impl<D: Device> Flight<D> {
     }
 
     /// Waits for the stream. Until that is possible, its memory may be in use.
-    fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
+    fn settle(&mut self) -> Result<(), DecodeError> {
         if self.dirty {
-            device.synchronize(&self.queue)?;
+            self.queue.synchronize()?;
             self.dirty = false;
         }
         self.held.clear();
@@ -73,8 +75,8 @@ impl<D: Device> Flight<D> {
 
     /// Waits for the stream, and checks that all hits of its last batch were written. Returns what
     /// the count says.
-    fn wait(&mut self, device: &mut D) -> Result<[u32; 2], DecodeError> {
-        self.settle(device)?;
+    fn wait(&mut self) -> Result<[u32; 2], DecodeError> {
+        self.settle()?;
         // SAFETY: the stream was waited for.
         let said = unsafe { self.said.slice::<u32>(0, 4) };
         if let Some(n) = self.written.take()
@@ -89,25 +91,23 @@ impl<D: Device> Flight<D> {
     }
 }
 
-/// Decodes by a [`DeviceSequence`] as a framework does: each batch is counted, the host waits for
+/// Decodes by a [`CudaSequence`] as a framework does: each batch is counted, the host waits for
 /// the number of hits, and the hits are written to memory that has room for them. Batches lie on
 /// the device, and hits stay there. It always launches the kernels of
 /// [`Pipeline::Ranked`](crate::Pipeline::Ranked).
-pub struct SequenceDecoder<D: Device> {
+pub struct CudaSequenceDecoder {
     /// Never freed if a stream cannot be waited for.
-    stage: ManuallyDrop<DeviceSequence<D>>,
-    flights: Vec<Flight<D>>,
+    stage: ManuallyDrop<CudaSequence>,
+    flights: Vec<Flight>,
 }
 
-impl<D: Device> Drop for SequenceDecoder<D> {
+impl Drop for CudaSequenceDecoder {
     fn drop(&mut self) {
-        let device = &mut self.stage.device;
-        let begun = device.begin();
         // There is no caller to be told of a failure.
         let settled = self
             .flights
             .iter_mut()
-            .fold(begun, |all, flight| all.and(flight.settle(device)));
+            .fold(Ok(()), |all, flight| all.and(flight.settle()));
         if settled.is_err() {
             std::mem::forget(std::mem::take(&mut self.flights));
         } else {
@@ -117,21 +117,19 @@ impl<D: Device> Drop for SequenceDecoder<D> {
     }
 }
 
-impl<D: Device> SequenceDecoder<D> {
-    /// Creates a decoder on `device`, with `streams` streams (at least 1), each with a batch in
-    /// flight.
-    pub fn on(
-        mut device: D,
+impl CudaSequenceDecoder {
+    /// Creates a decoder on the GPU and the number of streams of `config`, with its launch
+    /// parameters. Each stream has a batch in flight.
+    pub fn new(
         tables: &DetectorTables,
         options: DecodeOptions,
-        params: Parameters,
-        streams: usize,
+        config: &CudaConfig,
     ) -> Result<Self, DecodeError> {
-        device.begin()?;
-        let flights = (0..streams.max(1))
-            .map(|_| Flight::new(&mut device))
+        let device = config.device()?;
+        let flights = (0..config.streams.max(1))
+            .map(|_| Flight::new(&device))
             .collect::<Result<Vec<_>, _>>()?;
-        let stage = DeviceSequence::new(device, &flights[0].queue, tables, options, params)?;
+        let stage = CudaSequence::new(device, &flights[0].queue, tables, options, config.launch)?;
         Ok(Self {
             stage: ManuallyDrop::new(stage),
             flights,
@@ -143,13 +141,13 @@ impl<D: Device> SequenceDecoder<D> {
     /// # Errors
     /// If all banks have another version than the tables, there are bytes and no bank, 32 bits
     /// cannot count the batch, or the device fails.
-    pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
+    pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch>, DecodeError> {
         self.stage.setup.tables.host.check.check(&batch)?;
         self.stage.plan(&Packing::of(&batch).at(0))?;
         self.stage.device.begin()?;
         let mut moved = TransferBytes::default();
         ResidentBatch::new(
-            &mut self.stage.device,
+            &self.stage.device,
             &self.flights[0].queue,
             &batch,
             &mut moved,
@@ -163,11 +161,8 @@ impl<D: Device> SequenceDecoder<D> {
     /// then.
     pub fn decode_all<'a>(
         &mut self,
-        batches: impl IntoIterator<Item = &'a Arc<ResidentBatch<D>>>,
-    ) -> Result<usize, DecodeError>
-    where
-        D: 'a,
-    {
+        batches: impl IntoIterator<Item = &'a Arc<ResidentBatch>>,
+    ) -> Result<usize, DecodeError> {
         self.stage.device.begin()?;
         for flight in &mut self.flights {
             // After an error.
@@ -175,7 +170,7 @@ impl<D: Device> SequenceDecoder<D> {
             flight
                 .held
                 .extend(flight.counted.take().map(|(batch, _)| batch));
-            flight.settle(&mut self.stage.device)?;
+            flight.settle()?;
         }
         let (streams, mut found, mut next) = (self.flights.len(), 0, 0);
         for batch in batches {
@@ -187,17 +182,17 @@ impl<D: Device> SequenceDecoder<D> {
             found += self.write((next + i) % streams)?;
         }
         for flight in &mut self.flights {
-            flight.wait(&mut self.stage.device)?;
+            flight.wait()?;
         }
         Ok(found)
     }
 
     /// Enqueues the counting of a batch on a stream, after the writing of the previous batch.
-    fn count(&mut self, i: usize, batch: &Arc<ResidentBatch<D>>) -> Result<(), DecodeError> {
+    fn count(&mut self, i: usize, batch: &Arc<ResidentBatch>) -> Result<(), DecodeError> {
         let (stage, flight) = (&mut *self.stage, &mut self.flights[i]);
         if !batch.memory.is_of(&stage.device) {
             return Err(failure(
-                "the batch lies in the memory of another device: upload it again".to_owned(),
+                "the batch lies in the memory of another device: upload it again",
             ));
         }
         let Some(plan) = stage.plan(&batch.batch)? else {
@@ -205,8 +200,8 @@ impl<D: Device> SequenceDecoder<D> {
         };
         let bytes = stage.scratch_bytes(&batch.batch)?;
         if bytes > flight.scratch.bytes() {
-            flight.wait(&mut stage.device)?;
-            flight.scratch.reserve(&mut stage.device, bytes)?;
+            flight.wait()?;
+            flight.scratch.reserve(&stage.device, bytes)?;
         }
         flight.counted = Some((Arc::clone(batch), plan));
         flight.dirty = true;
@@ -229,7 +224,7 @@ impl<D: Device> SequenceDecoder<D> {
         };
         // For the time until the wait, and below for the writing.
         flight.held.push(Arc::clone(&batch));
-        let [n, status] = flight.wait(&mut stage.device)?;
+        let [n, status] = flight.wait()?;
         if status != 0 {
             let message = "the count ended with status {}: the batch's list names an event that it does not have, or its \
                            fragments overlap";
@@ -243,7 +238,7 @@ impl<D: Device> SequenceDecoder<D> {
         } else {
             stride
         };
-        flight.output.reserve(&mut stage.device, &plan, room)?;
+        flight.output.reserve(&stage.device, &plan, room)?;
         let DeviceHits {
             address,
             stride,
@@ -268,7 +263,7 @@ impl<D: Device> SequenceDecoder<D> {
     }
 }
 
-impl<D: Device> Decoder for SequenceDecoder<D> {
+impl Decoder for CudaSequenceDecoder {
     fn name(&self) -> &'static str {
         "cuda"
     }
@@ -287,14 +282,14 @@ impl<D: Device> Decoder for SequenceDecoder<D> {
         let Some(plan) = self.stage.plan(&batch.batch)? else {
             return HostHits::none(n_groups).copy_to(hits, report);
         };
-        let (device, flight) = (&mut self.stage.device, &mut self.flights[0]);
+        let (device, flight) = (&self.stage.device, &mut self.flights[0]);
         let results = Results::of(&plan);
         // (Without the status, which is not there.)
         let words = results.status();
         flight.home.reserve(device, (words + N_ARRAYS * n) * WORD)?;
         let from = flight.output.on_device(&plan, n);
         flight.dirty = true;
-        let rows = Rows {
+        let rows = CopyRows {
             n: N_ARRAYS,
             width: n * WORD,
             host: n * WORD,
@@ -303,26 +298,22 @@ impl<D: Device> Decoder for SequenceDecoder<D> {
         // SAFETY: both sides have that many bytes, reserved here and for the plan; the host looks
         // there after the wait.
         unsafe {
-            device.read(
-                &flight.queue,
+            flight.queue.read(
                 from.report,
                 flight.home.start(),
-                Rows::one(words * WORD),
+                CopyRows::one(words * WORD),
             )
         }?;
         if n > 0 {
             // SAFETY: the plan holds that many bytes of hits, and `reserve` took room for them
             // behind the report; the host looks there after the wait.
             unsafe {
-                device.read(
-                    &flight.queue,
-                    from.address,
-                    flight.home.start().add(words * WORD),
-                    rows,
-                )
+                flight
+                    .queue
+                    .read(from.address, flight.home.start().add(words * WORD), rows)
             }?;
         }
-        flight.settle(device)?;
+        flight.settle()?;
         // SAFETY: the stream was waited for.
         let all = unsafe { flight.home.slice::<u32>(0, words + N_ARRAYS * n) };
         let (of_events, arrays) = all.split_at(words);

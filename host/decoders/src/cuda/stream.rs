@@ -33,8 +33,11 @@ use ut_kernels::status::{NO_SUCH_EVENT, WRONG_VERSION};
 
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{HostBuffer, LINE};
-use super::device::{Device, Rows, TransferBytes};
+use super::device::{CopyRows, TransferBytes};
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
+use super::sequence::failure;
 use super::setup::Setup;
 use super::upload::Upload;
 use super::work::Work;
@@ -62,23 +65,23 @@ pub enum Readback {
 
 /// Batch in flight: what was asked for, where the batch lies on the device, and what must stay
 /// alive until the stream is done with it.
-struct Job<D: Device> {
+struct Job {
     request: Request,
     batch: DeviceBatch,
     /// Number of hits that are being copied to the host.
     copied: usize,
-    source: Held<D>,
+    source: Held,
 }
 
 /// Keeps the batch's memory alive until the batch is done.
-enum Held<D: Device> {
+enum Held {
     Nothing,
     Meta(Vec<EventMeta>),
-    Pinned(Arc<PinnedBatch<D>>),
-    Resident(Arc<ResidentBatch<D>>),
+    Pinned(Arc<PinnedBatch>),
+    Resident(Arc<ResidentBatch>),
 }
 
-impl<D: Device> Held<D> {
+impl Held {
     fn meta(&self) -> &[EventMeta] {
         match self {
             Self::Nothing => &[],
@@ -89,10 +92,10 @@ impl<D: Device> Held<D> {
     }
 }
 
-struct Collected<D: Device> {
+struct Collected {
     hits: usize,
     plan: Option<Plan>,
-    source: Held<D>,
+    source: Held,
 }
 
 /// Stream with its buffers. It is *free* if it has no job, *in flight* from `submit` to `collect`,
@@ -102,19 +105,19 @@ struct Collected<D: Device> {
 /// when that work is given up after an error. `dirty` stays true until a wait for the stream has
 /// succeeded. While `dirty` is true, no buffer may be reused, grown or freed: whatever the host
 /// believes, the device may still write there.
-pub(super) struct BatchStream<D: Device> {
-    queue: D::Stream,
-    upload: Upload<D>,
-    work: Work<D>,
-    output: Output<D>,
-    results: HostBuffer<D>,
-    hits: HostBuffer<D>,
+pub(super) struct BatchStream {
+    queue: CudaStream,
+    upload: Upload,
+    work: Work,
+    output: Output,
+    results: HostBuffer,
+    hits: HostBuffer,
     /// Words from one array of `hits` to the next.
     stride: usize,
-    job: Option<Job<D>>,
+    job: Option<Job>,
     /// Memory of a batch that was given up and could not be waited for: the device may still use
     /// it.
-    kept: Held<D>,
+    kept: Held,
     /// Is true if something was put on the stream since it was waited for.
     dirty: bool,
     /// Hits per byte of the last collected batch, from which the next one's hits are guessed; 0
@@ -123,13 +126,13 @@ pub(super) struct BatchStream<D: Device> {
     /// Number of bytes copied from the device so far.
     read: u64,
     /// Result of the last batch; `None` while one is in flight.
-    done: Option<Collected<D>>,
+    done: Option<Collected>,
 }
 
 const NOT_THERE: &str = "the list of events names one that the batch does not have";
 
-impl<D: Device> BatchStream<D> {
-    pub(super) const fn new(queue: D::Stream, pipeline: Pipeline) -> Self {
+impl BatchStream {
+    pub(super) const fn new(queue: CudaStream, pipeline: Pipeline) -> Self {
         Self {
             queue,
             upload: Upload::new(),
@@ -147,7 +150,7 @@ impl<D: Device> BatchStream<D> {
         }
     }
 
-    pub(super) const fn queue(&self) -> &D::Stream {
+    pub(super) const fn queue(&self) -> &CudaStream {
         &self.queue
     }
 
@@ -171,7 +174,7 @@ impl<D: Device> BatchStream<D> {
     /// Makes room on the device for a batch with this many strips and hits. Nothing is in flight.
     fn reserve(
         &mut self,
-        device: &mut D,
+        device: &CudaDevice,
         plan: &Plan,
         batch: &DeviceBatch,
         strips: usize,
@@ -183,12 +186,12 @@ impl<D: Device> BatchStream<D> {
 
     /// Waits for the stream, and forgets its batch. While the stream cannot be waited for, this
     /// fails, and so does everything that begins with it: work in flight may still use the buffers.
-    pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
+    pub(super) fn settle(&mut self) -> Result<(), DecodeError> {
         if let Some(job) = self.job.take() {
             self.kept = job.source;
         }
         if self.dirty {
-            device.synchronize(&self.queue)?;
+            self.queue.synchronize()?;
             self.dirty = false;
         }
         // The batch's memory is freed when the stream is done, and not before.
@@ -197,13 +200,9 @@ impl<D: Device> BatchStream<D> {
     }
 
     /// Settles the stream after an error, and returns that error.
-    fn or_settle<T>(
-        &mut self,
-        device: &mut D,
-        result: Result<T, DecodeError>,
-    ) -> Result<T, DecodeError> {
+    fn or_settle<T>(&mut self, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
         if result.is_err() {
-            let _ = self.settle(device);
+            let _ = self.settle();
         }
         result
     }
@@ -211,14 +210,14 @@ impl<D: Device> BatchStream<D> {
     /// Puts a batch on the stream, which is free. After an error nothing is in flight.
     pub(super) fn submit(
         &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
-        source: Source<'_, D>,
+        device: &mut CudaDevice,
+        setup: &Setup,
+        source: Source<'_>,
         request: Request,
     ) -> Result<(), DecodeError> {
         // Nothing may be in flight when buffers are reused or grown. After a normal `collect` this
         // costs nothing, because the stream is already clean; after an error it waits.
-        self.settle(device)?;
+        self.settle()?;
         self.dirty = true;
         let put = match source {
             Source::Host(view) => {
@@ -249,7 +248,7 @@ impl<D: Device> BatchStream<D> {
             // `submit_at` does.
             unsafe { self.submit_at(device, setup, batch, source, request) }
         });
-        self.or_settle(device, started)
+        self.or_settle(started)
     }
 
     /// Submits a batch that lies on the device, otherwise as [`submit`](Self::submit) does.
@@ -258,16 +257,16 @@ impl<D: Device> BatchStream<D> {
     /// - The device can read it until it is collected or forgotten.
     pub(super) unsafe fn submit_resident(
         &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
+        device: &mut CudaDevice,
+        setup: &Setup,
         batch: DeviceBatch,
         request: Request,
     ) -> Result<(), DecodeError> {
-        self.settle(device)?;
+        self.settle()?;
         self.dirty = true;
         // SAFETY: the device can read the batch until then, as the caller says.
         let started = unsafe { self.submit_at(device, setup, batch, Held::Nothing, request) };
-        self.or_settle(device, started)
+        self.or_settle(started)
     }
 
     /// Starts a batch, whose `source` the job keeps. After an error the stream must be waited for
@@ -279,10 +278,10 @@ impl<D: Device> BatchStream<D> {
     /// - Nothing is in flight but what brings the batch.
     unsafe fn submit_at(
         &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
+        device: &mut CudaDevice,
+        setup: &Setup,
         batch: DeviceBatch,
-        source: Held<D>,
+        source: Held,
         request: Request,
     ) -> Result<(), DecodeError> {
         self.done = None;
@@ -321,7 +320,7 @@ impl<D: Device> BatchStream<D> {
 
     fn reserve_host(
         &mut self,
-        device: &mut D,
+        device: &CudaDevice,
         plan: &Plan,
         hits: usize,
     ) -> Result<(), DecodeError> {
@@ -346,8 +345,8 @@ impl<D: Device> BatchStream<D> {
     ///   `copied` hits.
     unsafe fn launch(
         &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
+        device: &mut CudaDevice,
+        setup: &Setup,
         plan: &Plan,
         batch: &DeviceBatch,
         readback: Readback,
@@ -368,7 +367,7 @@ impl<D: Device> BatchStream<D> {
         // The kernels only set bits of the status, so that it begins at 0. What the host needs of
         // the results lies in one piece, which a single copy brings. SAFETY: a word of the results,
         // which are reserved for the plan and live until the stream was waited for.
-        unsafe { device.zero(&self.queue, self.output.result(results.status()), 1) }?;
+        unsafe { self.queue.zero(self.output.result(results.status()), 1) }?;
         // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says;
         // the status word is 0 by then, in the stream's order.
         unsafe {
@@ -379,27 +378,24 @@ impl<D: Device> BatchStream<D> {
         let to = unsafe { self.results.start().add(first * WORD) };
         // SAFETY: both sides are reserved for the plan and live until then; the host does not look
         // there before.
-        unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }?;
+        unsafe {
+            self.queue
+                .read(self.output.result(first), to, CopyRows::one(bytes))
+        }?;
         // SAFETY: the host does not look at the hits before the stream was waited for.
-        unsafe { self.read_hits(device, 0, copied) }
+        unsafe { self.read_hits(0, copied) }
     }
 
     /// Copies hits `from` to `to` of each array.
     ///
     /// # Safety
     /// - The host does not look at them before the stream was waited for.
-    unsafe fn read_hits(
-        &mut self,
-        device: &mut D,
-        from: usize,
-        to: usize,
-    ) -> Result<(), DecodeError> {
-        let (host, device_stride) = (self.stride * WORD, self.output.stride() * WORD);
-        let rows = Rows {
+    unsafe fn read_hits(&mut self, from: usize, to: usize) -> Result<(), DecodeError> {
+        let rows = CopyRows {
             n: N_ARRAYS,
             width: (to - from) * WORD,
-            host,
-            device: device_stride,
+            host: self.stride * WORD,
+            device: self.output.stride() * WORD,
         };
         if from == to {
             return Ok(());
@@ -410,19 +406,22 @@ impl<D: Device> BatchStream<D> {
         let start = unsafe { self.hits.start().add(from * WORD) };
         // SAFETY: both sides have seven arrays of their strides, which `to` is within, checked
         // above, and live until then; the host does not look there, as the caller says.
-        unsafe { device.read(&self.queue, self.output.hit(from), start, rows) }
+        unsafe { self.queue.read(self.output.hit(from), start, rows) }
     }
 
     /// Reads a word that the kernels have written.
     ///
     /// # Safety
     /// - It is a word of this stream's buffers on the device.
-    unsafe fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
+    unsafe fn read_word(&mut self, place: u64) -> Result<u32, DecodeError> {
         self.read += WORD as u64;
         // SAFETY: the word is there, as the caller says; the results have room, and are looked at
         // only after the wait.
-        unsafe { device.read(&self.queue, place, self.results.start(), Rows::one(WORD)) }?;
-        device.synchronize(&self.queue)?;
+        unsafe {
+            self.queue
+                .read(place, self.results.start(), CopyRows::one(WORD))
+        }?;
+        self.queue.synchronize()?;
         // SAFETY: the stream was waited for.
         Ok(unsafe { self.results.slice::<u32>(0, 1) }[0])
     }
@@ -430,14 +429,14 @@ impl<D: Device> BatchStream<D> {
     /// Waits for the batch in flight, and runs its kernels again if a buffer was too small.
     pub(super) fn collect(
         &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
-        name: &'static str,
+        device: &mut CudaDevice,
+        setup: &Setup,
     ) -> Result<(), DecodeError> {
-        let finished = device
-            .synchronize(&self.queue)
-            .and_then(|()| self.finish(device, setup, name));
-        let hits = self.or_settle(device, finished)?;
+        let finished = self
+            .queue
+            .synchronize()
+            .and_then(|()| self.finish(device, setup));
+        let hits = self.or_settle(finished)?;
         self.dirty = false;
         if let Some(Job {
             request, source, ..
@@ -454,18 +453,7 @@ impl<D: Device> BatchStream<D> {
 
     /// Finishes the batch in flight, whose stream was waited for, and returns its number of hits.
     /// Nothing is in flight then.
-    fn finish(
-        &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
-        name: &'static str,
-    ) -> Result<usize, DecodeError> {
-        let failure = |message| {
-            Err(DecodeError::Device {
-                backend: name,
-                message,
-            })
-        };
+    fn finish(&mut self, device: &mut CudaDevice, setup: &Setup) -> Result<usize, DecodeError> {
         let Some(Job {
             request,
             batch,
@@ -490,32 +478,32 @@ impl<D: Device> BatchStream<D> {
             let (hits, found) = (words[results.total()], words[results.status()]);
             if found & self.work.overflow() == 0 {
                 if found & NO_SUCH_EVENT != 0 {
-                    return failure(NOT_THERE.to_owned());
+                    return Err(failure(NOT_THERE));
                 }
                 if found & !WRONG_VERSION != 0 || hits as usize > self.output.stride() {
-                    return failure(format!(
+                    return Err(failure(format!(
                         "inconsistent result from the device: status {found} with {hits} hits"
-                    ));
+                    )));
                 }
                 break hits as usize;
             }
             // A buffer was too small. Find out how many strips the batch has.
             let (place, room) = self.work.strips_found(&plan, &batch);
             // SAFETY: a word of the work buffers, reserved for this plan.
-            let strips = unsafe { self.read_word(device, place) }?;
+            let strips = unsafe { self.read_word(place) }?;
             if strips == u32::MAX {
-                return failure("the batch has more strips than 32 bits can count".to_owned());
+                return Err(failure("the batch has more strips than 32 bits can count"));
             }
             if strips as usize <= room {
-                return failure(format!(
+                return Err(failure(format!(
                     "inconsistent result from the device: no room for {strips} strips, though there is room for {room}"
-                ));
+                )));
             }
             self.reserve(device, &plan, &batch, strips as usize)?;
             // SAFETY: the job keeps the batch; the buffers were reserved for it, and for its strips
             // just now.
             unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
-            device.synchronize(&self.queue)?;
+            self.queue.synchronize()?;
         };
         // Fetch the hits beyond the guess, or every hit again if the host's arrays were too small
         // and had to grow.
@@ -525,8 +513,8 @@ impl<D: Device> BatchStream<D> {
                 copied = 0;
             }
             // SAFETY: the stream is waited for below, before the host looks.
-            unsafe { self.read_hits(device, copied, n) }?;
-            device.synchronize(&self.queue)?;
+            unsafe { self.read_hits(copied, n) }?;
+            self.queue.synchronize()?;
         }
         // Learned from every batch, also from those whose hits stay on the device: the caller may
         // ask for hits next time.

@@ -6,25 +6,27 @@ use ut_kernels::ranked::pipeline::AllTables;
 use ut_kernels::tables::Tables;
 
 use super::buffer::{Buffer, HostBuffer, LINE};
-use super::device::{Device, TransferBytes};
+use super::device::TransferBytes;
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use crate::placer::Placer;
 use crate::plan::DeviceTables;
 use crate::rank_tables::RankTables;
 use ut_data::DecodeError;
 
-pub(super) struct TablesOnDevice<D: Device> {
+pub(super) struct TablesOnDevice {
     pub(super) host: DeviceTables,
     pub(super) ranks: Option<RankTables>,
-    memory: Buffer<D>,
+    memory: Buffer,
     /// First byte of the tables by rank.
     ranks_at: usize,
 }
 
-impl<D: Device> TablesOnDevice<D> {
+impl TablesOnDevice {
     /// Copies the tables, and waits.
     pub(super) fn new(
-        device: &mut D,
-        stream: &D::Stream,
+        device: &CudaDevice,
+        stream: &CudaStream,
         host: DeviceTables,
         ranks: Option<RankTables>,
         moved: &mut TransferBytes,
@@ -77,12 +79,12 @@ impl<'t> Placer<'t, 'static> for Parts<'t> {
 }
 
 /// Arrays in the memory that was written with [`Parts`], from byte `at` on.
-struct Placed<'d, D: Device> {
-    memory: &'d Buffer<D>,
+struct Placed<'d> {
+    memory: &'d Buffer,
     at: usize,
 }
 
-impl<'t, D: Device> Placer<'t, 'static> for Placed<'_, D> {
+impl<'t> Placer<'t, 'static> for Placed<'_> {
     fn place<T: Plain + NoUninit>(&mut self, array: &'t [T]) -> Global<'static, T> {
         let view = self.memory.view(self.at, array.len());
         self.at += size_of_val(array).next_multiple_of(LINE);
@@ -91,12 +93,12 @@ impl<'t, D: Device> Placer<'t, 'static> for Placed<'_, D> {
 }
 
 /// Writes parts to their places in new device memory, in order, and waits.
-pub(super) fn write_all<D: Device>(
-    device: &mut D,
-    stream: &D::Stream,
+pub(super) fn write_all(
+    device: &CudaDevice,
+    stream: &CudaStream,
     parts: &[(usize, &[u8])],
     moved: &mut TransferBytes,
-) -> Result<Buffer<D>, DecodeError> {
+) -> Result<Buffer, DecodeError> {
     let bytes = parts.last().map_or(0, |(at, part)| at + part.len());
     let (mut buffer, mut staging) = (Buffer::new(), HostBuffer::new());
     buffer.reserve(device, bytes)?;
@@ -109,8 +111,8 @@ pub(super) fn write_all<D: Device>(
     if bytes > 0 {
         // SAFETY: memory of this device, with that many bytes on both sides, which live unchanged
         // until the stream was waited for below, or for good.
-        let written = unsafe { device.write(stream, buffer.address(), staging.start(), bytes) };
-        if let Err(error) = device.synchronize(stream) {
+        let written = unsafe { stream.write(buffer.address(), staging.start(), bytes) };
+        if let Err(error) = stream.synchronize() {
             // The copy may still go on.
             std::mem::forget((buffer, staging));
             return written.and(Err(error));

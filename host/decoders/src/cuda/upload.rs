@@ -8,7 +8,8 @@
 
 use super::batch::{DeviceBatch, Packing, PinnedBatch};
 use super::buffer::{Buffer, HostBuffer};
-use super::device::Device;
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
@@ -18,13 +19,13 @@ use ut_data::input::BatchView;
 const PIECE: usize = 2 << 20;
 
 /// A stream's staging memory on the host, and the place of its batch on the device.
-pub(super) struct Upload<D: Device> {
-    staging: HostBuffer<D>,
-    input: Buffer<D>,
+pub(super) struct Upload {
+    staging: HostBuffer,
+    input: Buffer,
     bytes: u64,
 }
 
-impl<D: Device> Upload<D> {
+impl Upload {
     pub(super) const fn new() -> Self {
         Self {
             staging: HostBuffer::new(),
@@ -44,8 +45,8 @@ impl<D: Device> Upload<D> {
     /// - This is not dropped before the stream was waited for.
     pub(super) unsafe fn write_host(
         &mut self,
-        device: &mut D,
-        stream: &D::Stream,
+        device: &CudaDevice,
+        stream: &CudaStream,
         batch: &BatchView<'_>,
     ) -> Result<DeviceBatch, DecodeError> {
         let packing = Packing::of(batch);
@@ -61,13 +62,13 @@ impl<D: Device> Upload<D> {
                 let end = at + piece.len();
                 if end - written >= PIECE {
                     // SAFETY: required of the caller; the bytes before `end` were staged above.
-                    unsafe { self.write(device, stream, written, end) }?;
+                    unsafe { self.write(stream, written, end) }?;
                     written = end;
                 }
             }
         }
         // SAFETY: nothing else uses the buffers, and they live long enough, as the caller says.
-        unsafe { self.write(device, stream, written, packing.bytes) }?;
+        unsafe { self.write(stream, written, packing.bytes) }?;
         Ok(packing.at(self.input.address()))
     }
 
@@ -78,8 +79,7 @@ impl<D: Device> Upload<D> {
     /// - The host leaves them alone, and this is not dropped, until the stream was waited for.
     unsafe fn write(
         &mut self,
-        device: &mut D,
-        stream: &D::Stream,
+        stream: &CudaStream,
         from: usize,
         to: usize,
     ) -> Result<(), DecodeError> {
@@ -95,7 +95,7 @@ impl<D: Device> Upload<D> {
         // - The stream is the device's, and the host's bytes are left alone until it has done this,
         //   as the caller says.
         // - Both buffers are this device's, and the bytes are inside of both, checked above.
-        unsafe { device.write(stream, address, start, to - from) }
+        unsafe { stream.write(address, start, to - from) }
     }
 
     /// Copies a batch from pinned memory, by one copy.
@@ -105,9 +105,9 @@ impl<D: Device> Upload<D> {
     /// - Neither this nor `pinned` is dropped before the stream was waited for.
     pub(super) unsafe fn write_pinned(
         &mut self,
-        device: &mut D,
-        stream: &D::Stream,
-        pinned: &PinnedBatch<D>,
+        device: &CudaDevice,
+        stream: &CudaStream,
+        pinned: &PinnedBatch,
     ) -> Result<DeviceBatch, DecodeError> {
         let bytes = pinned.bytes();
         self.input.reserve(device, bytes)?;
@@ -115,7 +115,7 @@ impl<D: Device> Upload<D> {
             self.bytes += bytes as u64;
             // SAFETY: stream and both sides are as the caller says; a pinned batch is never written
             // after it was made, and the device has room, reserved above.
-            unsafe { device.write(stream, self.input.address(), pinned.memory.start(), bytes) }?;
+            unsafe { stream.write(self.input.address(), pinned.memory.start(), bytes) }?;
         }
         Ok(pinned.packing.at(self.input.address()))
     }

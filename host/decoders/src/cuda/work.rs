@@ -5,7 +5,8 @@ use ut_kernels::status;
 use super::allen::AllenWork;
 use super::batch::DeviceBatch;
 use super::buffer::Buffer;
-use super::device::Device;
+use super::driver::CudaStream;
+use super::gpu::CudaDevice;
 use super::output::Output;
 use super::ranked::{self, RankedPlaces};
 use super::setup::Setup;
@@ -14,13 +15,13 @@ use crate::plan::Plan;
 use ut_data::DecodeError;
 
 /// Buffers between the kernels of a stream.
-pub(super) enum Work<D: Device> {
-    Allen(AllenWork<D>),
+pub(super) enum Work {
+    Allen(AllenWork),
     /// Memory, and the number of records that fit into it.
-    Ranked(Buffer<D>, usize),
+    Ranked(Buffer, usize),
 }
 
-impl<D: Device> Work<D> {
+impl Work {
     pub(super) const fn new(pipeline: Pipeline) -> Self {
         match pipeline {
             Pipeline::Allen => Self::Allen(AllenWork::new()),
@@ -31,7 +32,7 @@ impl<D: Device> Work<D> {
     /// Makes room for this batch and as many strips.
     pub(super) fn reserve(
         &mut self,
-        device: &mut D,
+        device: &CudaDevice,
         plan: &Plan,
         batch: &DeviceBatch,
         strips: usize,
@@ -74,12 +75,12 @@ impl<D: Device> Work<D> {
     ///   word is 0 by then.
     pub(super) unsafe fn launch(
         &self,
-        device: &mut D,
-        stream: &D::Stream,
-        setup: &Setup<D>,
+        device: &mut CudaDevice,
+        stream: &CudaStream,
+        setup: &Setup,
         plan: &Plan,
         batch: &DeviceBatch,
-        output: &Output<D>,
+        output: &Output,
     ) -> Result<(), DecodeError> {
         match self {
             // SAFETY: these are this function's preconditions.

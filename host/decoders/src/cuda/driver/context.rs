@@ -197,7 +197,8 @@ impl CudaMemory {
         })
     }
 
-    pub(in super::super) const fn address(&self) -> u64 {
+    /// Address on the device.
+    pub const fn address(&self) -> u64 {
         self.address
     }
 
@@ -212,7 +213,7 @@ impl Drop for CudaMemory {
             // There is no caller to be told of a failure: the context is lost then, and the memory
             // with it. SAFETY:
             // - Allocated by `new`, in the context that was made current, and freed only here.
-            // - Its uses on the device have been waited for: `Device`'s methods ask for that.
+            // - Its uses on the device have been waited for: copies and launches ask for that.
             let _ = unsafe { sys::cuMemFree_v2(self.address) };
         }
     }
@@ -250,7 +251,8 @@ impl CudaHost {
         })
     }
 
-    pub(in super::super) const fn start(&self) -> *mut u8 {
+    /// Address in the host's memory.
+    pub const fn start(&self) -> *mut u8 {
         self.start
     }
 }
@@ -261,7 +263,7 @@ impl Drop for CudaHost {
             // There is no caller to be told of a failure: the context is lost then, and the memory
             // with it. SAFETY:
             // - Allocated by `new`, and freed only here.
-            // - Copies from and to it have been waited for: `Device`'s methods ask for that.
+            // - Copies from and to it have been waited for: copies and launches ask for that.
             let _ = unsafe { sys::cuMemFreeHost(self.start.cast()) };
         }
     }

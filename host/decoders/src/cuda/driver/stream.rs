@@ -8,8 +8,9 @@ use cudarc::driver::sys::{self, CUevent_flags, CUmemorytype, CUstream_flags};
 use super::context::Context;
 use super::error::{CallError, check};
 use super::modules::Handle;
-use crate::cuda::device::Rows;
+use crate::cuda::device::CopyRows;
 use crate::plan::Shape;
+use ut_data::DecodeError;
 
 /// Maximum pitch of a copy in bytes, on every device.
 const MAX_PITCH: usize = i32::MAX as usize;
@@ -65,23 +66,17 @@ impl CudaStream {
         self.context.handle() == context.handle()
     }
 
-    /// Copies to the device.
+    /// Copies to the device, whose context is [current](crate::cuda::CudaDevice::begin).
     ///
     /// # Safety
-    /// - `from` begins `bytes` bytes that can be read and are not written until the stream has done
-    ///   this.
+    /// - `from` begins `bytes` bytes of pinned memory, which live and are not written until the
+    ///   stream has done this.
     /// - The device's memory has room for them at `to`, in the stream's context, until then.
-    pub(in super::super) unsafe fn write(
-        &self,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), CallError> {
+    pub unsafe fn write(&self, to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
         // SAFETY: both sides are there until the stream has done this, as the caller says; the
         // stream lives.
-        check("copy to the GPU", unsafe {
-            sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, self.handle)
-        })
+        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, self.handle) };
+        Ok(check("copy to the GPU", code)?)
     }
 
     /// Sets words of the device to 0.
@@ -89,12 +84,11 @@ impl CudaStream {
     /// # Safety
     /// - `at` is a multiple of 4; that many words are there, in the stream's context, until the
     ///   stream has done this.
-    pub(in super::super) unsafe fn zero(&self, at: u64, words: usize) -> Result<(), CallError> {
+    pub unsafe fn zero(&self, at: u64, words: usize) -> Result<(), DecodeError> {
         // SAFETY: the words are there until the stream has done this, as the caller says; the
         // stream lives.
-        check("clear memory", unsafe {
-            sys::cuMemsetD32Async(at, 0, words, self.handle)
-        })
+        let code = unsafe { sys::cuMemsetD32Async(at, 0, words, self.handle) };
+        Ok(check("clear memory", code)?)
     }
 
     /// Copies from the device.
@@ -103,13 +97,11 @@ impl CudaStream {
     /// - The rows are there on the device, in the stream's context, until the stream has done this.
     /// - There is room for them in the host's memory at `to`, which is not read or written until
     ///   then.
-    pub(in super::super) unsafe fn read(
-        &self,
-        from: u64,
-        to: *mut u8,
-        rows: Rows,
-    ) -> Result<(), CallError> {
+    pub unsafe fn read(&self, from: u64, to: *mut u8, rows: CopyRows) -> Result<(), DecodeError> {
         let action = "copy from the GPU";
+        if rows.bytes() == 0 {
+            return Ok(());
+        }
         if rows.n > 1 && rows.device.max(rows.host) <= MAX_PITCH {
             let copy = sys::CUDA_MEMCPY2D {
                 srcXInBytes: 0,
@@ -131,18 +123,17 @@ impl CudaStream {
             };
             // SAFETY: both sides stay until then, as the caller says; the driver copies the
             // description at once.
-            return check(action, unsafe {
-                sys::cuMemcpy2DAsync_v2(&raw const copy, self.handle)
-            });
+            let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, self.handle) };
+            return Ok(check(action, code)?);
         }
         (0..rows.n).try_for_each(|row| {
             let from = from + (row * rows.device) as u64;
             // SAFETY: the row is within the room that the caller gives.
             let to = unsafe { to.add(row * rows.host) };
             // SAFETY: both sides are there until the stream has done this, as the caller says.
-            check(action, unsafe {
-                sys::cuMemcpyDtoHAsync_v2(to.cast(), from, rows.width, self.handle)
-            })
+            let code =
+                unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, rows.width, self.handle) };
+            Ok(check(action, code)?)
         })
     }
 
@@ -200,12 +191,15 @@ impl CudaStream {
         Ok(event)
     }
 
-    pub(in super::super) fn synchronize(&self) -> Result<(), CallError> {
+    /// Waits for everything on the stream.
+    ///
+    /// # Errors
+    /// Anything that went wrong since the last call. Work on the stream may then still go on.
+    pub fn synchronize(&self) -> Result<(), DecodeError> {
         self.context.make_current()?;
         // SAFETY: the stream lives.
-        check("run the kernels", unsafe {
-            sys::cuStreamSynchronize(self.handle)
-        })
+        let code = unsafe { sys::cuStreamSynchronize(self.handle) };
+        Ok(check("run the kernels", code)?)
     }
 }
 
