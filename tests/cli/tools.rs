@@ -508,10 +508,29 @@ fn throughput_says_what_was_measured() {
         directory,
         "throughput events.mdf --duration 0 --threads 1 --set layout=mep --batch 100",
     );
+    let said = |json: &serde_json::Value| {
+        ["layout", "batch", "events", "threads"].map(|name| json[name].clone())
+    };
     assert_eq!(
-        (&json["layout"], &json["batch"], &json["events"]),
-        (&"mep".into(), &100.into(), &1000.into())
+        said(&json),
+        ["mep".into(), 100.into(), 1000.into(), 1.into()]
     );
+    let (set, _) = json_of(
+        0,
+        directory,
+        "throughput events.mdf --duration 0 --set layout=mep --set threads=1 --set batch=100",
+    );
+    assert_eq!(said(&set), said(&json), "options and parameters");
+    for twice in ["--threads 1 --set threads=1", "--batch 9 --set batch=9"] {
+        for command in ["throughput", "decode"] {
+            says(
+                2,
+                directory,
+                (command, "events.mdf", twice),
+                "leave one out",
+            );
+        }
+    }
 }
 
 #[test]

@@ -186,12 +186,12 @@ fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
     well_on_the_fake(&[("FAKE_CUDA_MAX_THREADS", "128")], || {
         let batch = batch();
         let in_blocks = |block: &str| {
-            let mut launch = Parameters::default();
-            for assignment in ["scan.block_x=128", block] {
-                launch
-                    .set_from(ut_decoding::Backend::Emulated, assignment)
-                    .unwrap();
-            }
+            let launch = Parameters::default()
+                .with(
+                    ut_decoding::Backend::Emulated,
+                    &format!("scan.block_x=128,{block}"),
+                )
+                .unwrap();
             with(CudaConfig::of(&launch).with_pipeline(Pipeline::Allen))
         };
         let mut decoder = in_blocks("count.block_x=160");

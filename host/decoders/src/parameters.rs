@@ -426,17 +426,6 @@ impl Parameters {
         )
     }
 
-    /// Sets a parameter of a backend's decoders from `name=value`.
-    pub fn set_from(&mut self, backend: Backend, assignment: &str) -> Result<(), ParameterError> {
-        let (name, value) = split(assignment)?;
-        let parameter = find(
-            backend.name(),
-            &backend.parameters().iter().collect::<Vec<_>>(),
-            name,
-        )?;
-        self.put_value(parameter, parameter.parse(value)?)
-    }
-
     /// Sets parameters that a measurement may vary from a text like `batch=512,cpu.simd=scalar`.
     pub fn with(mut self, backend: Backend, text: &str) -> Result<Self, ParameterError> {
         let mut given: Vec<&str> = Vec::new();
@@ -660,16 +649,6 @@ mod tests {
                 .to_string();
             assert!(error.starts_with(said), "{text}: {error}");
         }
-        let mut decoder = Parameters::default();
-        let batch = decoder
-            .set_from(Backend::Reference, "batch=1")
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            batch, "reference has no parameter called \"batch\"; it has none",
-            "not of the decoder itself"
-        );
-        assert_eq!(decoder, Parameters::default());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
 use ut_decoders::parameters::cores;
-use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
+use ut_decoders::{Backend, Parameters, Pipeline};
 
 use crate::output::say;
 use crate::{config, is_typed, usage};
@@ -126,9 +126,6 @@ impl ClusterArgs {
     }
 }
 
-/// Beginning of the assignment that sets the layout.
-const LAYOUT: &str = "layout=";
-
 fn backend() -> impl TypedValueParser<Value = Backend> {
     PossibleValuesParser::new(Backend::ALL.map(Backend::name).into_iter().chain(["auto"])).map(
         |name: String| {
@@ -161,23 +158,35 @@ pub struct BackendArgs {
     /// allen, seven in nine launches, with the same results [default: ranked].
     #[arg(long, value_name = "NAME", value_parser = pipeline())]
     pub pipeline: Option<Pipeline>,
-    /// Set a parameter of the backend, as --set cpu.simd=avx2 or --set cluster.block_x=64, or the
-    /// layout of batches in memory, --set layout=mep [default: as they are read]; hits never
-    /// change. `ut-decode sweep --list` lists them.
+    /// Set a parameter, as --set cpu.simd=avx2, --set cluster.block_x=64, --set threads=1 or --set
+    /// layout=mep [default: the layout that is read]; hits never change. `ut-decode sweep --list`
+    /// lists them.
     #[arg(long = "set", value_name = "PARAMETER=VALUE")]
     pub set: Vec<String>,
 }
 
 impl BackendArgs {
-    /// Returns the parameters that are set, but for the layout.
+    /// Returns the set parameters of the decoder itself, not of how it is fed.
     pub fn assignments(&self) -> impl Iterator<Item = &String> {
         self.set
             .iter()
-            .filter(|assignment| !assignment.starts_with(LAYOUT))
+            .filter(|assignment| !FEEDING.contains(&name_of(assignment)))
+    }
+
+    /// Returns the value of a parameter of feeding, if it is set; ends the program if an option
+    /// gives it, too.
+    fn fed(&self, name: &str, option: Option<&str>) -> Option<u32> {
+        self.set.iter().find(|of| name_of(of) == name)?;
+        if let Some(option) = option {
+            usage(&format!(
+                "{option} and --set {name} give the same parameter: leave one out"
+            ));
+        }
+        Some(self.config().get(name))
     }
 
     pub fn pipeline(&self) -> Pipeline {
-        self.pipeline.unwrap_or_default()
+        self.config().pipeline()
     }
 
     /// Returns the parameters of a decoder; ends the program on errors.
@@ -190,51 +199,37 @@ impl BackendArgs {
                     self.backend
                 ));
             }
+            if self.set.iter().any(|of| name_of(of) == "pipeline") {
+                usage("--pipeline and --set pipeline give the same parameter: leave one out");
+            }
             config = config.with_pipeline(pipeline);
         }
-        for assignment in self.assignments() {
-            if let Err(error) = config.set_from(self.backend, assignment) {
-                let more = match error {
-                    ParameterError::Unknown { .. } => {
-                        ", and layout; threads and batch are options (--threads, --batch)"
-                    }
-                    _ => "",
-                };
-                usage(&format!("--set {error}{more}"));
-            }
-        }
-        if let Err(error) = config.validate() {
-            usage(&format!("--set {error}"));
-        }
-        config
+        set_all(config, self.backend, &self.set)
     }
 
-    /// Returns true if a parameter is set by hand: its effect is wanted then, and not the effect of
-    /// tuned values.
+    /// Returns true if a parameter of the decoder is set by hand: its effect is wanted then, not
+    /// the effect of tuned values.
     pub fn by_hand(&self) -> bool {
         self.assignments().next().is_some()
     }
 
-    /// Returns the option, else the number of the settings, else 0.
+    /// Returns the number of threads or streams: the option, else the parameter, else the number of
+    /// the settings, else 0.
     pub fn threads(&self) -> u16 {
-        self.threads.unwrap_or_else(config::threads)
+        let option = self.threads.map(|_| "--threads");
+        let set = ["threads", "streams"].map(|name| self.fed(name, option));
+        let set = set.into_iter().flatten().next().map(|n| n as u16);
+        self.threads.or(set).unwrap_or_else(config::threads)
     }
 
-    /// Returns the layout that is set; ends the program when there is none of that name.
+    /// Returns the events of a batch: those of an option, else the parameter if it is set.
+    pub fn batch(&self, option: Option<u32>) -> Option<u32> {
+        option.or(self.fed("batch", option.map(|_| "--batch")))
+    }
+
+    /// Returns the layout that is set.
     pub fn layout(&self) -> Option<Layout> {
-        let name = self
-            .set
-            .iter()
-            .rev()
-            .find_map(|assignment| assignment.strip_prefix(LAYOUT))?;
-        let layout = [Layout::Allen, Layout::Mep]
-            .into_iter()
-            .find(|&layout| layout_name(layout) == name);
-        Some(layout.unwrap_or_else(|| {
-            usage(&format!(
-                "--set {LAYOUT}{name}: the layouts are allen and mep"
-            ))
-        }))
+        self.fed("layout", None).map(|_| self.config().layout())
     }
 
     /// Returns the number of threads or streams; `--threads 0` is one a core, and the default of
@@ -242,6 +237,19 @@ impl BackendArgs {
     pub fn n_threads(&self) -> usize {
         n_threads(self.backend, self.threads())
     }
+}
+
+/// Parameters that say how decoders are fed.
+const FEEDING: [&str; 5] = ["batch", "layout", "pipeline", "streams", "threads"];
+
+fn name_of(assignment: &str) -> &str {
+    assignment.split('=').next().unwrap_or_default().trim()
+}
+
+/// Sets parameters over `base`; ends the program on wrong names and values.
+fn set_all(base: Parameters, backend: Backend, set: &[String]) -> Parameters {
+    base.with(backend, &set.join(","))
+        .unwrap_or_else(|error| usage(&format!("--set {error}")))
 }
 
 fn n_threads(backend: Backend, asked: u16) -> usize {
@@ -272,8 +280,7 @@ impl ParameterArgs {
     pub fn parameters(&self) -> Parameters {
         let base =
             ut_bench::base(self.backend).with_decoders(n_threads(self.backend, config::threads()));
-        base.with(self.backend, &self.set.join(","))
-            .unwrap_or_else(|error| usage(&format!("--set {error}")))
+        set_all(base, self.backend, &self.set)
     }
 }
 

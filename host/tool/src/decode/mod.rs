@@ -157,7 +157,7 @@ fn tuned(
     files: &[PathBuf],
     config: &mut Parameters,
 ) -> Option<usize> {
-    let asked = args.batch.map(|size| size as usize);
+    let asked = args.backend.batch(args.batch).map(|size| size as usize);
     *config = config.with_threads(usize::from(args.backend.threads()));
     if args.backend.by_hand() {
         return asked;
@@ -202,7 +202,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let detector = args.detector.load(&files)?;
     let tables = &detector.tables;
     ClusterArgs::check(tables.boards().version);
-    config = config.with_pipeline(args.backend.pipeline());
     let mask = args
         .mask
         .as_ref()

@@ -106,7 +106,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         args.backend.n_threads(),
         args.backend.layout().unwrap_or_default(),
     );
-    let default = [args.backend.backend.batch() as u32];
+    let set = args.backend.batch(args.batches.first().copied());
+    let default = [set.unwrap_or_else(|| args.backend.backend.batch() as u32)];
     let sizes = if args.batches.is_empty() {
         &default[..]
     } else {
@@ -150,12 +151,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return online::run(&args.tuned, work, args.json.as_deref());
     }
     let tuned = tuned(args, &loaded.detector);
-    let mut measurement = measurement(args, tuned, duration);
-    measurement.decoder = measurement.decoder.with_pipeline(args.backend.pipeline());
+    let measurement = measurement(args, tuned, duration);
     let expected = loaded.expected(layout, measurement.options)?;
-    let as_tuned = tuned
-        .filter(|_| args.batches.is_empty())
-        .map(|tuned| [tuned.batch()]);
+    let as_tuned = tuned.filter(|_| set.is_none()).map(|tuned| [tuned.batch()]);
     let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
     let samples = loaded.samples(args.sample.events, Feeding { sizes, ..feeding })?;
     let Loaded {
