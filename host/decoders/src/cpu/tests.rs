@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use super::{CpuDecoder, Simd};
 use crate::reference::ReferenceDecoder;
 use ut_data::detector::{BankVersion, DetectorTables, Grouping, LANES_PER_BOARD};
-use ut_data::input::{BatchView, EventBatch, EventMeta, Layout};
+use ut_data::input::{self, BatchBuilder, BatchView, EventBatch, EventMeta, Layout, to_mep};
 use ut_data::{BatchReport, DecodeOptions, Decoder, Position, UtHits};
 use ut_format::report::{Count, EventReport, Kind};
 
@@ -16,8 +16,6 @@ const N_BANKS: usize = if cfg!(miri) { 4 } else { 24 };
 
 #[derive(Clone)]
 struct Bank {
-    kind: u8,
-    version: u8,
     source_id: u32,
     payload: Vec<u8>,
 }
@@ -57,8 +55,6 @@ fn event_of_lanes(tables: &DetectorTables, hits: &[(u16, u16)]) -> Vec<Bank> {
             }
         };
         Bank {
-            kind: 66,
-            version: 4,
             source_id: board as u32,
             payload: v5_payload(&std::array::from_fn(hits)),
         }
@@ -66,73 +62,22 @@ fn event_of_lanes(tables: &DetectorTables, hits: &[(u16, u16)]) -> Vec<Bank> {
     in_use.take(N_BANKS).map(bank).collect()
 }
 
-/// Makes rows of `size`-byte entries, behind a table of where each begins.
-fn rows(rows: &[Vec<u16>], size: usize) -> Vec<u32> {
-    let (mut begins, mut bytes) = (Vec::new(), Vec::new());
-    for row in rows {
-        begins.push(((4 * rows.len() + bytes.len()) / size) as u32);
-        bytes.extend(
-            row.iter()
-                .flat_map(|entry| entry.to_le_bytes().into_iter().take(size)),
-        );
-    }
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    begins.extend(
-        bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|word| u32::from_le_bytes(*word)),
-    );
-    begins
-}
-
-/// Makes a batch of one event, which ends with the last byte of its last bank.
+/// Makes a batch of one event.
 fn batch(event: &[Bank], layout: Layout) -> EventBatch {
-    let n_banks = event.len() as u32;
-    let (mut raw, mut offsets) = (Vec::new(), vec![0]);
+    let banks = event.iter().map(|Bank { source_id, payload }| input::Bank {
+        kind: 66,
+        version: Some(4),
+        source_id: *source_id,
+        payload,
+    });
+    let (mut builder, mut batch) = (BatchBuilder::new(), EventBatch::default());
+    builder
+        .push(EventMeta::default(), banks)
+        .expect("a small event");
+    builder.finish(&mut batch);
     match layout {
-        Layout::Allen => {
-            raw.extend(n_banks.to_le_bytes());
-            let mut begin = 0;
-            for bank in event {
-                raw.extend(u32::to_le_bytes(begin));
-                begin += 4 + bank.payload.len() as u32;
-            }
-            raw.extend(begin.to_le_bytes());
-            for bank in event {
-                raw.extend(bank.source_id.to_le_bytes());
-                raw.extend(&bank.payload);
-            }
-        }
-        Layout::Mep => {
-            offsets = vec![n_banks, 0];
-            offsets.extend(event.iter().map(|bank| bank.source_id));
-            for bank in event {
-                offsets.push(raw.len() as u32);
-                raw.extend(&bank.payload);
-            }
-        }
-    }
-    let table = |entry: fn(&Bank) -> u16, size| match layout {
-        Layout::Allen => rows(&[event.iter().map(entry).collect()], size),
-        Layout::Mep => rows(
-            &event
-                .iter()
-                .map(|bank| vec![entry(bank)])
-                .collect::<Vec<_>>(),
-            size,
-        ),
-    };
-    EventBatch {
-        layout,
-        n_events: 1,
-        offsets,
-        sizes: table(|bank| bank.payload.len() as u16, 2),
-        types: table(|bank| u16::from(bank.kind), 1),
-        versions: Some(table(|bank| u16::from(bank.version), 1)),
-        meta: vec![EventMeta::default()],
-        raw,
+        Layout::Allen => batch,
+        Layout::Mep => to_mep(batch.view()).expect("one event").remove(0),
     }
 }
 
@@ -282,8 +227,6 @@ fn bank_of_lane(slot: usize, hits: &[(u16, u16)]) -> Bank {
     let mut lanes: [Vec<_>; LANES_PER_BOARD] = Default::default();
     lanes[slot % LANES_PER_BOARD] = hits.to_vec();
     Bank {
-        kind: 66,
-        version: 4,
         source_id: (slot / LANES_PER_BOARD) as u32,
         payload: v5_payload(&lanes),
     }
