@@ -12,7 +12,7 @@ use ut_decoding::{
 };
 
 /// Memory in which a framework holds a batch: bytes, and words that say where things are in them.
-struct Memory {
+struct FrameworkMemory {
     n_events: usize,
     raw: Vec<u8>,
     offsets: Vec<u32>,
@@ -20,7 +20,7 @@ struct Memory {
     types: Vec<u32>,
 }
 
-impl Memory {
+impl FrameworkMemory {
     /// Returns the view that a decoder takes; nothing is copied.
     fn view(&self) -> BatchView<'_> {
         BatchView {
@@ -102,7 +102,7 @@ fn tables() -> DetectorTables {
 
 fn main() -> Result<(), DecodeError> {
     let tables = tables();
-    let batch = Memory::of_synthetic_events(100);
+    let batch = FrameworkMemory::of_synthetic_events(100);
     let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
     let mut hits =
         UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
@@ -132,7 +132,7 @@ mod tests {
     fn a_batch_in_the_callers_memory_gives_the_references_hits_without_trouble() {
         let (tables, batch, options) = (
             tables(),
-            Memory::of_synthetic_events(7),
+            FrameworkMemory::of_synthetic_events(7),
             DecodeOptions::default(),
         );
         let decode = |decoder: &mut dyn Decoder| {

@@ -2,7 +2,7 @@
 
 use ut_decoding::{BankVersion, BatchView, DecodeError, Layout};
 
-use crate::memory::{Array, Place, SizedStruct, flag, read_struct};
+use crate::memory::{CallerArray, Place, SizedStruct, flag, read_struct};
 use crate::status::Failure;
 
 /// Event by event: the block of event `e` begins at `raw + offsets[e]`.
@@ -96,23 +96,23 @@ impl UtBatch {
 
 #[derive(Clone, Copy)]
 struct Arrays {
-    selected: Array<u32>,
-    raw: Array<u8>,
-    offsets: Array<u32>,
-    sizes: Array<u32>,
-    types: Array<u32>,
-    versions: Array<u32>,
+    selected: CallerArray<u32>,
+    raw: CallerArray<u8>,
+    offsets: CallerArray<u32>,
+    sizes: CallerArray<u32>,
+    types: CallerArray<u32>,
+    versions: CallerArray<u32>,
 }
 
 impl Arrays {
     fn of(batch: &UtBatch) -> Result<Self, Failure> {
         Ok(Self {
-            selected: Array::new("UtBatch.selected", batch.selected, batch.n_selected)?,
-            raw: Array::new("UtBatch.raw", batch.raw, batch.raw_bytes)?,
-            offsets: Array::new("UtBatch.offsets", batch.offsets, batch.n_offsets)?,
-            sizes: Array::new("UtBatch.sizes", batch.sizes, batch.n_sizes)?,
-            types: Array::new("UtBatch.types", batch.types, batch.n_types)?,
-            versions: Array::new("UtBatch.versions", batch.versions, batch.n_versions)?,
+            selected: CallerArray::new("UtBatch.selected", batch.selected, batch.n_selected)?,
+            raw: CallerArray::new("UtBatch.raw", batch.raw, batch.raw_bytes)?,
+            offsets: CallerArray::new("UtBatch.offsets", batch.offsets, batch.n_offsets)?,
+            sizes: CallerArray::new("UtBatch.sizes", batch.sizes, batch.n_sizes)?,
+            types: CallerArray::new("UtBatch.types", batch.types, batch.n_types)?,
+            versions: CallerArray::new("UtBatch.versions", batch.versions, batch.n_versions)?,
         })
     }
 

@@ -12,7 +12,7 @@ use ut_decoding::{BankVersion, DecodeError, Layout};
 
 use crate::batch::{UtBatch, check_version, fields};
 use crate::decoder::{UtOptions, read_options};
-use crate::hits::{HitArrays, UtHits};
+use crate::hits::{CallerHits, UtHits};
 use crate::memory::{SizedStruct, check_place, read_struct, reference};
 use crate::status::{Failure, UT_CAPACITY, UT_NO_DEVICE, UtStatus, guarded};
 use crate::tables::UtTables;
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn ut_cuda_write(
         let (mut sequence, batch, work) = unsafe { read(cuda, batch, work) }?;
         // SAFETY: the same.
         let hits = unsafe { read_struct(hits) }?;
-        if HitArrays::of(&hits, true)?.has_clusters() {
+        if CallerHits::of(&hits, true)?.has_clusters() {
             return Err(Failure::argument(
                 "UtHits.clusters is wanted, but a GPU does not give clusters",
             ));

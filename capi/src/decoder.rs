@@ -10,7 +10,7 @@ use ut_decoding::{
 };
 
 use crate::batch::{UtBatch, read_batch};
-use crate::hits::{HitArrays, UtHits, read_hits, write_n_hits};
+use crate::hits::{CallerHits, UtHits, read_hits, write_n_hits};
 use crate::memory::{SizedStruct, check_apart, check_place, flag, read_struct, reference};
 use crate::status::{Failure, UT_INTERNAL, UT_NO_MEMORY, UtStatus, guarded};
 use crate::tables::UtTables;
@@ -85,17 +85,17 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOpt
 /// 4 MB, for any batch; and if the caller wants no report, 60 bytes for each event of the largest
 /// batch.
 pub struct UtDecoder {
-    state: Mutex<State>,
+    state: Mutex<DecoderState>,
 }
 
 const _: () = assert!(size_of::<EventReport>() == 60, "the header says so");
 
-struct State {
+struct DecoderState {
     decoder: CpuDecoder,
     reports: Vec<EventReport>,
 }
 
-impl State {
+impl DecoderState {
     /// Returns the caller's report, or one that is thrown away.
     fn report<'a>(
         &'a mut self,
@@ -122,7 +122,7 @@ impl State {
 
 /// # Safety
 /// - `decoder` is null, or was made by [`ut_decoder_new`] and is not freed as long as this is used.
-unsafe fn state<'a>(decoder: *const UtDecoder) -> Result<MutexGuard<'a, State>, Failure> {
+unsafe fn state<'a>(decoder: *const UtDecoder) -> Result<MutexGuard<'a, DecoderState>, Failure> {
     // SAFETY: as the caller says.
     let decoder = unsafe { reference("decoder", decoder) }?;
     match decoder.state.try_lock() {
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn ut_decoder_new(
         memory::check("a decoder", memory_of_threads(1))
             .map_err(|error| Failure::new(UT_NO_MEMORY, error.to_string()))?;
         let made = CpuDecoder::new(&tables.tables, options);
-        let state = Mutex::new(State {
+        let state = Mutex::new(DecoderState {
             decoder: made,
             reports: Vec::new(),
         });
@@ -212,7 +212,7 @@ unsafe fn work(
     // SAFETY: as the caller says.
     let there = unsafe { read_hits(hits) }?;
     // SAFETY: the same.
-    let (mut state, arrays) = unsafe { (state(decoder)?, HitArrays::of(&there, with_hits)?) };
+    let (mut state, arrays) = unsafe { (state(decoder)?, CallerHits::of(&there, with_hits)?) };
     // SAFETY: the same.
     let (batch, read) = unsafe { read_batch(batch) }?;
     check_apart(&arrays.places(), &read)?;
@@ -246,7 +246,7 @@ unsafe fn work(
 fn check_room(
     decoder: &CpuDecoder,
     batch: &BatchView<'_>,
-    arrays: &HitArrays,
+    arrays: &CallerHits,
 ) -> Result<(), Failure> {
     if arrays.has_clusters() && decoder.version() == BankVersion::V4 {
         return Err(Failure::argument(

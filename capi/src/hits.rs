@@ -3,7 +3,7 @@
 use ut_decoding::EventReport;
 use ut_decoding::decoder::UtHitsMut;
 
-use crate::memory::{Array, Place, SizedStruct, read_struct};
+use crate::memory::{CallerArray, Place, SizedStruct, read_struct};
 use crate::status::{Failure, UtStatus, guarded};
 
 /// Number of counters of an event in the report; `ut_count_name()` names them in their order.
@@ -65,24 +65,24 @@ unsafe impl SizedStruct for UtHits {
     const NAME: &'static str = "UtHits";
 }
 
-pub(crate) struct HitArrays {
-    floats: [Array<f32>; 6],
-    id: Array<u32>,
-    clusters: Array<u32>,
-    offsets: Array<u32>,
-    report: Array<u32>,
+pub(crate) struct CallerHits {
+    floats: [CallerArray<f32>; 6],
+    id: CallerArray<u32>,
+    clusters: CallerArray<u32>,
+    offsets: CallerArray<u32>,
+    report: CallerArray<u32>,
 }
 
-impl HitArrays {
+impl CallerHits {
     /// # Errors
     /// If a pointer cannot be right. Without `with_hits` the arrays of hits are not looked at.
     pub(crate) fn of(hits: &UtHits, with_hits: bool) -> Result<Self, Failure> {
         let n = if with_hits { hits.max_hits } else { 0 };
         let floats = |name, at| {
             if with_hits {
-                Array::new(name, at, n)
+                CallerArray::new(name, at, n)
             } else {
-                Array::new(name, std::ptr::null(), 0)
+                CallerArray::new(name, std::ptr::null(), 0)
             }
         };
         let words = |at| if with_hits { at } else { std::ptr::null_mut() };
@@ -106,14 +106,14 @@ impl HitArrays {
                 floats("UtHits.dx_dy", hits.dx_dy)?,
                 floats("UtHits.weight", hits.weight)?,
             ],
-            id: Array::new("UtHits.id", id, n)?,
-            clusters: Array::new(
+            id: CallerArray::new("UtHits.id", id, n)?,
+            clusters: CallerArray::new(
                 "UtHits.clusters",
                 clusters,
                 if clusters.is_null() { 0 } else { n },
             )?,
-            offsets: Array::new("UtHits.offsets", hits.offsets, hits.n_offsets)?,
-            report: Array::new("UtHits.report", hits.report, n_report)?,
+            offsets: CallerArray::new("UtHits.offsets", hits.offsets, hits.n_offsets)?,
+            report: CallerArray::new("UtHits.report", hits.report, n_report)?,
         })
     }
 
@@ -133,9 +133,9 @@ impl HitArrays {
     }
 
     pub(crate) fn places(&self) -> [Place; 10] {
-        let [a, b, c, d, e, f] = self.floats.map(Array::place);
+        let [a, b, c, d, e, f] = self.floats.map(CallerArray::place);
         let [id, clusters, offsets, report] =
-            [self.id, self.clusters, self.offsets, self.report].map(Array::place);
+            [self.id, self.clusters, self.offsets, self.report].map(CallerArray::place);
         [a, b, c, d, e, f, id, clusters, offsets, report]
     }
 
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn ut_hits_in(
         // SAFETY: as the caller says.
         let mut value: UtHits = unsafe { read_struct(hits) }?;
         let words = n_hits.saturating_mul(UT_HIT_BYTES / 4);
-        let memory = Array::new("memory", memory.cast::<u32>().cast_const(), words)?;
+        let memory = CallerArray::new("memory", memory.cast::<u32>().cast_const(), words)?;
         if memory.place().len() > bytes {
             return Err(Failure::argument(format!(
                 "{n_hits} hits take {UT_HIT_BYTES} bytes each, memory has {bytes}"

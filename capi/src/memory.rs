@@ -44,13 +44,13 @@ pub unsafe fn read_struct<T: SizedStruct>(from: *const T) -> Result<T, Failure> 
 
 /// Array of the caller.
 #[derive(Clone, Copy)]
-pub struct Array<T> {
+pub struct CallerArray<T> {
     name: &'static str,
     at: *mut T,
     len: usize,
 }
 
-impl<T> Array<T> {
+impl<T> CallerArray<T> {
     /// Checks the array of `len` elements at `at`, which the header calls `name`.
     pub fn new(name: &'static str, at: *const T, len: usize) -> Result<Self, Failure> {
         if len > 0 && at.is_null() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ut_decoding::{Boards, DetectorTables, Geometry, Grouping};
 
-use crate::memory::{Array, check_place, reference};
+use crate::memory::{CallerArray, check_place, reference};
 use crate::status::{Failure, UtStatus, guarded};
 
 /// Groups of rows in y, 72 per event: group 18 * layer + row.
@@ -114,8 +114,8 @@ pub unsafe extern "C" fn ut_tables_from_memory(
     guarded(|| {
         check_place("tables", tables)?;
         let groups = self::grouping(grouping)?;
-        let boards = Array::new("boards", boards, boards_bytes)?;
-        let geometry = Array::new("geometry", geometry, geometry_bytes)?;
+        let boards = CallerArray::new("boards", boards, boards_bytes)?;
+        let geometry = CallerArray::new("geometry", geometry, geometry_bytes)?;
         // SAFETY: each is NULL or can be read for its length, as the caller says.
         let (boards, geometry) = unsafe { (boards.slice(), geometry.slice()) };
         let (boards, geometry) = (

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Observations during a measurement; `None` if they cannot be made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct Observations {
     /// Lowest and highest clock of the device, MHz (CPU: of the slowest core).
     pub clock_mhz: Option<[f64; 2]>,
     /// Lowest and highest temperature of the device, degrees Celsius.
@@ -31,7 +31,7 @@ pub struct Seen {
     pub looks: usize,
 }
 
-impl Seen {
+impl Observations {
     fn add(&mut self, state: State) {
         self.looks += 1;
         widen(&mut self.clock_mhz, state.clock_mhz);
@@ -101,7 +101,7 @@ pub fn watch(backend: Backend, limits: Limits) -> Box<dyn Watch> {
 pub struct Environment {
     watch: Box<dyn Watch>,
     last: Option<Instant>,
-    seen: Seen,
+    seen: Observations,
     gpu: Option<(GpuReport, Facts)>,
     link: Option<GpuWatch>,
     /// Keeps the GPU open while decoders come and go: opening takes longer than decoding.
@@ -131,7 +131,7 @@ impl Environment {
         let mut environment = Self {
             watch,
             last: None,
-            seen: Seen::default(),
+            seen: Observations::default(),
             gpu,
             link,
             _open: open,
@@ -159,7 +159,7 @@ impl Environment {
     }
 
     /// Makes a last observation; returns all observations, and the GPU.
-    pub fn seen(&mut self) -> (&Seen, Option<&GpuReport>) {
+    pub fn seen(&mut self) -> (&Observations, Option<&GpuReport>) {
         self.look();
         (&self.seen, self.gpu.as_ref().map(|(report, _)| report))
     }
@@ -204,7 +204,7 @@ impl GpuReport {
     }
 }
 
-fn in_words(seen: &Seen, gpu: Option<&GpuReport>) -> Vec<(&'static str, String)> {
+fn in_words(seen: &Observations, gpu: Option<&GpuReport>) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
     let range = |range: Option<[f64; 2]>, unit: &str| {
         range.map_or_else(unknown, |[low, high]| {
@@ -285,13 +285,13 @@ mod tests {
 
     #[test]
     fn observations_add_up_to_ranges_and_reasons() {
-        let mut seen = Seen::default();
+        let mut seen = Observations::default();
         seen.add(State::default());
         assert_eq!(
             seen,
-            Seen {
+            Observations {
                 looks: 1,
-                ..Seen::default()
+                ..Observations::default()
             }
         );
         for (clock, temperature, reason) in

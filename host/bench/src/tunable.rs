@@ -224,7 +224,7 @@ pub fn workload_of(
 /// A tuned configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub struct Tuned {
+pub struct TunedParameters {
     /// All parameters; the others have their defaults.
     pub parameters: Parameters,
     pub values: String,
@@ -237,7 +237,7 @@ pub fn look_up(
     locations: &Locations,
     what: impl Into<Subject>,
     workload: &Workload,
-) -> Result<Option<Tuned>, StoreError> {
+) -> Result<Option<TunedParameters>, StoreError> {
     let what = what.into();
     let backend = what.backend;
     let Ok(device) = device(backend) else {
@@ -281,7 +281,7 @@ pub fn look_up(
     } else {
         parameters.text(chosen)
     };
-    Ok(Some(Tuned {
+    Ok(Some(TunedParameters {
         parameters,
         values,
         origin: found.in_words(),
@@ -428,7 +428,7 @@ mod tests {
             },
             1024,
         );
-        let Tuned {
+        let TunedParameters {
             parameters,
             values,
             origin,

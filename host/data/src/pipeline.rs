@@ -246,18 +246,18 @@ impl<T, P: FnMut() -> Option<T>> Source<P> {
 }
 
 struct Turns<T> {
-    turn: Mutex<Turn<T>>,
+    turn: Mutex<TurnState<T>>,
     news: Condvar,
 }
 
-struct Turn<T> {
+struct TurnState<T> {
     fetching: bool,
     /// Number of idle threads, including threads that were woken and do not run yet.
     idle: usize,
     items: VecDeque<(u64, T)>,
 }
 
-impl<T> Default for Turn<T> {
+impl<T> Default for TurnState<T> {
     fn default() -> Self {
         Self {
             fetching: false,

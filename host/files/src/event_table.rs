@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ut_data::input::utc;
 use ut_data::output::{EventColumn, EventColumnType, EventRow};
 
-use super::file::Writer;
+use super::file::FileWriter;
 use super::parquet::{ParquetWriter, output_error};
 use super::{HitFormat, NewFile, OutputError, Provenance, quoted};
 
@@ -19,7 +19,7 @@ pub struct EventTable {
     path: PathBuf,
     names: Vec<String>,
     waiting: Vec<EventRow>,
-    writer: Writer,
+    writer: FileWriter,
 }
 
 impl EventTable {
@@ -34,12 +34,12 @@ impl EventTable {
             HitFormat::Csv => {
                 let names: Vec<&str> = EventColumn::all().map(|column| column.name).collect();
                 writeln!(file, "file,{}", names.join(",")).map_err(|source| file.cannot(source))?;
-                Writer::Csv(file)
+                FileWriter::Csv(file)
             }
             HitFormat::Parquet => {
                 let groups =
                     ParquetWriter::of_events(file).map_err(|source| output_error(path, source))?;
-                Writer::Parquet(Box::new(groups))
+                FileWriter::Parquet(Box::new(groups))
             }
         };
         let names = inputs
@@ -67,7 +67,7 @@ impl EventTable {
     fn write(&mut self) -> Result<(), OutputError> {
         let rows = std::mem::take(&mut self.waiting);
         match &mut self.writer {
-            Writer::Csv(file) => {
+            FileWriter::Csv(file) => {
                 let mut text = String::new();
                 for row in &rows {
                     push_row(&mut text, row, &self.names);
@@ -75,7 +75,7 @@ impl EventTable {
                 file.write_all(text.as_bytes())
                     .map_err(|source| file.cannot(source))
             }
-            Writer::Parquet(groups) => groups
+            FileWriter::Parquet(groups) => groups
                 .append_events(&rows, &self.names)
                 .map_err(|source| output_error(&self.path, source)),
         }
@@ -85,8 +85,8 @@ impl EventTable {
     pub fn finish(mut self, provenance: &Provenance) -> Result<(), OutputError> {
         self.write()?;
         let file = match self.writer {
-            Writer::Csv(file) => file,
-            Writer::Parquet(groups) => groups
+            FileWriter::Csv(file) => file,
+            FileWriter::Parquet(groups) => groups
                 .finish(provenance)
                 .map_err(|source| output_error(&self.path, source))?,
         };

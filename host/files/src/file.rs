@@ -120,7 +120,7 @@ impl FromStr for HitFormat {
     }
 }
 
-pub(super) enum Writer {
+pub(super) enum FileWriter {
     Csv(NewFile),
     Parquet(Box<ParquetWriter<NewFile>>),
 }
@@ -139,7 +139,7 @@ pub struct HitStyle {
 /// A file of hits in the making. Dropped without [`Self::finish`], it leaves nothing behind.
 pub struct HitFile {
     path: PathBuf,
-    writer: Writer,
+    writer: FileWriter,
 }
 
 /// Hits of a batch in the form of a file.
@@ -203,12 +203,12 @@ impl HitStyle {
                 let header = CsvRows::header(&self.columns);
                 file.write_all(header.as_bytes())
                     .map_err(|source| io_error(&path, source))?;
-                Writer::Csv(file)
+                FileWriter::Csv(file)
             }
             HitFormat::Parquet => {
                 let writer = ParquetWriter::of_hits(file, &self.form)
                     .map_err(|source| parquet_error(&path, source))?;
-                Writer::Parquet(Box::new(writer))
+                FileWriter::Parquet(Box::new(writer))
             }
         };
         Ok(HitFile { path, writer })
@@ -232,10 +232,10 @@ impl HitFile {
     /// Writes the hits of a batch, as an [`Encoder`] of its style made them.
     pub fn append(&mut self, encoded: Encoded) -> Result<(), OutputError> {
         match (&mut self.writer, encoded) {
-            (Writer::Csv(file), Encoded::Text(text)) => file
+            (FileWriter::Csv(file), Encoded::Text(text)) => file
                 .write_all(&text)
                 .map_err(|source| io_error(&self.path, source)),
-            (Writer::Parquet(writer), Encoded::RowGroup(Some(group))) => writer
+            (FileWriter::Parquet(writer), Encoded::RowGroup(Some(group))) => writer
                 .append(*group)
                 .map_err(|source| parquet_error(&self.path, source)),
             _ => Ok(()),
@@ -245,8 +245,8 @@ impl HitFile {
     /// Completes the file and gives it its name; if that fails, nothing is left behind.
     pub fn finish(self, provenance: &Provenance) -> Result<(), OutputError> {
         let file = match self.writer {
-            Writer::Csv(file) => file,
-            Writer::Parquet(writer) => writer
+            FileWriter::Csv(file) => file,
+            FileWriter::Parquet(writer) => writer
                 .finish(provenance)
                 .map_err(|source| parquet_error(&self.path, source))?,
         };

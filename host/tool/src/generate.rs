@@ -12,7 +12,7 @@ use ut_data::input::{
     Bank, EventHeader, Events, GENERATED_MASK, InputPart, MdfWriter, MepWriter, WriteError,
     checksum, kind,
 };
-use ut_data::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Packing, Payload};
+use ut_data::synth::corrupt::{Corruptor, FileFault, Ledger, LedgerEntry, Packing, Payload};
 use ut_data::synth::{self, Generator, Plant, Profile};
 use ut_files::NewFile;
 
@@ -75,7 +75,7 @@ pub struct Args {
     /// sources of MEP packets: fragments. Of the file: cut, in its last event, with --pack zstd
     /// also stream.
     #[arg(long, value_name = "KIND=RATE,…", value_delimiter = ',', value_parser = rate)]
-    corrupt: Vec<(Fault, f64)>,
+    corrupt: Vec<(FileFault, f64)>,
     /// Let parts fail, from an event on or in a range of events, or in every Nth of them. sector=N,
     /// strips of it (sector=N/FIRST-LAST), lane=BOARD.LANE, board=N or all: dead, quiet (half of
     /// the hits are lost), hot (a hit more an event), half (of the charge), weak (0.8 of it), noise
@@ -154,10 +154,12 @@ fn zlib(content: &[u8]) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-fn rate(text: &str) -> Result<(Fault, f64), String> {
+fn rate(text: &str) -> Result<(FileFault, f64), String> {
     let (name, rate) = text.split_once('=').ok_or("expected KIND=RATE")?;
-    let names = || Fault::ALL.map(Fault::name).join(", ");
-    let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
+    let names = || FileFault::ALL.map(FileFault::name).join(", ");
+    let fault = FileFault::ALL
+        .into_iter()
+        .find(|fault| fault.name() == name);
     let fault = fault.ok_or_else(|| format!("there is no fault {name}; there are {}", names()))?;
     let rate: f64 = rate
         .parse()
@@ -218,7 +220,7 @@ impl Maker<'_> {
     }
 
     /// Returns an MDF event with the faults that are due.
-    fn mdf(&mut self, index: u64, end: Option<Fault>) -> Result<Vec<u8>, WriteError> {
+    fn mdf(&mut self, index: u64, end: Option<FileFault>) -> Result<Vec<u8>, WriteError> {
         let frame = self.corruptor.frame(index).filter(|_| end.is_none());
         let (mut bytes, sources) = self.event(index, end.is_none() && frame.is_none())?;
         let (before, after) = (
@@ -236,7 +238,7 @@ impl Maker<'_> {
             whole.clone()
         };
         match after {
-            Some(Fault::Block) => self
+            Some(FileFault::Block) => self
                 .corruptor
                 .damage_block(index, &mut bytes, &whole, &sources),
             Some(fault) => self
@@ -249,7 +251,12 @@ impl Maker<'_> {
     }
 
     /// Returns a packet, or several where faults change the sources.
-    fn packet(&mut self, first: u64, n: u64, end: Option<Fault>) -> Result<Vec<u8>, WriteError> {
+    fn packet(
+        &mut self,
+        first: u64,
+        n: u64,
+        end: Option<FileFault>,
+    ) -> Result<Vec<u8>, WriteError> {
         let mut writer = MepWriter::new(Vec::new(), n as usize);
         let n_sources = self.generator.event(first).banks.len();
         let chosen = if end.is_some() {
@@ -280,20 +287,20 @@ impl Maker<'_> {
 
     /// Cuts and compresses the bytes as the fault and the options say; counts events that stay
     /// whole.
-    fn end(&mut self, event: u64, n: u64, end: Option<Fault>, bytes: &mut Vec<u8>) {
-        if end == Some(Fault::Cut) {
+    fn end(&mut self, event: u64, n: u64, end: Option<FileFault>, bytes: &mut Vec<u8>) {
+        if end == Some(FileFault::Cut) {
             bytes.truncate(bytes.len() / 3);
         }
         if self.args.pack == Some(Packing::Zstd) {
             // Each call makes a separate frame: a stream may have any number of frames.
             *bytes = zstd::bulk::compress(bytes, 3).unwrap_or_default();
         }
-        if end == Some(Fault::Stream) {
+        if end == Some(FileFault::Stream) {
             bytes.truncate(bytes.len() / 2);
         }
         match end {
             Some(fault) => self.corruptor.note(
-                Entry {
+                LedgerEntry {
                     event,
                     fault,
                     banks: Vec::new(),
@@ -346,7 +353,7 @@ fn faults(ledger: &Ledger) -> Value {
         .entries
         .iter()
         .map(
-            |Entry {
+            |LedgerEntry {
                  event,
                  fault,
                  banks,

@@ -13,7 +13,7 @@ use tuner::watch::Limits;
 use ut_bench::ENOUGH_DISTINCT;
 use ut_bench::decoding::DecodeDevice;
 use ut_bench::environment::watch;
-use ut_bench::tunable::{self, Subject, Tuned};
+use ut_bench::tunable::{self, Subject, TunedParameters};
 use ut_data::detector::DetectorTables;
 use ut_data::{DecodeOptions, Layout};
 use ut_decoders::{Backend, Parameters};
@@ -156,7 +156,7 @@ impl TunedArgs {
             .unwrap_or_default();
         let workload = self.tuned_for(tables, options);
         match locations.and_then(|locations| tunable::look_up(&locations, what, &workload?)) {
-            Ok(Some(Tuned {
+            Ok(Some(TunedParameters {
                 parameters,
                 values,
                 origin,

@@ -41,13 +41,13 @@ use corosensei::Yielder;
 
 use super::known::{Known, LatestWrite};
 use super::order::Order;
-use super::shadow::{Record, Shadow, Touch, Toucher};
+use super::shadow::{AccessRecord, Shadow, Touch, Toucher};
 use super::stats::{Access, Coalescer, LaunchStats, SharedAccess, Touched};
 use super::violation::{Fault, Violation, describe};
 
 /// Kind of a warp collective; a shuffle comes with the operand that each lane chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum Collective {
     SyncWarp,
     Ballot,
     Shuffle(Shuffle),
@@ -56,7 +56,7 @@ pub enum Operation {
     ActiveMask,
 }
 
-impl Operation {
+impl Collective {
     /// Returns the name of the method of [`Block`], for messages.
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,8 +89,8 @@ impl Operation {
 /// different ones, although mask and operation agree. On a device this may work by luck; the
 /// executor reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub operation: Operation,
+pub struct CollectiveCall {
+    pub operation: Collective,
     pub mask: u32,
     pub value: u32,
     pub location: &'static Location<'static>,
@@ -100,7 +100,7 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Runnable,
-    AtCollective(Request),
+    AtCollective(CollectiveCall),
     AtBarrier(&'static Location<'static>),
     /// Waits for another block.
     Paused(&'static Location<'static>),
@@ -286,7 +286,7 @@ pub struct LaunchState {
 }
 
 impl LaunchState {
-    fn describe(&self, record: &Record) -> String {
+    fn describe(&self, record: &AccessRecord) -> String {
         describe(
             record,
             self.numbers[(record.serial() - self.oldest) as usize],
@@ -418,7 +418,7 @@ impl EmulatedBlock<'_> {
     /// other disagreement, such as a lane that never comes, is visible to the scheduler only.
     fn collective(
         &self,
-        operation: Operation,
+        operation: Collective,
         mask: u32,
         value: u32,
         location: &'static Location<'static>,
@@ -434,7 +434,7 @@ impl EmulatedBlock<'_> {
             );
         }
         self.context.launch.borrow_mut().block.threads[self.thread as usize].status =
-            Status::AtCollective(Request {
+            Status::AtCollective(CollectiveCall {
                 operation,
                 mask,
                 value,
@@ -795,12 +795,12 @@ impl Block for EmulatedBlock<'_> {
     }
     #[track_caller]
     fn sync_warp(&self, mask: u32) {
-        self.collective(Operation::SyncWarp, mask, 0, Location::caller());
+        self.collective(Collective::SyncWarp, mask, 0, Location::caller());
     }
     #[track_caller]
     fn ballot_sync(&self, mask: u32, predicate: bool) -> u32 {
         self.collective(
-            Operation::Ballot,
+            Collective::Ballot,
             mask,
             u32::from(predicate),
             Location::caller(),
@@ -808,19 +808,24 @@ impl Block for EmulatedBlock<'_> {
     }
     #[track_caller]
     fn shuffle_bits(&self, mask: u32, value: u32, shuffle: Shuffle) -> u32 {
-        self.collective(Operation::Shuffle(shuffle), mask, value, Location::caller())
+        self.collective(
+            Collective::Shuffle(shuffle),
+            mask,
+            value,
+            Location::caller(),
+        )
     }
     #[track_caller]
     fn match_any_sync(&self, mask: u32, value: u32) -> u32 {
-        self.collective(Operation::MatchAny, mask, value, Location::caller())
+        self.collective(Collective::MatchAny, mask, value, Location::caller())
     }
     #[track_caller]
     fn redux_add_sync(&self, mask: u32, value: u32) -> u32 {
-        self.collective(Operation::ReduxAdd, mask, value, Location::caller())
+        self.collective(Collective::ReduxAdd, mask, value, Location::caller())
     }
     #[track_caller]
     fn active_mask(&self) -> u32 {
-        self.collective(Operation::ActiveMask, u32::MAX, 0, Location::caller())
+        self.collective(Collective::ActiveMask, u32::MAX, 0, Location::caller())
     }
 
     #[track_caller]

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 
 use super::launch::Executor;
-use super::order::{Drawn, Order};
+use super::order::{DrawnChoices, Order};
 
 /// Maximum number of runs of the test in the search for fewer choices.
 const MOST_RUNS: u32 = 500;
@@ -103,7 +103,7 @@ fn shrink<E>(
     mut test: impl FnMut(&mut Executor) -> Result<(), E>,
 ) -> Failure<E> {
     let runs = Cell::new(0);
-    let mut fails = |drawn: [Drawn; 2]| {
+    let mut fails = |drawn: [DrawnChoices; 2]| {
         runs.set(runs.get() + 1);
         let mut executor = Executor::drawing(seed, drawn);
         let error = test(&mut executor).err()?;
@@ -123,14 +123,14 @@ fn shrink<E>(
         let (mut low, mut high) = (0, made[of]);
         while low < high {
             first[of] = low.midpoint(high);
-            match fails(first.map(Drawn::First)) {
+            match fails(first.map(DrawnChoices::First)) {
                 Some(failure) => (found, high) = (failure, first[of]),
                 None => low = first[of] + 1,
             }
         }
         first[of] = high;
     }
-    if let Some(failure) = fails(first.map(Drawn::First)) {
+    if let Some(failure) = fails(first.map(DrawnChoices::First)) {
         found = failure;
     }
     // Then the choices themselves: leave out runs of choices, at first all, then halves, and at
@@ -149,7 +149,7 @@ fn shrink<E>(
                     .map(|((_, number), _)| *number)
                     .collect()
             };
-            match fails([Drawn::These(of(0)), Drawn::These(of(1))]) {
+            match fails([DrawnChoices::These(of(0)), DrawnChoices::These(of(1))]) {
                 Some(failure) => found = failure,
                 None => at = end,
             }

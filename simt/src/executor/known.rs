@@ -30,7 +30,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::block::{LaunchState, ThreadState};
-use super::shadow::{Record, Sharers, Touch};
+use super::shadow::{AccessRecord, Sharers, Touch};
 use super::violation::describe;
 
 /// Accesses of one block that a thread is ordered after.
@@ -69,7 +69,7 @@ pub struct Knowledge(Vec<Over>);
 
 impl Knowledge {
     /// Returns true if the record's accesses are over.
-    pub fn covers(&self, record: &Record) -> bool {
+    pub fn covers(&self, record: &AccessRecord) -> bool {
         let Ok(place) = self
             .0
             .binary_search_by_key(&record.serial(), |over| over.serial)
@@ -117,7 +117,7 @@ pub fn join(known: &mut Known, other: &Known) {
 /// Latest atomic write of an element, with the value before it, which others may still see.
 #[derive(Debug)]
 pub struct LatestWrite {
-    record: Record,
+    record: AccessRecord,
     /// Accesses that the write released.
     released: Known,
     /// Bits of the value before, and the accesses released with it.
@@ -198,7 +198,7 @@ impl LaunchState {
         self.writes += 1;
         let (serial, epoch) = (self.block.serial, self.block.epoch);
         let own = &mut self.block.threads[thread as usize];
-        let record = Record::one(
+        let record = AccessRecord::one(
             serial,
             epoch,
             own.clock,

@@ -26,7 +26,7 @@ use std::panic::Location;
 use crate::{GlobalMut, Plain};
 
 use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState, View};
-use super::order::{Drawn, Order};
+use super::order::{DrawnChoices, Order};
 use super::schedule::{RunningBlock, Stacks, Turn, note_panics};
 use super::shadow::Shadow;
 use super::stats::LaunchStats;
@@ -105,12 +105,12 @@ impl Executor {
     /// Makes an executor whose schedules come from `seed`: equal seeds and equal launches give
     /// equal schedules.
     pub fn new(seed: u64) -> Self {
-        Self::drawing(seed, [Drawn::All, Drawn::All])
+        Self::drawing(seed, [DrawnChoices::All, DrawnChoices::All])
     }
 
     /// Makes an executor that draws only some choices of the schedule, and of the values of loads;
     /// all others are the plain ones.
-    pub(super) fn drawing(seed: u64, [of_schedule, of_loads]: [Drawn; 2]) -> Self {
+    pub(super) fn drawing(seed: u64, [of_schedule, of_loads]: [DrawnChoices; 2]) -> Self {
         Self {
             order: Order::new(seed, of_schedule),
             stacks: Stacks::default(),

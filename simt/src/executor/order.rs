@@ -20,15 +20,15 @@ pub struct Order {
     seed: u64,
     /// Number of choices so far.
     made: u64,
-    drawn: Drawn,
-    /// Number and meaning of each choice other than 0. Empty with `Drawn::All`: only the search for
+    drawn: DrawnChoices,
+    /// Number and meaning of each choice other than 0. Empty with `DrawnChoices::All`: only the search for
     /// fewer choices reads them.
     noted: Vec<(u64, String)>,
 }
 
 /// Selection of the choices that are drawn; the others are 0.
 #[derive(Clone, Debug, Default)]
-pub enum Drawn {
+pub enum DrawnChoices {
     #[default]
     All,
     /// Choices below this number.
@@ -38,7 +38,7 @@ pub enum Drawn {
 }
 
 impl Order {
-    pub const fn new(seed: u64, drawn: Drawn) -> Self {
+    pub const fn new(seed: u64, drawn: DrawnChoices) -> Self {
         Self {
             seed,
             made: 0,
@@ -52,9 +52,9 @@ impl Order {
         let number = self.made;
         self.made += 1;
         let is_drawn = match &self.drawn {
-            Drawn::All => true,
-            Drawn::First(n) => number < *n,
-            Drawn::These(numbers) => numbers.binary_search(&number).is_ok(),
+            DrawnChoices::All => true,
+            DrawnChoices::First(n) => number < *n,
+            DrawnChoices::These(numbers) => numbers.binary_search(&number).is_ok(),
         };
         if !is_drawn {
             return 0;
@@ -89,7 +89,7 @@ impl Order {
 
     /// Records the effect of the latest choice.
     pub fn note(&mut self, meaning: impl FnOnce() -> String) {
-        if !matches!(self.drawn, Drawn::All) {
+        if !matches!(self.drawn, DrawnChoices::All) {
             self.noted.push((self.made - 1, meaning()));
         }
     }

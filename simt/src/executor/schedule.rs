@@ -41,7 +41,8 @@ use corosensei::{Coroutine, CoroutineResult};
 use crate::Shuffle;
 
 use super::block::{
-    BlockContext, BlockState, EmulatedBlock, LaunchState, Operation, Request, Status, ThreadState,
+    BlockContext, BlockState, Collective, CollectiveCall, EmulatedBlock, LaunchState, Status,
+    ThreadState,
 };
 use super::known::join;
 use super::order::Order;
@@ -377,7 +378,7 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
         };
         let same = lanes_at(lanes, left, &request);
         left &= !same;
-        if request.operation == Operation::ActiveMask {
+        if request.operation == Collective::ActiveMask {
             // Any part of the waiting lanes that is not empty; the plain choice is all lanes.
             let some = same & !order.next() as u32;
             let some = if some == 0 { 1 << first } else { some };
@@ -415,7 +416,7 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
 }
 
 /// Returns the lanes among `candidates` that wait at the same collective with the same mask.
-fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
+fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &CollectiveCall) -> u32 {
     let mut same = 0;
     for i in bits(candidates) {
         if let Status::AtCollective(other) = lanes[i].status
@@ -464,7 +465,7 @@ type ThreadFault = (u32, &'static std::panic::Location<'static>, Fault);
 
 /// Completes a collective that all warp lanes of the mask have reached: gives each its answer and
 /// lets it run.
-fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault> {
+fn complete(lanes: &mut [ThreadState], request: &CollectiveCall) -> Option<ThreadFault> {
     let mut asked = [(0, request.operation); 32];
     let mut ballot = 0;
     let mut sum = 0u32;
@@ -499,21 +500,21 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
             }
         };
         lanes[i].answer = match operation {
-            Operation::SyncWarp | Operation::ActiveMask => 0,
-            Operation::Ballot => ballot,
-            Operation::ReduxAdd => sum,
-            Operation::MatchAny => bits(request.mask)
+            Collective::SyncWarp | Collective::ActiveMask => 0,
+            Collective::Ballot => ballot,
+            Collective::ReduxAdd => sum,
+            Collective::MatchAny => bits(request.mask)
                 .filter(|&other| asked[other].0 == value)
                 .fold(0, |peers, other| peers | 1 << other),
-            Operation::Shuffle(Shuffle::Up(delta)) => shuffle(lane.checked_sub(delta)),
-            Operation::Shuffle(Shuffle::Down(delta)) => shuffle(lane.checked_add(delta)),
-            Operation::Shuffle(Shuffle::Index(source)) => shuffle(Some(source % 32)),
-            Operation::Shuffle(Shuffle::Xor(flipped)) => shuffle(Some((lane ^ flipped) % 32)),
+            Collective::Shuffle(Shuffle::Up(delta)) => shuffle(lane.checked_sub(delta)),
+            Collective::Shuffle(Shuffle::Down(delta)) => shuffle(lane.checked_add(delta)),
+            Collective::Shuffle(Shuffle::Index(source)) => shuffle(Some(source % 32)),
+            Collective::Shuffle(Shuffle::Xor(flipped)) => shuffle(Some((lane ^ flipped) % 32)),
         };
     }
     // Only `sync_warp` orders memory accesses. Every lane now knows what any lane of the mask knew,
     // and is ordered after every access that these lanes have made so far.
-    if request.operation == Operation::SyncWarp {
+    if request.operation == Collective::SyncWarp {
         let (mut seen, mut known) = ([0; 32], None);
         // The clocks of all lanes go on from the highest, because a record that several lanes share
         // keeps only the highest clock (see `Toucher::enter`).

@@ -54,7 +54,7 @@ pub enum Sharers {
 
 /// One access, or several without order among them.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub struct AccessRecord {
     serial: u32,
     epoch: u32,
     clock: u32,
@@ -64,7 +64,7 @@ pub struct Record {
     location: Option<&'static Location<'static>>,
 }
 
-const NO_RECORD: Record = Record {
+const NO_RECORD: AccessRecord = AccessRecord {
     serial: 0,
     epoch: 0,
     clock: 0,
@@ -74,7 +74,7 @@ const NO_RECORD: Record = Record {
     location: None,
 };
 
-impl Record {
+impl AccessRecord {
     pub const fn is_atomic(&self) -> bool {
         matches!(self.touch, Touch::Atomic)
     }
@@ -140,7 +140,7 @@ pub struct Toucher<'a> {
 impl Toucher<'_> {
     /// Returns true if this thread is ordered after the record's accesses.
     #[inline]
-    fn is_after(&self, record: &Record) -> bool {
+    fn is_after(&self, record: &AccessRecord) -> bool {
         if record.serial < self.oldest {
             return true;
         }
@@ -175,8 +175,8 @@ impl Toucher<'_> {
         }
     }
 
-    const fn record(&self, touch: Touch) -> Record {
-        Record::one(
+    const fn record(&self, touch: Touch) -> AccessRecord {
+        AccessRecord::one(
             self.serial,
             self.epoch,
             self.clock,
@@ -188,7 +188,7 @@ impl Toucher<'_> {
 
     /// Returns the record with this thread's access.
     #[inline]
-    fn enter(&self, record: &Record, touch: Touch) -> Record {
+    fn enter(&self, record: &AccessRecord, touch: Touch) -> AccessRecord {
         if self.is_after(record) {
             return self.record(touch);
         }
@@ -204,7 +204,7 @@ impl Toucher<'_> {
         } else {
             sharers
         };
-        Record {
+        AccessRecord {
             sharers,
             clock: self.clock.max(record.clock),
             ..self.record(touch)
@@ -216,9 +216,9 @@ impl Toucher<'_> {
 /// each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow {
-    write: Record,
-    atomic: Record,
-    read: Record,
+    write: AccessRecord,
+    atomic: AccessRecord,
+    read: AccessRecord,
 }
 
 impl Default for Shadow {
@@ -234,7 +234,7 @@ impl Default for Shadow {
 impl Shadow {
     /// Records an access, or returns an earlier one that races with it.
     #[inline]
-    pub fn touch(&mut self, toucher: &Toucher<'_>, touch: Touch) -> Option<Record> {
+    pub fn touch(&mut self, toucher: &Toucher<'_>, touch: Touch) -> Option<AccessRecord> {
         if !toucher.is_after(&self.write) {
             return Some(self.write);
         }

@@ -162,7 +162,7 @@ pub struct SharedAccess {
 /// One access instruction of a warp, with the sectors of global memory or the places in shared
 /// memory that its lanes touch.
 #[derive(Debug, Default)]
-struct Step {
+struct AccessStep {
     lanes: u32,
     sectors: Vec<u64>,
     in_table: bool,
@@ -175,7 +175,7 @@ struct Step {
 /// Banks of shared memory: consecutive words of four bytes lie in consecutive banks.
 const BANKS: u32 = 32;
 
-impl Step {
+impl AccessStep {
     /// Returns the number of turns beyond the first that an access to shared memory takes.
     ///
     /// A bank serves one word per turn, to any number of lanes that load or store it, but to one
@@ -211,17 +211,17 @@ struct Site {
     /// Address of the source location. It is compared, never read.
     location: usize,
     visits: [usize; 32],
-    steps: Vec<Step>,
+    steps: Vec<AccessStep>,
     used: usize,
 }
 
 impl Site {
     /// Returns the step of a lane's visit.
     #[inline]
-    fn step(&mut self, visit: usize) -> &mut Step {
+    fn step(&mut self, visit: usize) -> &mut AccessStep {
         if visit >= self.used {
             if visit >= self.steps.len() {
-                self.steps.resize_with(visit + 1, Step::default);
+                self.steps.resize_with(visit + 1, AccessStep::default);
             }
             self.used = visit + 1;
         }

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use super::shadow::Record;
+use super::shadow::AccessRecord;
 
 /// Rule that a kernel broke, with place and thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -129,7 +129,7 @@ impl std::fmt::Display for Place<'_> {
 }
 
 /// Describes the earlier access, by a thread of block number `block`.
-pub fn describe(record: &Record, block: u32) -> String {
+pub fn describe(record: &AccessRecord, block: u32) -> String {
     let kind = if record.is_atomic() {
         "atomic"
     } else if record.is_write() {

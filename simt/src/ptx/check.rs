@@ -8,7 +8,7 @@ use super::Usage;
 
 /// Something in a kernel that should not be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct Flaw {
     /// Name of the entry point or function; empty outside of both.
     pub kernel: String,
     /// Description and remedy.
@@ -19,7 +19,7 @@ pub struct Finding {
     pub place: Option<String>,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             kernel,
@@ -56,10 +56,10 @@ const SPILL: &str = "registers that spill to local memory, or a stack";
 /// If the PTX has line tables (`-Cdebuginfo=line-tables-only`, as
 /// [`Compiler::compile`](super::Compiler::compile) makes them), a finding has a place in the
 /// source: the place of the instruction, or for a panic the place of the branch that leads to it.
-pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
-    let places = Places::of(ptx);
+pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Flaw> {
+    let places = SourcePlaces::of(ptx);
     let mut kernel = "";
-    let mut findings: Vec<Finding> = Vec::new();
+    let mut findings: Vec<Flaw> = Vec::new();
     for (number, line) in ptx.lines().enumerate() {
         let line = line.trim();
         if line.starts_with("//") || line.starts_with(".extern .shared") {
@@ -77,14 +77,14 @@ pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
             kernel = name.split(['(', ' ', ';']).next().unwrap_or_default();
         }
         if let Some(what) = if is_function { Some(CALL) } else { fault(line) } {
-            let found = Finding {
+            let found = Flaw {
                 kernel: kernel.to_owned(),
                 what,
                 text: line.to_owned(),
                 place: places.at(number, what),
             };
             // One finding per place in the source is enough.
-            let is_known = |other: &Finding| {
+            let is_known = |other: &Flaw| {
                 (&other.kernel, what, &other.place) == (&found.kernel, other.what, &found.place)
             };
             if !findings.iter().any(is_known) {
@@ -103,7 +103,7 @@ pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
         if stack + spill_stores + spill_loads > 0 {
             let text =
                 format!("{stack} bytes of stack, {spill_stores} stored, {spill_loads} loaded back");
-            findings.push(Finding {
+            findings.push(Flaw {
                 kernel: kernel.clone(),
                 what: SPILL,
                 text,
@@ -156,7 +156,7 @@ fn fault(line: &str) -> Option<&'static str> {
     }
 }
 
-struct Places<'a> {
+struct SourcePlaces<'a> {
     /// By line of the PTX: file, line and column of the latest instruction from the kernels' own
     /// sources.
     own: Vec<Option<(&'a str, u32, u32)>>,
@@ -165,7 +165,7 @@ struct Places<'a> {
     decided: HashMap<usize, usize>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> SourcePlaces<'a> {
     fn of(ptx: &'a str) -> Self {
         let mut files = HashMap::new();
         for line in ptx.lines() {

@@ -341,7 +341,7 @@ impl Compiler {
     /// Returns the folder with `core`, this crate, the dependencies, and an empty
     /// `compiler_builtins`, which provides nothing that could be called.
     fn libraries(&self, kernels: &KernelCrate<'_>, work: &Path) -> Result<PathBuf, String> {
-        let mut key = Fnv::new();
+        let mut key = SourceHash::new();
         key.add(self.version.as_bytes());
         for flag in COMMON_FLAGS {
             key.add(flag.as_bytes());
@@ -487,7 +487,7 @@ fn sources_below(
 }
 
 fn hash_of(files: &[(String, PathBuf)]) -> Result<String, String> {
-    let mut hash = Fnv::new();
+    let mut hash = SourceHash::new();
     for (name, path) in files {
         let text = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
         for part in [name.as_bytes(), &text] {
@@ -507,9 +507,9 @@ pub fn header_field<'a>(ptx: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-struct Fnv(u64);
+struct SourceHash(u64);
 
-impl Fnv {
+impl SourceHash {
     const fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }

@@ -21,6 +21,6 @@ pub mod check;
 mod compiler;
 pub mod ptxas;
 
-pub use check::{Finding, check};
+pub use check::{Flaw, check};
 pub use compiler::{Compiler, KernelCrate, TARGET, header_field};
 pub use ptxas::{ARCHS, Ptxas, Usage};

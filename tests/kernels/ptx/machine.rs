@@ -112,8 +112,8 @@ fn the_machine_reports_undefined_behaviour() {
     }
 }
 
-/// Counts of one block of 64 threads that runs these instructions; `%rd1` is the address of 256
-/// words, all zero.
+/// Counts the work of one block of 64 threads that runs these instructions. `%rd1` is the address
+/// of 256 words, all zero.
 fn counts(instructions: &str) -> Counts {
     let launch = Launch {
         grid: 1,
@@ -146,7 +146,7 @@ fn the_critical_path_is_the_longest_warp_of_each_interval() {
 }
 
 #[test]
-fn lanes_that_meet_in_a_bank_take_turns_and_those_that_want_the_same_word_do_not() {
+fn warp_lanes_conflict_on_different_words_of_a_bank_but_not_on_the_same_word() {
     let store = |shift: u32| {
         let address = format!("mov.u32 %r1, %laneid;\nshl.b32 %r2, %r1, {shift};\n");
         counts(&format!("{address}st.shared.u32 [%r2], %r1;"))
@@ -170,7 +170,7 @@ fn lanes_that_meet_in_a_bank_take_turns_and_those_that_want_the_same_word_do_not
 }
 
 #[test]
-fn an_instruction_of_a_loop_is_issued_as_often_as_the_lane_with_most_turns_does_it() {
+fn an_instruction_in_a_loop_is_issued_for_the_lane_with_the_most_iterations() {
     // Lane 0, 1, … leaves the loop in turn 1, 2, ….
     let counts = counts(
         "mov.u32 %r1, %laneid;\nmov.u32 %r2, 0;\nAGAIN:\nadd.s32 %r2, %r2, 1;\nsetp.le.u32 %p1, %r2, %r1;\n\

@@ -38,13 +38,13 @@ const N_ARRAYS: usize = 7;
 /// ```
 #[derive(Clone, Debug)]
 pub struct UtHits {
-    block: Block,
+    block: ZeroedWords,
     stride: usize,
     offsets: Vec<u32>,
     n_groups: usize,
     max_events: usize,
     /// One word per hit, if clusters were asked for.
-    clusters: Option<Block>,
+    clusters: Option<ZeroedWords>,
     /// True if the last batch has set `clusters`.
     has_clusters: bool,
 }
@@ -73,9 +73,9 @@ fn reason(bytes: Option<u64>) -> String {
 ///
 /// They lie on huge pages where the system has them: with pages of 4 kB, each of the seven arrays
 /// touches a new page every 1024 hits.
-struct Block(MmapMut);
+struct ZeroedWords(MmapMut);
 
-impl Block {
+impl ZeroedWords {
     /// Reserves `len` words. Returns `None` if the system refuses.
     fn try_zeroed(len: usize) -> Option<Self> {
         let pages = MmapMut::map_anon(len.checked_mul(size_of::<u32>())?).ok()?;
@@ -86,7 +86,7 @@ impl Block {
     }
 }
 
-impl Deref for Block {
+impl Deref for ZeroedWords {
     type Target = [u32];
 
     fn deref(&self) -> &[u32] {
@@ -94,13 +94,13 @@ impl Deref for Block {
     }
 }
 
-impl DerefMut for Block {
+impl DerefMut for ZeroedWords {
     fn deref_mut(&mut self) -> &mut [u32] {
         bytemuck::cast_slice_mut(&mut self.0)
     }
 }
 
-impl Clone for Block {
+impl Clone for ZeroedWords {
     fn clone(&self) -> Self {
         let mut clone = Self::try_zeroed(self.len()).expect("there is memory for a copy");
         clone.copy_from_slice(self);
@@ -108,7 +108,7 @@ impl Clone for Block {
     }
 }
 
-impl fmt::Debug for Block {
+impl fmt::Debug for ZeroedWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} words", self.len())
     }
@@ -154,7 +154,7 @@ impl UtHits {
     pub fn try_with_clusters(mut self) -> Result<Self, CapacityError> {
         let (max_events, max_hits, bytes) =
             (self.max_events, self.stride, Some(4 * self.stride as u64));
-        let clusters = Block::try_zeroed(self.stride).ok_or(CapacityError {
+        let clusters = ZeroedWords::try_zeroed(self.stride).ok_or(CapacityError {
             max_events,
             max_hits,
             bytes,
@@ -193,7 +193,7 @@ impl UtHits {
         offsets
             .try_reserve_exact(ends)
             .map_err(|_| refuse(Some(bytes)))?;
-        let block = Block::try_zeroed(N_ARRAYS * stride).ok_or(refuse(Some(bytes)))?;
+        let block = ZeroedWords::try_zeroed(N_ARRAYS * stride).ok_or(refuse(Some(bytes)))?;
         Ok(Self {
             block,
             stride,

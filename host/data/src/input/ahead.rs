@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 
 use super::part::InputPart;
-use super::pool::{Buffer, Pool};
+use super::pool::{BufferPool, PooledBuffer};
 use super::recognise::{Input, Opened, open_sparingly, takes_more_memory};
 
 /// The most unpacked bytes that may wait, over all files.
@@ -41,7 +41,7 @@ pub struct Ahead {
     started: VecDeque<(usize, Receiver<Opened>)>,
     /// The first file not looked at yet.
     next: usize,
-    blocks: Pool,
+    blocks: BufferPool,
 }
 
 impl Ahead {
@@ -50,7 +50,7 @@ impl Ahead {
             files: files.max(1),
             started: VecDeque::new(),
             next: 0,
-            blocks: Pool::default(),
+            blocks: BufferPool::default(),
         }
     }
 
@@ -89,14 +89,20 @@ impl Ahead {
 }
 
 /// Opens a file, sends it, and unpacks it, at most `n` blocks ahead, until the receiver is gone.
-fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool: &Pool, n: usize) {
+fn unpack(
+    part: &InputPart,
+    read: &Arc<AtomicU64>,
+    to: &SyncSender<Opened>,
+    pool: &BufferPool,
+    n: usize,
+) {
     let Ok(opened) = open_sparingly(part.name(), read) else {
         return;
     };
     let (send, blocks) = sync_channel(n);
-    let unpacked = Unpacked {
+    let unpacked = UnpackedFile {
         blocks,
-        block: Block::default(),
+        block: UnpackedBlock::default(),
         at: 0,
         given: 0,
         ended: false,
@@ -121,7 +127,7 @@ fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool
         let mut bytes = pool.take();
         bytes.resize(BLOCK, 0);
         let block = match from.read(&mut bytes) {
-            Ok(length) => Ok(Block { bytes, length }),
+            Ok(length) => Ok(UnpackedBlock { bytes, length }),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => Err(error),
         };
@@ -134,15 +140,15 @@ fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool
 
 /// Bytes of an unpacked file; none at its end.
 #[derive(Debug, Default)]
-struct Block {
-    bytes: Buffer,
+struct UnpackedBlock {
+    bytes: PooledBuffer,
     length: usize,
 }
 
 /// The bytes of a file that another thread unpacks.
-struct Unpacked {
-    blocks: Receiver<io::Result<Block>>,
-    block: Block,
+struct UnpackedFile {
+    blocks: Receiver<io::Result<UnpackedBlock>>,
+    block: UnpackedBlock,
     at: usize,
     /// Bytes of the file that were handed out.
     given: u64,
@@ -152,7 +158,7 @@ struct Unpacked {
     again: Option<BufReader<Input>>,
 }
 
-impl Unpacked {
+impl UnpackedFile {
     /// Reads the file, with as much memory as it takes, from its beginning to where the other
     /// thread stopped.
     fn begin_again(&mut self) -> io::Result<&mut BufReader<Input>> {
@@ -163,14 +169,14 @@ impl Unpacked {
     }
 }
 
-impl Read for Unpacked {
+impl Read for UnpackedFile {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         if let Some(again) = &mut self.again {
             return again.read(bytes);
         }
         if self.at == self.block.length && !self.ended && !bytes.is_empty() {
             // The pool gets the last block back first.
-            (self.block, self.at) = (Block::default(), 0);
+            (self.block, self.at) = (UnpackedBlock::default(), 0);
             self.block = match self.blocks.recv() {
                 Ok(Ok(block)) => block,
                 // The file has this error in any amount of memory.

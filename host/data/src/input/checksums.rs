@@ -23,7 +23,7 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
     let mut pieces = pieces.into_iter();
     let mut state = [Checksum::default(); ELEMENTS];
     // The rest of the current pieces, in words, then in bytes, and the place of their sum.
-    let mut slots: [Slot<'a>; ELEMENTS] = [Slot::default(); ELEMENTS];
+    let mut slots: [ChecksumSlot<'a>; ELEMENTS] = [ChecksumSlot::default(); ELEMENTS];
     loop {
         let mut busy = 0;
         for (slot, sum) in slots.iter_mut().zip(&mut state) {
@@ -36,7 +36,7 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
                     break;
                 };
                 let (words, tail) = piece.as_chunks();
-                *slot = Slot {
+                *slot = ChecksumSlot {
                     words,
                     tail,
                     place: Some(place),
@@ -80,7 +80,7 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
 }
 
 #[derive(Clone, Copy, Default)]
-struct Slot<'a> {
+struct ChecksumSlot<'a> {
     words: &'a [[u8; 4]],
     tail: &'a [u8],
     place: Option<usize>,

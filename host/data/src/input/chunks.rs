@@ -25,7 +25,7 @@ use super::frames::{Frame, Frames, Source};
 use super::mdf::unpacked_bytes;
 use super::packet::Packet;
 use super::part::InputPart;
-use super::pool::{Buffer, Pool};
+use super::pool::{BufferPool, PooledBuffer};
 use super::recognise::{BUFFER, Opened};
 use super::select::Select;
 
@@ -47,7 +47,7 @@ pub struct Origin {
 
 /// An event in the bytes of a chunk.
 #[derive(Clone, Debug)]
-pub(super) struct Span {
+pub(super) struct EventSpan {
     pub origin: Origin,
     /// Byte of the file at which it begins.
     pub offset: u64,
@@ -65,9 +65,9 @@ pub struct Chunk {
 pub(super) enum Content {
     /// Events in `data`, whose first `tables` bytes [`Parser`](super::Parser) fills.
     Mdf {
-        data: Buffer,
+        data: PooledBuffer,
         tables: usize,
-        spans: Vec<Span>,
+        spans: Vec<EventSpan>,
     },
     Dumps(Vec<(Origin, AllenDump)>),
     /// Events of a packet at byte `offset`, each range for a batch; `file`, if the packet's
@@ -120,8 +120,8 @@ pub struct Chunks {
     error: Option<InputError>,
     ahead: Ahead,
     read: Arc<AtomicU64>,
-    pool: Pool,
-    packets: Pool,
+    pool: BufferPool,
+    packets: BufferPool,
 }
 
 impl Chunks {
@@ -150,8 +150,8 @@ impl Chunks {
             error: None,
             ahead: Ahead::new(1),
             read: Arc::default(),
-            pool: Pool::default(),
-            packets: Pool::default(),
+            pool: BufferPool::default(),
+            packets: BufferPool::default(),
         }
     }
 
@@ -361,7 +361,7 @@ impl Chunks {
                                 place: *place,
                             };
                             end = bytes.end;
-                            spans.push(Span {
+                            spans.push(EventSpan {
                                 origin,
                                 offset,
                                 bytes,
@@ -433,7 +433,7 @@ impl Chunks {
         opened: Option<Opened>,
         read: &Arc<AtomicU64>,
         check: bool,
-        pool: &Pool,
+        pool: &BufferPool,
     ) -> Result<Reader, InputError> {
         let opened = opened.map_or_else(|| part.open(read), |opened| Ok((opened, 0, 0)));
         let (
@@ -481,7 +481,8 @@ pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
 /// Counts the events of a file or section up to the first byte that cannot be understood, and
 /// returns the error found there.
 pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
-    let mut frames = match Chunks::open(part, None, &Arc::default(), false, &Pool::default()) {
+    let mut frames = match Chunks::open(part, None, &Arc::default(), false, &BufferPool::default())
+    {
         Ok(Reader::Dump(_)) => return (1, None),
         Ok(Reader::Frames(frames)) => frames,
         Err(error) => return (0, Some(error)),

@@ -17,7 +17,7 @@ use super::mdf_format::{
     CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at,
 };
 use super::packet::{PAGE, Packet, PacketError, Pass};
-use super::pool::Pool;
+use super::pool::BufferPool;
 use super::recognise::Input;
 use super::room::make_room;
 use super::{Damage, InputError, Place, unpack};
@@ -97,7 +97,7 @@ pub struct Frames {
     /// Skips unwanted bytes: bodies of events, and payloads of packets.
     pass: Option<Pass<Source>>,
     /// Buffers of packets.
-    pub pool: Pool,
+    pub pool: BufferPool,
     scratch: Vec<u8>,
 }
 
@@ -121,7 +121,7 @@ impl Frames {
             ended: false,
             check: true,
             pass: None,
-            pool: Pool::default(),
+            pool: BufferPool::default(),
             scratch: Vec::new(),
         }
     }

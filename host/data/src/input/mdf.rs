@@ -8,7 +8,7 @@ use super::{BankEntry, Damage};
 
 /// Facts in the header of an MDF event.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct EventFacts {
     /// Why the rest of the event was given up.
     pub damage: Option<Damage>,
     pub run: Option<u32>,
@@ -19,7 +19,7 @@ pub struct Facts {
     pub unpacked: bool,
 }
 
-impl Facts {
+impl EventFacts {
     /// Finds banks, run and number of an event whose bytes, headers included, are `data`: a frame
     /// that [`Frames`](super::frames::Frames) let pass. `computed` is its checksum, or `None` where
     /// that is not compared. A compressed event is unpacked into `unpacked`, headers included.

@@ -24,12 +24,12 @@ pub struct MepWriter<W: Write> {
     first: u64,
     n_events: usize,
     /// One source per bank of the events; empty before the first event.
-    sources: Vec<Sender>,
+    sources: Vec<MepSource>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Sender {
+struct MepSource {
     source_id: u16,
     version: u8,
     types: Vec<u8>,
@@ -88,7 +88,7 @@ impl<W: Write> MepWriter<W> {
             self.first = number;
             self.sources = banks
                 .clone()
-                .map(|bank| Sender {
+                .map(|bank| MepSource {
                     source_id: bank.source_id as u16,
                     version: bank.version.unwrap_or_default(),
                     types: Vec::new(),
@@ -122,7 +122,7 @@ impl<W: Write> MepWriter<W> {
         let tables = HEADER + 2 * n_sources.next_multiple_of(2) + 4 * n_sources;
         let mfp_tables = MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4);
         // Each MFP begins at a multiple of 4, and ends at one.
-        let size = |source: &Sender| mfp_tables + source.data.len();
+        let size = |source: &MepSource| mfp_tables + source.data.len();
         let total = tables + self.sources.iter().map(size).sum::<usize>();
         let mut head = Vec::with_capacity(tables);
         head.extend(MAGIC.to_le_bytes());

@@ -25,7 +25,7 @@ use super::Damage;
 use super::event::kind;
 use super::file_at::fill;
 use super::mdf_format::{u16_at, u32_at};
-use super::pool::Buffer;
+use super::pool::PooledBuffer;
 
 /// First half-word of a packet.
 pub(super) const MAGIC: u16 = 0xCEFA;
@@ -91,7 +91,7 @@ pub struct Sender {
 #[derive(Debug, Default)]
 pub struct Packet {
     /// The payloads, or the whole packet; nothing if they were left in the file.
-    pub raw: Buffer,
+    pub raw: PooledBuffer,
     pub left: bool,
     /// Size of the payloads in bytes, where each source is padded to a multiple of 4.
     pub kept: u64,
@@ -108,7 +108,7 @@ pub struct Packet {
     pub bytes: u64,
 }
 
-enum Fate {
+enum MfpKind {
     Ut,
     Odin,
     Skipped,
@@ -116,7 +116,7 @@ enum Fate {
 
 /// An MFP with its first event and the number of its events.
 struct Source {
-    fate: Fate,
+    fate: MfpKind,
     sender: Sender,
     events: (u64, usize),
 }
@@ -135,14 +135,14 @@ fn agreed(found: &[Option<Source>]) -> (u64, usize) {
 }
 
 /// Input that counts its bytes and reports an early end.
-struct Cursor<'r, R> {
+struct CountedInput<'r, R> {
     input: &'r mut R,
     at: u64,
     limit: u64,
     pass: Option<Pass<R>>,
 }
 
-impl<R: Read> Cursor<'_, R> {
+impl<R: Read> CountedInput<'_, R> {
     /// Appends `n` bytes to `to`, which grows no faster than they arrive unless they are few.
     fn append(&mut self, n: u64, to: &mut Vec<u8>) -> Result<(), PacketError> {
         if n > AT_ONCE {
@@ -201,7 +201,7 @@ impl Packet {
     /// buffer `raw`. Where there is a way to `pass` them, the payloads of a large packet are left:
     /// see [`Self::load`].
     pub(super) fn read<R: Read>(
-        mut raw: Buffer,
+        mut raw: PooledBuffer,
         begin: &[u8],
         input: &mut R,
         limit: u64,
@@ -212,7 +212,7 @@ impl Packet {
             raw,
             ..Self::default()
         };
-        let mut cursor = Cursor {
+        let mut cursor = CountedInput {
             input,
             at: begin.len() as u64,
             limit,
@@ -261,7 +261,7 @@ impl Packet {
                 Ok(())
             };
             let mut bytes = &raw[HEADER..];
-            let mut cursor = Cursor {
+            let mut cursor = CountedInput {
                 input: &mut bytes,
                 at: HEADER as u64,
                 limit,
@@ -281,7 +281,7 @@ impl Packet {
     /// Reads the `n` MFPs of a packet of `total` bytes.
     fn read_sources<R: Read>(
         &mut self,
-        cursor: &mut Cursor<'_, R>,
+        cursor: &mut CountedInput<'_, R>,
         head: &[u8],
         (n, total): (usize, u64),
     ) -> Result<(), PacketError> {
@@ -351,11 +351,11 @@ impl Packet {
                 first_bad.get_or_insert((i, what));
                 continue;
             }
-            self.others += u32::from(!matches!(fate, Fate::Ut));
+            self.others += u32::from(!matches!(fate, MfpKind::Ut));
             match fate {
-                Fate::Ut => self.ut.push(sender),
-                Fate::Odin => self.odin.push(sender),
-                Fate::Skipped => {}
+                MfpKind::Ut => self.ut.push(sender),
+                MfpKind::Odin => self.odin.push(sender),
+                MfpKind::Skipped => {}
             }
         }
         let Some((mfp, what)) = first_bad else {
@@ -380,7 +380,7 @@ impl Packet {
     /// fragments are unclear.
     fn read_source<R: Read>(
         &mut self,
-        cursor: &mut Cursor<'_, R>,
+        cursor: &mut CountedInput<'_, R>,
         room: u64,
         source_id: u16,
         foreseen: usize,
@@ -441,7 +441,7 @@ impl Packet {
         };
         if !is_ut && !is_odin {
             return Ok(Ok(Source {
-                fate: Fate::Skipped,
+                fate: MfpKind::Skipped,
                 sender,
                 events: (first, n),
             }));
@@ -497,7 +497,7 @@ impl Packet {
             cursor.append(rest, &mut self.raw)?;
             self.raw.resize(kept as usize, 0);
         }
-        let fate = if is_ut { Fate::Ut } else { Fate::Odin };
+        let fate = if is_ut { MfpKind::Ut } else { MfpKind::Odin };
         Ok(Ok(Source {
             fate,
             sender: Sender {

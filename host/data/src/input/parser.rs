@@ -8,7 +8,7 @@ use super::chunks::{Chunk, Content, Origin};
 use super::event::{Format, kind};
 use super::fragments::{Fragments, Slice};
 use super::frames::of_packet;
-use super::mdf::Facts;
+use super::mdf::EventFacts;
 use super::mdf_format::{CHECKED_FROM, u32_at};
 use super::seen::Seen;
 use super::select::Select;
@@ -260,7 +260,7 @@ struct Cursor {
     ranges: Vec<Range<usize>>,
     sums: Vec<u32>,
     slice: Slice,
-    facts: Facts,
+    facts: EventFacts,
     unpacked: Vec<u8>,
     entries: Vec<BankEntry>,
 }
@@ -330,7 +330,7 @@ impl Cursor {
             Some(Content::Mdf { data, spans, .. }) if at < spans.len() => {
                 let sum = self.sums.get(at).copied();
                 let bytes = &data[spans[at].bytes.clone()];
-                self.facts = Facts::of(bytes, sum, &mut self.unpacked, &mut self.entries);
+                self.facts = EventFacts::of(bytes, sum, &mut self.unpacked, &mut self.entries);
                 true
             }
             Some(Content::Dumps(dumps)) => at < dumps.len(),
@@ -359,11 +359,11 @@ impl Cursor {
             let fragments = self.slice.fragments(packet);
             fragments.entries(e, &mut self.entries);
             let (run, number, odin) = fragments.numbers(e);
-            self.facts = Facts {
+            self.facts = EventFacts {
                 run,
                 number,
                 odin,
-                ..Facts::default()
+                ..EventFacts::default()
             };
             self.next = e + 1;
         }
@@ -398,7 +398,7 @@ impl Cursor {
     /// Returns the current event; `None` before the first event and after the last.
     fn event(&self) -> Option<(RawEvent<'_>, Origin)> {
         let (Chunk { files, content }, at) = (self.chunk.as_ref()?, self.next.checked_sub(1)?);
-        let Facts {
+        let EventFacts {
             run,
             number,
             odin,

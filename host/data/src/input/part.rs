@@ -28,11 +28,11 @@ type Stream = Arc<Mutex<Option<Box<dyn Read + Send>>>>;
 #[derive(Clone)]
 pub struct InputPart {
     name: PathBuf,
-    content: Content,
+    content: PartContent,
 }
 
 #[derive(Clone)]
-enum Content {
+enum PartContent {
     File,
     Section(Section),
     Memory(Bytes),
@@ -55,7 +55,7 @@ impl InputPart {
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             name: path.into(),
-            content: Content::File,
+            content: PartContent::File,
         }
     }
 
@@ -63,7 +63,7 @@ impl InputPart {
     pub fn section(path: impl Into<PathBuf>, section: Section) -> Self {
         Self {
             name: path.into(),
-            content: Content::Section(section),
+            content: PartContent::Section(section),
         }
     }
 
@@ -74,7 +74,7 @@ impl InputPart {
     ) -> Self {
         Self {
             name: name.into(),
-            content: Content::Memory(Arc::new(bytes)),
+            content: PartContent::Memory(Arc::new(bytes)),
         }
     }
 
@@ -83,7 +83,7 @@ impl InputPart {
     pub fn stream(name: impl Into<PathBuf>, input: impl Read + Send + 'static) -> Self {
         Self {
             name: name.into(),
-            content: Content::Stream(Arc::new(Mutex::new(Some(Box::new(input))))),
+            content: PartContent::Stream(Arc::new(Mutex::new(Some(Box::new(input))))),
         }
     }
 
@@ -95,14 +95,14 @@ impl InputPart {
     /// Returns the number of events of the file that come before this input.
     pub(super) const fn first_event(&self) -> u64 {
         match &self.content {
-            Content::Section(section) => section.first_event,
-            Content::File | Content::Memory(_) | Content::Stream(_) => 0,
+            PartContent::Section(section) => section.first_event,
+            PartContent::File | PartContent::Memory(_) | PartContent::Stream(_) => 0,
         }
     }
 
     /// Returns true if it is a whole file that is compressed, and can be opened again.
     pub(super) fn is_compressed_file(&self) -> bool {
-        matches!(self.content, Content::File) && is_compressed_file(&self.name)
+        matches!(self.content, PartContent::File) && is_compressed_file(&self.name)
     }
 
     /// Opens the input. Also returns the byte of the file at which it begins, and the number of
@@ -110,12 +110,12 @@ impl InputPart {
     pub(super) fn open(&self, read: &Arc<AtomicU64>) -> Result<(Opened, u64, u64), InputError> {
         let name = &self.name;
         match &self.content {
-            Content::File => Ok((open(name, read)?, 0, 0)),
-            Content::Memory(bytes) => {
+            PartContent::File => Ok((open(name, read)?, 0, 0)),
+            PartContent::Memory(bytes) => {
                 let length = (**bytes).as_ref().len() as u64;
                 Ok((
                     open_bytes(
-                        Cursor::new(Held(Arc::clone(bytes))),
+                        Cursor::new(SharedBytes(Arc::clone(bytes))),
                         Some(length),
                         name,
                         read,
@@ -125,7 +125,7 @@ impl InputPart {
                     0,
                 ))
             }
-            Content::Stream(stream) => {
+            PartContent::Stream(stream) => {
                 let input = stream.lock().ok().and_then(|mut input| input.take());
                 let input = input.ok_or_else(|| io::Error::other("a stream can be read only once"));
                 let input = input.map_err(|source| InputError::Open {
@@ -134,7 +134,7 @@ impl InputPart {
                 })?;
                 Ok((open_bytes(input, None, name, read, None)?, 0, 0))
             }
-            Content::Section(Section {
+            PartContent::Section(Section {
                 bytes, first_event, ..
             }) => {
                 let cannot = |source| InputError::Open {
@@ -157,10 +157,10 @@ impl InputPart {
 impl fmt::Debug for InputPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.content {
-            Content::File => write!(f, "{}", self.name.display()),
-            Content::Section(section) => write!(f, "{}: {section:?}", self.name.display()),
-            Content::Stream(_) => write!(f, "{}: a stream", self.name.display()),
-            Content::Memory(bytes) => write!(
+            PartContent::File => write!(f, "{}", self.name.display()),
+            PartContent::Section(section) => write!(f, "{}: {section:?}", self.name.display()),
+            PartContent::Stream(_) => write!(f, "{}: a stream", self.name.display()),
+            PartContent::Memory(bytes) => write!(
                 f,
                 "{}: {} bytes",
                 self.name.display(),
@@ -176,9 +176,9 @@ impl<T: Into<PathBuf>> From<T> for InputPart {
     }
 }
 
-struct Held(Bytes);
+struct SharedBytes(Bytes);
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
         (*self.0).as_ref()
     }

@@ -9,19 +9,19 @@ const KEPT: usize = 64 << 20;
 
 /// Buffers that wait to be used again: never more than were in use at a time.
 #[derive(Clone, Debug, Default)]
-pub struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
+pub struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Pool {
+impl BufferPool {
     /// Takes a buffer out of the pool, with old contents. It returns to the pool when it is
     /// dropped.
-    pub fn take(&self) -> Buffer {
+    pub fn take(&self) -> PooledBuffer {
         let bytes = self
             .0
             .lock()
             .ok()
             .and_then(|mut buffers| buffers.pop())
             .unwrap_or_default();
-        Buffer {
+        PooledBuffer {
             bytes,
             pool: Some(self.clone()),
         }
@@ -33,14 +33,14 @@ impl Pool {
     }
 }
 
-/// Bytes in a buffer of a [`Pool`].
+/// Bytes in a buffer of a [`BufferPool`].
 #[derive(Debug, Default)]
-pub struct Buffer {
+pub struct PooledBuffer {
     bytes: Vec<u8>,
-    pool: Option<Pool>,
+    pool: Option<BufferPool>,
 }
 
-impl Deref for Buffer {
+impl Deref for PooledBuffer {
     type Target = Vec<u8>;
 
     fn deref(&self) -> &Vec<u8> {
@@ -48,13 +48,13 @@ impl Deref for Buffer {
     }
 }
 
-impl DerefMut for Buffer {
+impl DerefMut for PooledBuffer {
     fn deref_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 }
 
-impl Drop for Buffer {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if self.bytes.capacity() > KEPT {
             return;
@@ -67,11 +67,11 @@ impl Drop for Buffer {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, Pool};
+    use super::{BufferPool, KEPT};
 
     #[test]
     fn buffers_come_back_with_their_bytes_unless_they_are_large() {
-        let pool = Pool::default();
+        let pool = BufferPool::default();
         let [mut a, mut b] = [pool.take(), pool.take()];
         a.extend([1; 100]);
         b.reserve(KEPT + 1);

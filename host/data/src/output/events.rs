@@ -29,7 +29,7 @@ pub struct EventColumn {
     /// True if a row may lack the value: for an event without ODIN bank, or with one of an unknown
     /// layout.
     pub may_be_null: bool,
-    value: Value,
+    value: ColumnValue,
 }
 
 /// Type of a column's values.
@@ -44,7 +44,7 @@ pub enum EventColumnType {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Value {
+enum ColumnValue {
     OfRow(fn(&EventRow) -> Option<u64>),
     OfOdin(fn(OdinFacts) -> Option<u64>),
     Count(Count),
@@ -59,79 +59,79 @@ const CROSSINGS: &[&str] = &[
 const TAE: &[&str] = &[Tae::Central.name(), Tae::Neighbour.name()];
 
 /// The columns before the counters of the report.
-const COLUMNS: [(&str, EventColumnType, bool, Value); 13] = [
+const COLUMNS: [(&str, EventColumnType, bool, ColumnValue); 13] = [
     (
         "event",
         Integer(64),
         false,
-        Value::OfRow(|row| Some(row.origin.event)),
+        ColumnValue::OfRow(|row| Some(row.origin.event)),
     ),
     (
         "run",
         Integer(32),
         true,
-        Value::OfRow(|row| row.meta.run.map(u64::from)),
+        ColumnValue::OfRow(|row| row.meta.run.map(u64::from)),
     ),
     (
         "event_number",
         Integer(64),
         true,
-        Value::OfRow(|row| row.meta.event),
+        ColumnValue::OfRow(|row| row.meta.event),
     ),
-    ("time", Time, true, Value::OfOdin(|odin| odin.time)),
+    ("time", Time, true, ColumnValue::OfOdin(|odin| odin.time)),
     (
         "bcid",
         Integer(16),
         true,
-        Value::OfOdin(|odin| Some(odin.bcid.into())),
+        ColumnValue::OfOdin(|odin| Some(odin.bcid.into())),
     ),
     (
         "crossing",
         Text(CROSSINGS),
         true,
-        Value::OfOdin(|odin| Some(odin.crossing as u64)),
+        ColumnValue::OfOdin(|odin| Some(odin.crossing as u64)),
     ),
     (
         "trigger_type",
         Integer(8),
         true,
-        Value::OfOdin(|odin| Some(odin.trigger_type.into())),
+        ColumnValue::OfOdin(|odin| Some(odin.trigger_type.into())),
     ),
     (
         "event_type",
         Integer(16),
         true,
-        Value::OfOdin(|odin| Some(odin.event_type.into())),
+        ColumnValue::OfOdin(|odin| Some(odin.event_type.into())),
     ),
     (
         "orbit",
         Integer(32),
         true,
-        Value::OfOdin(|odin| Some(odin.orbit.into())),
+        ColumnValue::OfOdin(|odin| Some(odin.orbit.into())),
     ),
     (
         "tck",
         Integer(32),
         true,
-        Value::OfOdin(|odin| Some(odin.tck.into())),
+        ColumnValue::OfOdin(|odin| Some(odin.tck.into())),
     ),
     (
         "tae",
         Text(TAE),
         true,
-        Value::OfOdin(|odin| odin.tae.map(|tae| tae as u64)),
+        ColumnValue::OfOdin(|odin| odin.tae.map(|tae| tae as u64)),
     ),
     (
         "odin_version",
         Integer(8),
         true,
-        Value::OfRow(|row| row.meta.odin.map(|odin| odin.version.into())),
+        ColumnValue::OfRow(|row| row.meta.odin.map(|odin| odin.version.into())),
     ),
     (
         "hits",
         Integer(32),
         false,
-        Value::OfRow(|row| Some(row.hits.into())),
+        ColumnValue::OfRow(|row| Some(row.hits.into())),
     ),
 ];
 
@@ -139,7 +139,7 @@ impl EventColumn {
     /// Returns all columns, in the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         let counts =
-            Count::ALL.map(|count| (count.name(), Integer(32), false, Value::Count(count)));
+            Count::ALL.map(|count| (count.name(), Integer(32), false, ColumnValue::Count(count)));
         let all = COLUMNS.into_iter().chain(counts);
         all.map(|(name, kind, may_be_null, value)| Self {
             name,
@@ -152,9 +152,9 @@ impl EventColumn {
     /// Returns the value in a row. In a text column, it is an index into the texts of the type.
     pub fn value(&self, row: &EventRow) -> Option<u64> {
         match self.value {
-            Value::OfRow(value) => value(row),
-            Value::OfOdin(value) => row.meta.odin.and_then(|odin| odin.facts).and_then(value),
-            Value::Count(count) => Some(row.report.get(count).into()),
+            ColumnValue::OfRow(value) => value(row),
+            ColumnValue::OfOdin(value) => row.meta.odin.and_then(|odin| odin.facts).and_then(value),
+            ColumnValue::Count(count) => Some(row.report.get(count).into()),
         }
     }
 }

@@ -34,11 +34,11 @@ macro_rules! faults {
     ($($fault:ident $name:literal $what:literal,)*) => {
         /// A fault that a file can have.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Fault {
+        pub enum FileFault {
             $(#[doc = $what] $fault,)*
         }
 
-        named!("fault" Fault: $($fault $name),*);
+        named!("fault" FileFault: $($fault $name),*);
     };
 }
 
@@ -74,7 +74,7 @@ pub enum Packing {
     Zstd,
 }
 
-impl Fault {
+impl FileFault {
     /// Returns true if files of MEP packets (else MDF files) with banks of a version can have it.
     pub fn is_possible(self, version: BankVersion, packets: bool, packing: Packing) -> bool {
         match self {
@@ -119,12 +119,12 @@ pub struct Payload {
 
 /// A fault that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// Event of the file, or the first of a packet that is cut. A packet with wrong sources has an
     /// entry an event.
     pub event: u64,
     /// The fault.
-    pub fault: Fault,
+    pub fault: FileFault,
     /// Banks that are not whole because of the fault, by their sourceID in the file without faults.
     pub banks: Vec<u16>,
 }
@@ -133,7 +133,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// In the order of the file.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LedgerEntry>,
     /// Counts that a decoder has to report, by the name of the trouble.
     pub report: BTreeMap<&'static str, u64>,
     /// Events that can be read.
@@ -143,7 +143,7 @@ pub struct Ledger {
 /// Makes faults at random, the same for the same seed.
 #[derive(Clone, Debug)]
 pub struct Corruptor {
-    rates: Vec<(Fault, f64)>,
+    rates: Vec<(FileFault, f64)>,
     boards: Boards,
     seed: u64,
     ledger: Ledger,
@@ -152,7 +152,7 @@ pub struct Corruptor {
 impl Corruptor {
     /// Makes faults in banks of `boards`, each with its chance: of a bank, an event, a source of a
     /// packet, or the file.
-    pub fn new(rates: Vec<(Fault, f64)>, boards: Boards, seed: u64) -> Self {
+    pub fn new(rates: Vec<(FileFault, f64)>, boards: Boards, seed: u64) -> Self {
         let mut ledger = Ledger::default();
         ledger
             .report
@@ -171,17 +171,17 @@ impl Corruptor {
     }
 
     /// Returns the fault by which the file is to end in its last event or packet.
-    pub fn end(&self) -> Option<Fault> {
+    pub fn end(&self) -> Option<FileFault> {
         self.draw(&mut Dice::new(self.seed, u64::MAX), |fault| {
-            matches!(fault, Fault::Cut | Fault::Stream)
+            matches!(fault, FileFault::Cut | FileFault::Stream)
         })
     }
 
     /// Returns the fault of the event's frame, if it gets one.
-    pub fn frame(&self, event: u64) -> Option<Fault> {
+    pub fn frame(&self, event: u64) -> Option<FileFault> {
         self.draw(
             &mut Dice::new(self.seed.rotate_left(1), event),
-            Fault::is_of_frame,
+            FileFault::is_of_frame,
         )
     }
 
@@ -190,14 +190,14 @@ impl Corruptor {
         let mut dice = Dice::new(self.seed.rotate_left(2), first_event);
         (0..n)
             .filter(|_| {
-                self.draw(&mut dice, |fault| fault == Fault::Fragments)
+                self.draw(&mut dice, |fault| fault == FileFault::Fragments)
                     .is_some()
             })
             .collect()
     }
 
     /// Draws a fault of a kind: the first one whose chance comes up.
-    fn draw(&self, dice: &mut Dice, of_kind: impl Fn(Fault) -> bool) -> Option<Fault> {
+    fn draw(&self, dice: &mut Dice, of_kind: impl Fn(FileFault) -> bool) -> Option<FileFault> {
         let drawn = self
             .rates
             .iter()
@@ -214,7 +214,7 @@ impl Corruptor {
     }
 
     /// Notes a fault that was made elsewhere and that breaks this many events.
-    pub fn note(&mut self, entry: Entry, broken_events: u64) {
+    pub fn note(&mut self, entry: LedgerEntry, broken_events: u64) {
         self.count(Count::BrokenEvent, broken_events);
         self.ledger.entries.push(entry);
     }
@@ -230,13 +230,16 @@ impl Corruptor {
         let mut seen: Vec<u16> = Vec::new();
         for bank in banks.iter_mut() {
             let own = bank.source_id;
-            let fault = self.draw(&mut dice, Fault::is_of_bank);
+            let fault = self.draw(&mut dice, FileFault::is_of_bank);
             let fault = fault.filter(|&fault| self.damage(fault, bank, &seen, &mut dice));
-            if !matches!(fault, Some(Fault::WrongVersion | Fault::UnknownBoard)) {
+            if !matches!(
+                fault,
+                Some(FileFault::WrongVersion | FileFault::UnknownBoard)
+            ) {
                 seen.push(bank.source_id);
             }
             if let Some(fault) = fault {
-                self.ledger.entries.push(Entry {
+                self.ledger.entries.push(LedgerEntry {
                     event,
                     fault,
                     banks: vec![own],
@@ -244,7 +247,7 @@ impl Corruptor {
             }
         }
         if self
-            .draw(&mut dice, |fault| fault == Fault::SurplusBanks)
+            .draw(&mut dice, |fault| fault == FileFault::SurplusBanks)
             .is_some()
             && let Some(last) = banks.last().cloned()
         {
@@ -258,9 +261,9 @@ impl Corruptor {
             let surplus = 1 + dice.below(3) as usize;
             banks.extend(std::iter::repeat_n(last, surplus));
             self.count(Count::SurplusBanks, surplus as u64);
-            self.ledger.entries.push(Entry {
+            self.ledger.entries.push(LedgerEntry {
                 event,
-                fault: Fault::SurplusBanks,
+                fault: FileFault::SurplusBanks,
                 banks: Vec::new(),
             });
         }
@@ -275,7 +278,13 @@ impl Corruptor {
     }
 
     /// Makes a fault in a bank; false where this bank cannot have it.
-    fn damage(&mut self, fault: Fault, bank: &mut Payload, seen: &[u16], dice: &mut Dice) -> bool {
+    fn damage(
+        &mut self,
+        fault: FileFault,
+        bank: &mut Payload,
+        seen: &[u16],
+        dice: &mut Dice,
+    ) -> bool {
         let v5 = self.boards.version == BankVersion::V5;
         let bytes = &mut bank.bytes;
         let has_hits = if v5 {
@@ -285,38 +294,38 @@ impl Corruptor {
         };
         let mut pick = |range: Range<usize>| range.start + dice.below(range.len() as u32) as usize;
         let (count, n) = match fault {
-            Fault::WrongVersion => {
+            FileFault::WrongVersion => {
                 bank.version = if pick(0..2) == 0 { bank.version ^ 7 } else { 5 };
                 (Count::WrongVersion, 1)
             }
-            Fault::UnknownBoard => {
+            FileFault::UnknownBoard => {
                 bank.source_id = self.no_board(bank.source_id);
                 (Count::UnknownBoard, 1)
             }
-            Fault::RepeatedBoard if !seen.is_empty() => {
+            FileFault::RepeatedBoard if !seen.is_empty() => {
                 bank.source_id = seen[pick(0..seen.len())];
                 let unconnected = self.unconnected(bank);
                 self.count(Count::UnconnectedHits, unconnected);
                 (Count::RepeatedBoard, 1)
             }
-            Fault::Short if v5 && has_hits => {
+            FileFault::Short if v5 && has_hits => {
                 bytes.truncate(pick(V5_HEADER..V5_ROW));
                 (Count::Short, 1)
             }
-            Fault::BadHeader if v5 && has_hits => {
+            FileFault::BadHeader if v5 && has_hits => {
                 bytes[COUNT_BYTES[pick(0..LANES_PER_BOARD)]] = 255;
                 (Count::BadHeader, 1)
             }
-            Fault::Truncated if v5 && has_hits => {
+            FileFault::Truncated if v5 && has_hits => {
                 bytes.truncate(pick(V5_ROW..bytes.len()));
                 (Count::Truncated, 1)
             }
-            Fault::Truncated if !v5 && has_hits => {
+            FileFault::Truncated if !v5 && has_hits => {
                 let clusters = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
                 bytes.truncate(pick(0..4 + 2 * clusters));
                 (Count::Truncated, 1)
             }
-            Fault::UnconnectedHits if v5 => {
+            FileFault::UnconnectedHits if v5 => {
                 let Some(lane) =
                     (0..LANES_PER_BOARD).find(|&lane| !self.is_connected(bank.source_id, lane))
                 else {
@@ -328,14 +337,14 @@ impl Corruptor {
                 *bytes = encode_v5(lanes.each_ref().map(Vec::as_slice));
                 (Count::UnconnectedHits, hits.len() as u64)
             }
-            Fault::UnconnectedHits if has_hits => {
+            FileFault::UnconnectedHits if has_hits => {
                 let clusters = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
                 let at = 4 + 2 * pick(0..clusters);
                 let channel = LANES_PER_BOARD as u16 * STRIPS_PER_SECTOR as u16;
                 bytes[at..at + 2].copy_from_slice(&(channel << 2).to_le_bytes());
                 (Count::UnconnectedHits, 1)
             }
-            Fault::UnsortedLanes if v5 && has_hits => {
+            FileFault::UnsortedLanes if v5 && has_hits => {
                 let sorts = |lane: &usize| {
                     bytes[COUNT_BYTES[*lane]] > 1 && self.is_connected(bank.source_id, *lane)
                 };
@@ -380,14 +389,20 @@ impl Corruptor {
 
     /// Makes a fault in the bytes of an MDF event whose UT banks have these sourceIDs, and come
     /// last.
-    pub fn damage_frame(&mut self, event: u64, fault: Fault, bytes: &mut [u8], sources: &[u16]) {
+    pub fn damage_frame(
+        &mut self,
+        event: u64,
+        fault: FileFault,
+        bytes: &mut [u8],
+        sources: &[u16],
+    ) {
         let mut dice = Dice::new(self.seed.rotate_left(3), event);
         let stored = u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
-        if fault == Fault::Checksum {
+        if fault == FileFault::Checksum {
             let wrong = if stored == 1 { 2 } else { stored ^ 1 };
             bytes[12..16].copy_from_slice(&wrong.to_le_bytes());
             self.note(
-                Entry {
+                LedgerEntry {
                     event,
                     fault,
                     banks: sources.to_vec(),
@@ -399,7 +414,7 @@ impl Corruptor {
         let starts = banks_of(bytes);
         let first = starts.len() - sources.len();
         let fits = |&bank: &usize| {
-            fault != Fault::BankBeyond || bytes.len() - starts[bank] < usize::from(u16::MAX)
+            fault != FileFault::BankBeyond || bytes.len() - starts[bank] < usize::from(u16::MAX)
         };
         let possible: Vec<usize> = (first..starts.len()).filter(fits).collect();
         let Some(&bank) = possible.get(dice.below(possible.len() as u32) as usize) else {
@@ -407,8 +422,8 @@ impl Corruptor {
         };
         let at = starts[bank];
         match fault {
-            Fault::BankMagic => bytes[at] ^= 0xff,
-            Fault::BankSize => {
+            FileFault::BankMagic => bytes[at] ^= 0xff,
+            FileFault::BankSize => {
                 bytes[at + 2..at + 4].copy_from_slice(&(dice.below(8) as u16).to_le_bytes());
             }
             _ => {
@@ -420,7 +435,7 @@ impl Corruptor {
         let sum = checksum(&bytes[16..]);
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
         self.note(
-            Entry {
+            LedgerEntry {
                 event,
                 fault,
                 banks: sources[bank - first..].to_vec(),
@@ -469,9 +484,9 @@ impl Corruptor {
             .filter(|(start, _)| !is_whole(**start))
             .map(|(_, source)| *source);
         self.note(
-            Entry {
+            LedgerEntry {
                 event,
-                fault: Fault::Block,
+                fault: FileFault::Block,
                 banks: lost.collect(),
             },
             1,
@@ -509,9 +524,9 @@ impl Corruptor {
         let banks: Vec<u16> = mfps.iter().map(|&mfp| sources[mfp]).collect();
         for e in 0..n_events {
             self.note(
-                Entry {
+                LedgerEntry {
                     event: first_event + e,
-                    fault: Fault::Fragments,
+                    fault: FileFault::Fragments,
                     banks: banks.clone(),
                 },
                 1,

@@ -19,7 +19,7 @@ pub struct Bank<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct EventBanks<'a> {
+pub struct BankList<'a> {
     batch: BatchView<'a>,
     event: usize,
     n_banks: usize,
@@ -30,7 +30,7 @@ pub struct EventBanks<'a> {
     base: usize,
 }
 
-impl<'a> EventBanks<'a> {
+impl<'a> BankList<'a> {
     /// Finds the table of an event's banks; `None` if the batch ends before it.
     pub fn new(batch: BatchView<'a>, event: usize) -> Option<Self> {
         match batch.layout {

@@ -155,7 +155,7 @@ struct LaneCopy<'a, S, const STRIDE: usize> {
     sources: &'a [LaneSource],
     /// Hits of each lane, by rank.
     counts: &'a [u8; 1 << 16],
-    /// See [`Lanes`](super::scratch::Lanes).
+    /// See [`FoundLanes`](super::scratch::Lanes).
     payloads: &'a [*const u8; 1 << 8],
     begins: &'a [u64; 1 << 8],
     mask: u32,

@@ -16,7 +16,7 @@ use ut_data::input::BatchView;
 use ut_data::{DecodeError, DecodeOptions, EventReport};
 
 #[derive(Debug)]
-pub struct Output<'a> {
+pub struct BatchOutput<'a> {
     /// Arrays with room for hits; `None` to count only.
     pub hits: Option<EventHits<'a>>,
     /// `n_events * n_groups + 1` ends of groups.
@@ -49,9 +49,9 @@ impl Worker {
         fast: &Fast,
         batch: BatchView<'_>,
         selected: Option<Selected<'_>>,
-        out: Output<'_>,
+        out: BatchOutput<'_>,
     ) -> Result<usize, DecodeError> {
-        let Output {
+        let BatchOutput {
             mut hits,
             offsets,
             reports,

@@ -30,7 +30,7 @@
 
 use std::sync::Arc;
 
-use super::banks::{Bank, EventBanks};
+use super::banks::{Bank, BankList};
 use super::hits::EventHits;
 use super::policy::{Policy, UT_ID, v4_words, v5_counts};
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorConstants, Slot};
@@ -158,7 +158,7 @@ impl Fallback {
     ) -> bool {
         // Both `None`s below mean that the batch contradicts itself about this event. What was
         // found before stays: an event loses as little as possible.
-        let Some(banks) = EventBanks::new(batch, event) else {
+        let Some(banks) = BankList::new(batch, event) else {
             return false;
         };
         self.policy.begin_event();

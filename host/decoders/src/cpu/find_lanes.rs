@@ -29,10 +29,10 @@
 use ut_format::bank::COUNT_BYTES;
 
 use super::bank_order::{BankBoard, BankOrder};
-use super::banks::EventBanks;
+use super::banks::BankList;
 use super::policy::{HIT_BANKS, NeedsFallback, v4_words, v5_counts};
 use super::prefetch::{LINE, Prefetch};
-use super::scratch::{BLOCK, Block, Lanes, READ_AHEAD, Scratch};
+use super::scratch::{BLOCK, EventBlock, FoundLanes, READ_AHEAD, Scratch};
 use super::setup::Setup;
 use super::simd::Simd;
 use ut_data::detector::{BankVersion, LANES_PER_BOARD, MAX_BOARDS};
@@ -86,7 +86,7 @@ pub fn find_lanes<S: Simd>(
 fn find_allen<S: Simd>(
     s: S,
     setup: &Setup,
-    lanes: &mut Lanes,
+    lanes: &mut FoundLanes,
     order: &mut BankOrder,
     batch: BatchView<'_>,
     event: usize,
@@ -223,9 +223,9 @@ fn find_allen<S: Simd>(
 fn find_mep<S: Simd>(
     s: S,
     setup: &Setup,
-    lanes: &mut Lanes,
+    lanes: &mut FoundLanes,
     order: &mut BankOrder,
-    block: &mut Block,
+    block: &mut EventBlock,
     batch: BatchView<'_>,
     (event, end): (usize, usize),
 ) -> Option<usize> {
@@ -299,7 +299,7 @@ fn prefetch_fragment<S: Simd>(s: S, raw: &[u8], begin: u32) {
 fn look_at_tables(
     setup: &Setup,
     order: &mut BankOrder,
-    block: &mut Block,
+    block: &mut EventBlock,
     batch: BatchView<'_>,
 ) -> Option<()> {
     let (first, n_events) = (block.events.start, block.events.len());
@@ -362,7 +362,7 @@ fn bank_by_bank<S: Simd>(
     } = scratch;
     let raw = batch.raw;
     let mut report = EventReport::default();
-    let banks = EventBanks::new(batch, event).ok_or(NeedsFallback)?;
+    let banks = BankList::new(batch, event).ok_or(NeedsFallback)?;
     lanes.begin();
     policy.begin_event();
     for bank in 0..banks.n_banks() {
@@ -428,8 +428,8 @@ struct Notes<'a> {
 }
 
 impl<'a> Notes<'a> {
-    fn of(lanes: &'a mut Lanes) -> (Self, &'a mut [u64; MAX_BOARDS]) {
-        let Lanes {
+    fn of(lanes: &'a mut FoundLanes) -> (Self, &'a mut [u64; MAX_BOARDS]) {
+        let FoundLanes {
             counts,
             payloads,
             begins,

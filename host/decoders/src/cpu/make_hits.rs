@@ -114,7 +114,7 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
         s,
         setup,
         clusters,
-        to: Output::new(hits),
+        to: HitDestination::new(hits),
         x_before: s.splat_f(f32::NEG_INFINITY),
         heaviest: s.splat(0),
     };
@@ -222,7 +222,7 @@ struct Maker<'a, S: Simd, const SOURCE: u8, const FEW: bool> {
     s: S,
     setup: &'a Setup,
     clusters: &'a Clusters,
-    to: Output,
+    to: HitDestination,
     x_before: S::F,
     /// Largest W of each element.
     heaviest: S::U,
@@ -320,7 +320,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         let last = unsafe { load_at(s, &self.clusters.last, cluster) };
         let ranks = s.shr::<RANK_SHIFT>(last);
         let last_rank = lanes.n_connected as u32 - 1;
-        let mut here = Lookup::<S, FEW, REACH> {
+        let mut here = ConstantLookup::<S, FEW, REACH> {
             s,
             n_ranks: lanes.n_ranks(),
             by_rank: &lanes.by_rank,
@@ -430,7 +430,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
 
 /// Looks up constants of a vector of hits by their ranks or their kinds of sector.
 #[derive(Clone, Copy)]
-struct Lookup<'a, S: Simd, const FEW: bool, const REACH: u8> {
+struct ConstantLookup<'a, S: Simd, const FEW: bool, const REACH: u8> {
     s: S,
     /// See [`LaneOrder`](super::lanes::LaneOrder).
     by_rank: &'a [u32],
@@ -444,7 +444,7 @@ struct Lookup<'a, S: Simd, const FEW: bool, const REACH: u8> {
     kind: S::U,
 }
 
-impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
+impl<S: Simd, const FEW: bool, const REACH: u8> ConstantLookup<'_, S, FEW, REACH> {
     /// Looks up in a column of [`RANK_STRIDE`] words that begins at `column`.
     ///
     /// # Safety
@@ -519,13 +519,13 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
 }
 
 /// Destination of an event's hits.
-struct Output {
+struct HitDestination {
     floats: [*mut f32; 6],
     id: *mut u32,
     n_hits: usize,
 }
 
-impl Output {
+impl HitDestination {
     /// Takes the arrays of an event, which must stay borrowed as long as this is used.
     fn new(hits: &mut EventHits<'_>) -> Self {
         let EventHits {

@@ -31,7 +31,7 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
-use self::events::{Output, Worker};
+use self::events::{BatchOutput, Worker};
 use self::fast::Fast;
 use self::hits::EventHits;
 use self::lanes::LaneOrder;
@@ -153,7 +153,7 @@ impl CpuDecoder {
     ) -> Result<usize, DecodeError> {
         self.run(
             batch,
-            Output {
+            BatchOutput {
                 hits: None,
                 offsets,
                 reports,
@@ -184,7 +184,7 @@ impl CpuDecoder {
         }
         self.run(
             batch,
-            Output {
+            BatchOutput {
                 hits: Some(hits),
                 offsets,
                 reports,
@@ -192,7 +192,7 @@ impl CpuDecoder {
         )
     }
 
-    fn run(&mut self, batch: BatchView<'_>, out: Output<'_>) -> Result<usize, DecodeError> {
+    fn run(&mut self, batch: BatchView<'_>, out: BatchOutput<'_>) -> Result<usize, DecodeError> {
         let out = cut_to(&batch, self.fast.n_groups(), out)?;
         let selected = self.selection.of(&batch)?;
         self.check.check(&batch)?;
@@ -225,9 +225,9 @@ impl Decoder for CpuDecoder {
 fn cut_to<'a>(
     batch: &BatchView<'_>,
     n_groups: usize,
-    out: Output<'a>,
-) -> Result<Output<'a>, DecodeError> {
-    let Output {
+    out: BatchOutput<'a>,
+) -> Result<BatchOutput<'a>, DecodeError> {
+    let BatchOutput {
         hits,
         offsets,
         reports,
@@ -240,7 +240,7 @@ fn cut_to<'a>(
         });
     }
     let offsets = &mut offsets[..=batch.n_events * n_groups];
-    Ok(Output {
+    Ok(BatchOutput {
         hits,
         offsets,
         reports: &mut reports[..batch.n_events],

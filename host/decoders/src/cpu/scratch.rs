@@ -48,9 +48,9 @@ pub const FIRST_CLUSTER: usize = MAX_ELEMENTS;
 
 #[derive(Debug)]
 pub struct Scratch {
-    pub found: Box<Lanes>,
+    pub found: Box<FoundLanes>,
     /// MEP: what the batch's tables say of a block of events.
-    pub block: Box<Block>,
+    pub block: Box<EventBlock>,
     pub bank_order: BankOrder,
     pub policy: Policy,
     /// Ranks of the lanes with hits, and one word behind the last.
@@ -90,7 +90,7 @@ pub struct Bits<T> {
 
 /// Entries of a MEP batch's tables for a block of events.
 #[derive(Debug)]
-pub struct Block {
+pub struct EventBlock {
     pub events: Range<usize>,
     pub sizes: [[u16; MAX_BOARDS]; BLOCK],
     /// By event: it has a bank of another type or format, or a table is too short.
@@ -99,7 +99,7 @@ pub struct Block {
 
 /// Lanes of one event, in one piece, so that one register reaches all of it.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct FoundLanes {
     /// By rank: hits of the lane; 0 beyond the connected ranks. (An index of 16 bits needs no
     /// check.)
     pub counts: [u8; 1 << 16],
@@ -115,7 +115,7 @@ pub struct Lanes {
 
 // SAFETY: only the thread that has the scratch uses the pointers, while the batch that they point
 // into is borrowed.
-unsafe impl Send for Lanes {}
+unsafe impl Send for FoundLanes {}
 
 /// Clusters (or strips) of an event, from [`FIRST_CLUSTER`] on.
 #[derive(Debug)]
@@ -149,8 +149,8 @@ impl Scratch {
         // No strip is a cluster's length behind these.
         stream[..FRONT].fill(u32::MAX);
         Self {
-            found: Box::new(Lanes::new()),
-            block: Box::new(Block {
+            found: Box::new(FoundLanes::new()),
+            block: Box::new(EventBlock {
                 events: 0..0,
                 sizes: [[0; MAX_BOARDS]; BLOCK],
                 unexpected: [false; BLOCK],
@@ -199,7 +199,7 @@ impl Scratch {
     }
 }
 
-impl Lanes {
+impl FoundLanes {
     #[expect(
         clippy::large_stack_arrays,
         reason = "64 kB for a moment, when a decoder is made"

@@ -6,12 +6,12 @@ use ut_kernels::hit::Cluster;
 use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
-use super::buffer::{Buffer, Place, Places};
+use super::buffer::{ArrayPlaces, Buffer, Place};
 use super::driver::CudaStream;
 use super::gpu::CudaDevice;
 use super::launcher::DeviceLauncher;
-use super::output::{Output, WORD};
-use super::setup::Setup;
+use super::output::{DeviceOutput, WORD};
+use super::setup::LaunchSetup;
 use crate::plan::Plan;
 use ut_data::DecodeError;
 
@@ -34,7 +34,7 @@ struct EventPlaces {
 impl EventPlaces {
     const fn of(plan: &Plan) -> Self {
         let counters = plan.counters as usize;
-        let mut places = Places { bytes: 0 };
+        let mut places = ArrayPlaces { bytes: 0 };
         Self {
             strip_counts: places.next(counters, WORD),
             strip_offsets: places.next(counters + 1, WORD),
@@ -50,7 +50,7 @@ impl EventPlaces {
 /// Returns the places of clusters, keys, permutation and scratch for this many strips, and their
 /// total size in bytes.
 const fn strip_places(strips: usize) -> ([Place; 4], usize) {
-    let mut places = Places { bytes: 0 };
+    let mut places = ArrayPlaces { bytes: 0 };
     let clusters = places.next(strips, size_of::<Cluster>());
     let keys = places.next(strips, size_of::<u64>());
     let permutation = places.next(strips, WORD);
@@ -101,10 +101,10 @@ impl AllenWork {
         &self,
         device: &mut CudaDevice,
         stream: &CudaStream,
-        setup: &Setup,
+        setup: &LaunchSetup,
         plan: &Plan,
         batch: &DeviceBatch,
-        output: &Output,
+        output: &DeviceOutput,
     ) -> Result<(), DecodeError> {
         let (unit, variant) = setup.variant(batch.layout);
         let bins8 = unit.bins8();

@@ -6,7 +6,7 @@ use simt::Global;
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::detector::BankVersion;
 
-use super::buffer::{Buffer, HostBuffer, LINE};
+use super::buffer::{Buffer, LINE, PinnedBuffer};
 use super::device::TransferBytes;
 use super::driver::CudaStream;
 use super::gpu::CudaDevice;
@@ -73,7 +73,7 @@ impl DeviceBatch {
 /// Offsets of a batch's parts in one piece of memory, so that one copy takes them all: offsets,
 /// sizes, types, versions and selected events, then the raw bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packing {
+pub(super) struct BatchOffsets {
     /// Batch without addresses.
     batch: DeviceBatch,
     words: [(usize, usize); 5],
@@ -81,7 +81,7 @@ pub(super) struct Packing {
     pub(super) bytes: usize,
 }
 
-impl Packing {
+impl BatchOffsets {
     pub(super) fn of(batch: &BatchView<'_>) -> Self {
         let mut end = 0;
         let words = Self::words_of(batch).map(|words| {
@@ -146,15 +146,15 @@ impl Packing {
 
 /// A batch in pinned memory of the host; the device takes it without a copy by the CPU.
 pub struct PinnedBatch {
-    pub(super) memory: HostBuffer,
-    pub(super) packing: Packing,
+    pub(super) memory: PinnedBuffer,
+    pub(super) packing: BatchOffsets,
     pub(super) meta: Vec<EventMeta>,
 }
 
 impl PinnedBatch {
     pub(super) fn new(device: &CudaDevice, batch: &BatchView<'_>) -> Result<Self, DecodeError> {
-        let packing = Packing::of(batch);
-        let mut memory = HostBuffer::new();
+        let packing = BatchOffsets::of(batch);
+        let mut memory = PinnedBuffer::new();
         memory.reserve(device, packing.bytes)?;
         for (at, part) in packing.parts(batch) {
             // SAFETY: the memory was allocated just now: no copy from it or to it was put on a
@@ -189,7 +189,7 @@ impl ResidentBatch {
         batch: &BatchView<'_>,
         moved: &mut TransferBytes,
     ) -> Result<Arc<Self>, DecodeError> {
-        let packing = Packing::of(batch);
+        let packing = BatchOffsets::of(batch);
         let memory = write_all(device, stream, &packing.parts(batch), moved)?;
         let there = packing.at(memory.address());
         Ok(Arc::new(Self {

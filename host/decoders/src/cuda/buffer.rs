@@ -82,11 +82,11 @@ pub(super) struct Place {
 
 /// Lays out arrays behind each other in a piece of memory, each from a line on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct ArrayPlaces {
     pub(super) bytes: usize,
 }
 
-impl Places {
+impl ArrayPlaces {
     pub(super) const fn next(&mut self, len: usize, size: usize) -> Place {
         let place = Place {
             at: self.bytes,
@@ -97,12 +97,12 @@ impl Places {
     }
 }
 
-pub(super) struct HostBuffer {
+pub(super) struct PinnedBuffer {
     memory: Option<CudaHost>,
     bytes: usize,
 }
 
-impl HostBuffer {
+impl PinnedBuffer {
     pub(super) const fn new() -> Self {
         Self {
             memory: None,

@@ -10,8 +10,8 @@ use super::driver::CudaStream;
 use super::gpu::CudaDevice;
 use super::output::{DeviceHits, HostHits};
 use super::sequence::failure;
-use super::setup::Setup;
-use super::stream::{BatchStream, Readback, Request};
+use super::setup::LaunchSetup;
+use super::stream::{BatchStream, Readback, Submission};
 use super::tables::TablesOnDevice;
 use crate::Pipeline;
 use crate::parameters::Parameters;
@@ -133,7 +133,7 @@ pub struct CudaDecoder {
     id: u64,
     pub(super) device: CudaDevice,
     /// Shared only with batches that a dropped decoder could not wait for.
-    setup: Arc<Setup>,
+    setup: Arc<LaunchSetup>,
     pub(super) streams: Vec<BatchStream>,
     serial: u64,
     /// Bytes that were moved outside a stream's batches: tables, and batches that stay.
@@ -188,7 +188,7 @@ impl CudaDecoder {
             .collect();
         let mut moved = TransferBytes::default();
         let tables = TablesOnDevice::new(&device, streams[0].queue(), tables, ranks, &mut moved)?;
-        let setup = Arc::new(Setup {
+        let setup = Arc::new(LaunchSetup {
             tables,
             options: cluster_options(&options),
             flip_origin: options.flip().origin(),
@@ -346,7 +346,7 @@ impl CudaDecoder {
             &mut self.device,
             &self.setup,
             source,
-            Request {
+            Submission {
                 serial: ticket.serial,
                 plan,
                 readback,
@@ -371,7 +371,7 @@ impl CudaDecoder {
         let ticket = self.free(readback)?;
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
-        let request = Request {
+        let request = Submission {
             serial: ticket.serial,
             plan,
             readback,

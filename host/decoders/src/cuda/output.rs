@@ -71,13 +71,13 @@ impl Results {
 /// common stride. Arrays of fixed places would need to know the number of hits in advance; with a
 /// stride, the buffer can be larger than this batch needs, and the arrays of the next batch lie at
 /// the same addresses.
-pub(super) struct Output {
+pub(super) struct DeviceOutput {
     results: Buffer,
     hits: Buffer,
     stride: usize,
 }
 
-impl Output {
+impl DeviceOutput {
     pub(super) const fn new() -> Self {
         Self {
             results: Buffer::new(),

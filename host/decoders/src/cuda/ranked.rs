@@ -12,12 +12,12 @@ use ut_kernels::ranked::{COUNTERS, FlaggedGroup, HEAD_WORDS, RankedOptions, Reco
 use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
-use super::buffer::{Place, Places};
+use super::buffer::{ArrayPlaces, Place};
 use super::driver::CudaStream;
 use super::gpu::CudaDevice;
 use super::launcher::{DeviceLauncher, DeviceView};
 use super::output::WORD;
-use super::setup::Setup;
+use super::setup::LaunchSetup;
 use crate::plan::Plan;
 use crate::ptx::Unit;
 use ut_data::DecodeError;
@@ -50,7 +50,7 @@ impl RankedPlaces {
     /// Lays out the memory for a batch with `records` records.
     pub(super) fn of(plan: &Plan, batch: &DeviceBatch, records: usize) -> Self {
         let events = plan.events as usize;
-        let mut places = Places::default();
+        let mut places = ArrayPlaces::default();
         let mut words = |words: usize| places.next(words, WORD);
         let is_mep = batch.layout == Layout::Mep;
         Self {
@@ -143,7 +143,7 @@ pub(super) enum Task {
 pub(super) unsafe fn launch<'a>(
     device: &'a mut CudaDevice,
     stream: &'a CudaStream,
-    setup: &Setup,
+    setup: &LaunchSetup,
     task: Task,
     plan: &Plan,
     batch: &DeviceBatch,

@@ -36,7 +36,7 @@ use super::gpu::CudaDevice;
 use super::launcher::DeviceView;
 use super::output::WORD;
 use super::ranked::{self, RankedPlaces, Task};
-use super::setup::Setup;
+use super::setup::LaunchSetup;
 use super::tables::TablesOnDevice;
 use crate::parameters::Parameters;
 use crate::plan::{DeviceTables, Plan, cluster_options, most_records};
@@ -76,13 +76,13 @@ pub struct SequenceHits {
 /// A decoder as a stage of a sequence.
 pub struct CudaSequence {
     pub(super) device: CudaDevice,
-    pub(super) setup: Setup,
+    pub(super) setup: LaunchSetup,
 }
 
 /// The work space of a batch from its first line on: a word that is 0, the status word; the report,
 /// where the caller has no place for it; then the memory between the kernels.
 #[derive(Clone, Copy, Debug)]
-struct Scratch {
+struct WorkSpace {
     between: usize,
     bytes: usize,
     total: usize,
@@ -94,7 +94,7 @@ const STATUS: usize = WORD;
 
 const REPORT: usize = LINE;
 
-impl Scratch {
+impl WorkSpace {
     fn of(plan: Option<&Plan>, batch: &DeviceBatch, version: BankVersion) -> Self {
         let Some(plan) = plan else {
             return Self {
@@ -142,7 +142,7 @@ impl CudaSequence {
         let mut moved = TransferBytes::default();
         let host = DeviceTables::new("cuda", tables)?;
         let tables = TablesOnDevice::new(&device, stream, host, Some(ranks), &mut moved)?;
-        let setup = Setup {
+        let setup = LaunchSetup {
             tables,
             options: cluster_options(&options),
             flip_origin: options.flip().origin(),
@@ -178,7 +178,7 @@ impl CudaSequence {
     /// # Errors
     /// If the batch has more records than 32 bits can count.
     pub fn scratch_bytes(&self, batch: &DeviceBatch) -> Result<usize, DecodeError> {
-        Ok(Scratch::of(self.plan(batch)?.as_ref(), batch, self.version()).needed())
+        Ok(WorkSpace::of(self.plan(batch)?.as_ref(), batch, self.version()).needed())
     }
 
     /// Puts the count of a batch's hits on the stream; their number comes to `work.result`.
@@ -279,7 +279,7 @@ impl CudaSequence {
         task: Task,
         hits: &SequenceHits,
     ) -> Result<(), DecodeError> {
-        let scratch = Scratch::of(plan.as_ref(), batch, self.version());
+        let scratch = WorkSpace::of(plan.as_ref(), batch, self.version());
         if work.scratch.1 < scratch.needed() {
             return Err(DecodeError::WorkSpace {
                 bytes: work.scratch.1,
@@ -307,7 +307,7 @@ impl CudaSequence {
         task: Task,
         hits: &SequenceHits,
     ) -> Result<(), DecodeError> {
-        let scratch = Scratch::of(plan.as_ref(), batch, self.version());
+        let scratch = WorkSpace::of(plan.as_ref(), batch, self.version());
         let base = work.scratch.0.next_multiple_of(LINE as u64);
         let at = |place: usize| base + place as u64;
         // SAFETY: both words are in the work space, which is aligned here, and there until the

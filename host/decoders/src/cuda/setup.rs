@@ -7,7 +7,7 @@ use crate::parameters::Parameters;
 use crate::ptx::Unit;
 use ut_data::input::Layout;
 
-pub(super) struct Setup {
+pub(super) struct LaunchSetup {
     pub(super) tables: TablesOnDevice,
     pub(super) options: ClusterOptions,
     pub(super) flip_origin: f32,
@@ -16,7 +16,7 @@ pub(super) struct Setup {
     pub(super) rung: Option<String>,
 }
 
-impl Setup {
+impl LaunchSetup {
     pub(super) fn variant(&self, layout: Layout) -> (Unit, String) {
         if let (Layout::Allen, Some(rung)) = (layout, &self.rung) {
             return (Unit::LADDER, rung.clone());

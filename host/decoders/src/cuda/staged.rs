@@ -5,13 +5,13 @@
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use super::batch::{Packing, ResidentBatch};
-use super::buffer::{Buffer, HostBuffer};
+use super::batch::{BatchOffsets, ResidentBatch};
+use super::buffer::{Buffer, PinnedBuffer};
 use super::decoder::CudaConfig;
 use super::device::{CopyRows, TransferBytes};
 use super::driver::CudaStream;
 use super::gpu::CudaDevice;
-use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
+use super::output::{DeviceHits, DeviceOutput, HostHits, N_ARRAYS, Results, WORD};
 use super::sequence::{CudaSequence, SequenceHits, SequenceWork, WRONG_VERSION, failure};
 use crate::plan::Plan;
 use ut_data::detector::DetectorTables;
@@ -23,11 +23,11 @@ use ut_kernels::report::N_COUNTS;
 struct Flight {
     queue: CudaStream,
     scratch: Buffer,
-    output: Output,
+    output: DeviceOutput,
     /// What the count says, then what the writing says: two words each.
-    said: HostBuffer,
+    said: PinnedBuffer,
     /// Results in the host's memory, where they are wanted there.
-    home: HostBuffer,
+    home: PinnedBuffer,
     /// Batch whose hits are being counted.
     counted: Option<(Arc<ResidentBatch>, Plan)>,
     /// Number of hits being written.
@@ -40,14 +40,14 @@ struct Flight {
 
 impl Flight {
     fn new(device: &CudaDevice) -> Result<Self, DecodeError> {
-        let mut said = HostBuffer::new();
+        let mut said = PinnedBuffer::new();
         said.reserve(device, 4 * WORD)?;
         Ok(Self {
             queue: device.stream()?,
             scratch: Buffer::new(),
-            output: Output::new(),
+            output: DeviceOutput::new(),
             said,
-            home: HostBuffer::new(),
+            home: PinnedBuffer::new(),
             counted: None,
             written: None,
             held: Vec::new(),
@@ -143,7 +143,7 @@ impl CudaSequenceDecoder {
     /// cannot count the batch, or the device fails.
     pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch>, DecodeError> {
         self.stage.setup.tables.host.check.check(&batch)?;
-        self.stage.plan(&Packing::of(&batch).at(0))?;
+        self.stage.plan(&BatchOffsets::of(&batch).at(0))?;
         self.stage.device.begin()?;
         let mut moved = TransferBytes::default();
         ResidentBatch::new(

@@ -32,13 +32,13 @@ use std::sync::Arc;
 use ut_kernels::status::{NO_SUCH_EVENT, WRONG_VERSION};
 
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
-use super::buffer::{HostBuffer, LINE};
+use super::buffer::{LINE, PinnedBuffer};
 use super::device::{CopyRows, TransferBytes};
 use super::driver::CudaStream;
 use super::gpu::CudaDevice;
-use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
+use super::output::{DeviceHits, DeviceOutput, HostHits, N_ARRAYS, Results, WORD};
 use super::sequence::failure;
-use super::setup::Setup;
+use super::setup::LaunchSetup;
 use super::upload::Upload;
 use super::work::Work;
 use crate::Pipeline;
@@ -46,7 +46,7 @@ use crate::plan::{Plan, most_records};
 use ut_data::DecodeError;
 use ut_data::input::EventMeta;
 
-pub(super) struct Request {
+pub(super) struct Submission {
     pub(super) serial: u64,
     /// Launches; `None` if there is no event.
     pub(super) plan: Option<Plan>,
@@ -66,22 +66,22 @@ pub enum Readback {
 /// Batch in flight: what was asked for, where the batch lies on the device, and what must stay
 /// alive until the stream is done with it.
 struct Job {
-    request: Request,
+    request: Submission,
     batch: DeviceBatch,
     /// Number of hits that are being copied to the host.
     copied: usize,
-    source: Held,
+    source: BatchMemory,
 }
 
 /// Keeps the batch's memory alive until the batch is done.
-enum Held {
+enum BatchMemory {
     Nothing,
     Meta(Vec<EventMeta>),
     Pinned(Arc<PinnedBatch>),
     Resident(Arc<ResidentBatch>),
 }
 
-impl Held {
+impl BatchMemory {
     fn meta(&self) -> &[EventMeta] {
         match self {
             Self::Nothing => &[],
@@ -95,7 +95,7 @@ impl Held {
 struct Collected {
     hits: usize,
     plan: Option<Plan>,
-    source: Held,
+    source: BatchMemory,
 }
 
 /// Stream with its buffers. It is *free* if it has no job, *in flight* from `submit` to `collect`,
@@ -109,15 +109,15 @@ pub(super) struct BatchStream {
     queue: CudaStream,
     upload: Upload,
     work: Work,
-    output: Output,
-    results: HostBuffer,
-    hits: HostBuffer,
+    output: DeviceOutput,
+    results: PinnedBuffer,
+    hits: PinnedBuffer,
     /// Words from one array of `hits` to the next.
     stride: usize,
     job: Option<Job>,
     /// Memory of a batch that was given up and could not be waited for: the device may still use
     /// it.
-    kept: Held,
+    kept: BatchMemory,
     /// Is true if something was put on the stream since it was waited for.
     dirty: bool,
     /// Hits per byte of the last collected batch, from which the next one's hits are guessed; 0
@@ -137,12 +137,12 @@ impl BatchStream {
             queue,
             upload: Upload::new(),
             work: Work::new(pipeline),
-            output: Output::new(),
-            results: HostBuffer::new(),
-            hits: HostBuffer::new(),
+            output: DeviceOutput::new(),
+            results: PinnedBuffer::new(),
+            hits: PinnedBuffer::new(),
             stride: 0,
             job: None,
-            kept: Held::Nothing,
+            kept: BatchMemory::Nothing,
             dirty: false,
             hits_per_byte: 0.0,
             read: 0,
@@ -195,7 +195,7 @@ impl BatchStream {
             self.dirty = false;
         }
         // The batch's memory is freed when the stream is done, and not before.
-        self.kept = Held::Nothing;
+        self.kept = BatchMemory::Nothing;
         Ok(())
     }
 
@@ -211,9 +211,9 @@ impl BatchStream {
     pub(super) fn submit(
         &mut self,
         device: &mut CudaDevice,
-        setup: &Setup,
+        setup: &LaunchSetup,
         source: Source<'_>,
-        request: Request,
+        request: Submission,
     ) -> Result<(), DecodeError> {
         // Nothing may be in flight when buffers are reused or grown. After a normal `collect` this
         // costs nothing, because the stream is already clean; after an error it waits.
@@ -224,7 +224,7 @@ impl BatchStream {
                 // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams
                 // before it drops them.
                 unsafe { self.upload.write_host(device, &self.queue, &view) }
-                    .map(|batch| (batch, Held::Meta(view.meta_of_results())))
+                    .map(|batch| (batch, BatchMemory::Meta(view.meta_of_results())))
             }
             Source::Pinned(pinned) => {
                 // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams
@@ -232,14 +232,14 @@ impl BatchStream {
                 // until the stream was waited for.
                 let put = unsafe { self.upload.write_pinned(device, &self.queue, &pinned) };
                 match put {
-                    Ok(batch) => Ok((batch, Held::Pinned(pinned))),
+                    Ok(batch) => Ok((batch, BatchMemory::Pinned(pinned))),
                     Err(error) => {
-                        self.kept = Held::Pinned(pinned);
+                        self.kept = BatchMemory::Pinned(pinned);
                         Err(error)
                     }
                 }
             }
-            Source::Resident(resident) => Ok((resident.batch, Held::Resident(resident))),
+            Source::Resident(resident) => Ok((resident.batch, BatchMemory::Resident(resident))),
         };
         // From here on the batch lies on the device, or will lie there by the time that the kernels
         // run: copies and kernels of one stream run in the order in which they were queued.
@@ -258,14 +258,15 @@ impl BatchStream {
     pub(super) unsafe fn submit_resident(
         &mut self,
         device: &mut CudaDevice,
-        setup: &Setup,
+        setup: &LaunchSetup,
         batch: DeviceBatch,
-        request: Request,
+        request: Submission,
     ) -> Result<(), DecodeError> {
         self.settle()?;
         self.dirty = true;
         // SAFETY: the device can read the batch until then, as the caller says.
-        let started = unsafe { self.submit_at(device, setup, batch, Held::Nothing, request) };
+        let started =
+            unsafe { self.submit_at(device, setup, batch, BatchMemory::Nothing, request) };
         self.or_settle(started)
     }
 
@@ -279,10 +280,10 @@ impl BatchStream {
     unsafe fn submit_at(
         &mut self,
         device: &mut CudaDevice,
-        setup: &Setup,
+        setup: &LaunchSetup,
         batch: DeviceBatch,
-        source: Held,
-        request: Request,
+        source: BatchMemory,
+        request: Submission,
     ) -> Result<(), DecodeError> {
         self.done = None;
         let (plan, readback) = (request.plan, request.readback);
@@ -346,7 +347,7 @@ impl BatchStream {
     unsafe fn launch(
         &mut self,
         device: &mut CudaDevice,
-        setup: &Setup,
+        setup: &LaunchSetup,
         plan: &Plan,
         batch: &DeviceBatch,
         readback: Readback,
@@ -430,7 +431,7 @@ impl BatchStream {
     pub(super) fn collect(
         &mut self,
         device: &mut CudaDevice,
-        setup: &Setup,
+        setup: &LaunchSetup,
     ) -> Result<(), DecodeError> {
         let finished = self
             .queue
@@ -453,7 +454,11 @@ impl BatchStream {
 
     /// Finishes the batch in flight, whose stream was waited for, and returns its number of hits.
     /// Nothing is in flight then.
-    fn finish(&mut self, device: &mut CudaDevice, setup: &Setup) -> Result<usize, DecodeError> {
+    fn finish(
+        &mut self,
+        device: &mut CudaDevice,
+        setup: &LaunchSetup,
+    ) -> Result<usize, DecodeError> {
         let Some(Job {
             request,
             batch,

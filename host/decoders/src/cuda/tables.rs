@@ -5,7 +5,7 @@ use simt::{Global, Plain};
 use ut_kernels::ranked::pipeline::AllTables;
 use ut_kernels::tables::Tables;
 
-use super::buffer::{Buffer, HostBuffer, LINE};
+use super::buffer::{Buffer, LINE, PinnedBuffer};
 use super::device::TransferBytes;
 use super::driver::CudaStream;
 use super::gpu::CudaDevice;
@@ -31,7 +31,7 @@ impl TablesOnDevice {
         ranks: Option<RankTables>,
         moved: &mut TransferBytes,
     ) -> Result<Self, DecodeError> {
-        let mut parts = Parts {
+        let mut parts = PackedTables {
             parts: Vec::new(),
             end: 0,
         };
@@ -65,12 +65,12 @@ impl TablesOnDevice {
 }
 
 /// Bytes and places of the arrays; its views are empty.
-struct Parts<'t> {
+struct PackedTables<'t> {
     parts: Vec<(usize, &'t [u8])>,
     end: usize,
 }
 
-impl<'t> Placer<'t, 'static> for Parts<'t> {
+impl<'t> Placer<'t, 'static> for PackedTables<'t> {
     fn place<T: Plain + NoUninit>(&mut self, array: &'t [T]) -> Global<'static, T> {
         self.parts.push((self.end, bytemuck::cast_slice(array)));
         self.end += size_of_val(array).next_multiple_of(LINE);
@@ -78,7 +78,7 @@ impl<'t> Placer<'t, 'static> for Parts<'t> {
     }
 }
 
-/// Arrays in the memory that was written with [`Parts`], from byte `at` on.
+/// Arrays in the memory that was written with [`PackedTables`], from byte `at` on.
 struct Placed<'d> {
     memory: &'d Buffer,
     at: usize,
@@ -100,7 +100,7 @@ pub(super) fn write_all(
     moved: &mut TransferBytes,
 ) -> Result<Buffer, DecodeError> {
     let bytes = parts.last().map_or(0, |(at, part)| at + part.len());
-    let (mut buffer, mut staging) = (Buffer::new(), HostBuffer::new());
+    let (mut buffer, mut staging) = (Buffer::new(), PinnedBuffer::new());
     buffer.reserve(device, bytes)?;
     staging.reserve(device, bytes)?;
     for (at, part) in parts {

@@ -6,8 +6,8 @@
 //! the two copies overlap, so that the batch arrives about as soon as the slower of the two is
 //! done.
 
-use super::batch::{DeviceBatch, Packing, PinnedBatch};
-use super::buffer::{Buffer, HostBuffer};
+use super::batch::{BatchOffsets, DeviceBatch, PinnedBatch};
+use super::buffer::{Buffer, PinnedBuffer};
 use super::driver::CudaStream;
 use super::gpu::CudaDevice;
 use ut_data::DecodeError;
@@ -20,7 +20,7 @@ const PIECE: usize = 2 << 20;
 
 /// A stream's staging memory on the host, and the place of its batch on the device.
 pub(super) struct Upload {
-    staging: HostBuffer,
+    staging: PinnedBuffer,
     input: Buffer,
     bytes: u64,
 }
@@ -28,7 +28,7 @@ pub(super) struct Upload {
 impl Upload {
     pub(super) const fn new() -> Self {
         Self {
-            staging: HostBuffer::new(),
+            staging: PinnedBuffer::new(),
             input: Buffer::new(),
             bytes: 0,
         }
@@ -49,7 +49,7 @@ impl Upload {
         stream: &CudaStream,
         batch: &BatchView<'_>,
     ) -> Result<DeviceBatch, DecodeError> {
-        let packing = Packing::of(batch);
+        let packing = BatchOffsets::of(batch);
         self.staging.reserve(device, packing.bytes)?;
         self.input.reserve(device, packing.bytes)?;
         let mut written = 0;

@@ -7,9 +7,9 @@ use super::batch::DeviceBatch;
 use super::buffer::Buffer;
 use super::driver::CudaStream;
 use super::gpu::CudaDevice;
-use super::output::Output;
+use super::output::DeviceOutput;
 use super::ranked::{self, RankedPlaces};
-use super::setup::Setup;
+use super::setup::LaunchSetup;
 use crate::Pipeline;
 use crate::plan::Plan;
 use ut_data::DecodeError;
@@ -77,10 +77,10 @@ impl Work {
         &self,
         device: &mut CudaDevice,
         stream: &CudaStream,
-        setup: &Setup,
+        setup: &LaunchSetup,
         plan: &Plan,
         batch: &DeviceBatch,
-        output: &Output,
+        output: &DeviceOutput,
     ) -> Result<(), DecodeError> {
         match self {
             // SAFETY: these are this function's preconditions.

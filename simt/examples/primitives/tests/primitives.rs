@@ -12,7 +12,7 @@ use simt::executor::{EmulatedBlock, Executor, Fault};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, check};
 use simt::{Block, Global};
 
-enum Machine<'a> {
+enum Runner<'a> {
     Executor(u64),
     Ptx(&'a Program, u32),
 }
@@ -24,7 +24,7 @@ macro_rules! run {
     ($machine:expr, $kernel:ident, $grid:expr, $block:expr, [$($input:ident)*], [$($output:ident)*] $(, $number:expr)*) => {{
         let (x, y): (u32, u32) = $grid;
         match $machine {
-            Machine::Executor(seed) => {
+            Runner::Executor(seed) => {
                 let mut executor = Executor::new(*seed);
                 $(let $input = Global::from_slice(&$input);)*
                 $(let $output = executor.writable(&mut $output);)*
@@ -32,7 +32,7 @@ macro_rules! run {
                 let launched = executor.launch(stringify!($kernel), (x, y), $block, SHARED, kernel);
                 launched.unwrap_or_else(|violation| panic!("{violation}"));
             }
-            Machine::Ptx(program, turn) => {
+            Runner::Ptx(program, turn) => {
                 let mut memory = Memory::default();
                 $(let $input = memory.put(&$input, false);)*
                 $(let $output = (memory.put(&$output, true), &mut $output);)*
@@ -79,7 +79,7 @@ fn floats() -> Vec<f32> {
         .collect()
 }
 
-fn try_all(machine: &Machine<'_>) {
+fn try_all(machine: &Runner<'_>) {
     let numbers = noise(777);
     for n in [0, 1, 31, 500, 777] {
         let values: Vec<f32> = numbers[..n]
@@ -234,7 +234,7 @@ fn try_all(machine: &Machine<'_>) {
     run!(machine, functions, (4, 1), (256, 1), [values], [result]);
     let mut expected = vec![0u32; values.len()];
     run!(
-        &Machine::Executor(0),
+        &Runner::Executor(0),
         functions,
         (4, 1),
         (256, 1),
@@ -276,7 +276,7 @@ fn try_all(machine: &Machine<'_>) {
 
 #[test]
 fn every_kernel_is_correct_in_every_schedule() {
-    (0..20).for_each(|seed| try_all(&Machine::Executor(seed)));
+    (0..20).for_each(|seed| try_all(&Runner::Executor(seed)));
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn the_ptx_does_the_same_on_the_interpreter_and_assembles_for_every_architecture
     let text =
         compile(Path::new(env!("CARGO_MANIFEST_DIR")), "all").unwrap_or_else(|e| panic!("{e}"));
     let program = Program::new(&text);
-    (0..5).for_each(|turn| try_all(&Machine::Ptx(&program, turn)));
+    (0..5).for_each(|turn| try_all(&Runner::Ptx(&program, turn)));
 
     let work = tempfile::tempdir().expect("a folder");
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/ptx-tools/bin");

@@ -21,7 +21,7 @@ type Key = (*const u8, usize, u32);
 #[derive(Debug, Default)]
 pub struct Modules {
     loaded: HashMap<Key, sys::CUmodule>,
-    entries: HashMap<(Key, String), Entry>,
+    entries: HashMap<(Key, String), CompiledEntry>,
 }
 
 // SAFETY: the driver's handles, which any thread may use; pointers to texts that are never
@@ -29,7 +29,7 @@ pub struct Modules {
 unsafe impl Send for Modules {}
 
 #[derive(Debug)]
-struct Entry {
+struct CompiledEntry {
     function: Function,
     /// Bytes of dynamic shared memory that were asked for.
     shared_bytes: u32,
@@ -121,14 +121,19 @@ impl Modules {
         Ok((key, module))
     }
 
-    fn entry(&mut self, unit: Unit, registers: u32, entry: &str) -> Result<&mut Entry, CallError> {
+    fn entry(
+        &mut self,
+        unit: Unit,
+        registers: u32,
+        entry: &str,
+    ) -> Result<&mut CompiledEntry, CallError> {
         let (key, module) = self.module(unit, registers)?;
         let place = (key, entry.to_owned());
         if !self.entries.contains_key(&place) {
             let function = find(module, unit, entry)?;
             self.entries.insert(
                 place.clone(),
-                Entry {
+                CompiledEntry {
                     function,
                     shared_bytes: SHARED_WITHOUT_ASKING,
                 },
