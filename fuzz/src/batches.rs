@@ -179,6 +179,48 @@ fn of_both(choice: u16) -> (*mut UtDecoder, CpuDecoder, UtHits) {
     )
 }
 
+/// Counts and decodes a batch by the C interface. Returns the ids of the hits and the ends of the
+/// groups, or nothing if the batch is refused.
+///
+/// # Safety
+/// - The decoder was made by the interface, and was not freed.
+/// - Every pointer of the batch is null, or points to as many elements as the batch says.
+unsafe fn decode_in_c(
+    decoder: *mut UtDecoder,
+    batch: &UtBatch,
+    n_ends: usize,
+) -> Option<(Vec<u32>, Vec<u32>)> {
+    let mut memory = vec![0_u32; UT_HIT_BYTES / 4 * MAX_HITS];
+    let mut ends = vec![0; n_ends];
+    // SAFETY: numbers and pointers, which may be null.
+    let mut hits: ut_decoding_c::UtHits = unsafe { std::mem::zeroed() };
+    hits.size = size_of::<ut_decoding_c::UtHits>();
+    (hits.offsets, hits.n_offsets) = (ends.as_mut_ptr(), ends.len());
+    // SAFETY: as the caller says, and `memory` and `ends` live until the calls return.
+    let (counted, n_counted, status) = unsafe {
+        let laid_out = ut_hits_in(
+            memory.as_mut_ptr().cast(),
+            4 * memory.len(),
+            MAX_HITS,
+            &raw mut hits,
+        );
+        assert_eq!(laid_out, UT_OK);
+        let counted = ut_decoder_count(decoder, batch, &raw mut hits);
+        let n_counted = hits.n_hits;
+        let status = ut_decoder_decode(decoder, batch, &raw mut hits);
+        (counted, n_counted, status)
+    };
+    assert!(status != UT_INTERNAL, "the interface caught a panic");
+    if status != UT_OK {
+        return None;
+    }
+    assert!(
+        counted == UT_OK && n_counted == hits.n_hits,
+        "{n_counted} counted"
+    );
+    Some((memory[6 * MAX_HITS..][..hits.n_hits].to_vec(), ends))
+}
+
 /// Decodes a batch as a C program does. If the interface accepts it, the result must be the
 /// library's.
 pub fn c_batch(data: &[u8]) {
@@ -231,40 +273,12 @@ pub fn c_batch(data: &[u8]) {
     };
     MADE.with_borrow_mut(|made| {
         let (decoder, cpu, expected) = made.entry(choice & 1).or_insert_with(|| of_both(choice));
-        let mut memory = vec![0_u32; UT_HIT_BYTES / 4 * MAX_HITS];
-        let mut ends = vec![0; n_events * expected.n_groups() + 1];
-        // SAFETY: numbers and pointers, which may be null.
-        let mut hits: ut_decoding_c::UtHits = unsafe { std::mem::zeroed() };
-        hits.size = size_of::<ut_decoding_c::UtHits>();
-        (hits.offsets, hits.n_offsets) = (ends.as_mut_ptr(), ends.len());
-        // SAFETY:
-        // - the decoder was made by the interface and is never freed;
-        // - every pointer is null, or points to a vector of the given length, which lives until the
-        //   call returns.
-        let (counted, n_counted, status) = unsafe {
-            let laid_out = ut_hits_in(
-                memory.as_mut_ptr().cast(),
-                4 * memory.len(),
-                MAX_HITS,
-                &raw mut hits,
-            );
-            assert_eq!(laid_out, UT_OK);
-            let counted = ut_decoder_count(*decoder, &raw const batch, &raw mut hits);
-            let n_counted = hits.n_hits;
-            (
-                counted,
-                n_counted,
-                ut_decoder_decode(*decoder, &raw const batch, &raw mut hits),
-            )
-        };
-        assert!(status != UT_INTERNAL, "the interface caught a panic");
-        if status != UT_OK {
+        let n_ends = n_events * expected.n_groups() + 1;
+        // SAFETY: the decoder was made by the interface and is never freed; every pointer of the
+        // batch is null, or points to a vector of the given length, which lives until the end.
+        let Some((ids, ends)) = (unsafe { decode_in_c(*decoder, &batch, n_ends) }) else {
             return;
-        }
-        assert!(
-            counted == UT_OK && n_counted == hits.n_hits,
-            "{n_counted} counted"
-        );
+        };
         let view = BatchView {
             layout: if layout == 1 {
                 Layout::Mep
@@ -284,9 +298,8 @@ pub fn c_batch(data: &[u8]) {
         };
         cpu.decode(view, expected, &mut BatchReport::new())
             .expect("the interface took it");
-        let ids = &memory[6 * MAX_HITS..][..hits.n_hits];
         assert_eq!(
-            (ids, &ends[..]),
+            (&ids[..], &ends[..]),
             (expected.id(), expected.offsets()),
             "other hits"
         );

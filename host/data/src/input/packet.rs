@@ -114,6 +114,57 @@ enum MfpKind {
     Skipped,
 }
 
+/// Header of an MFP, as far as it is needed.
+struct MfpHeader {
+    /// Number of fragments.
+    n: usize,
+    /// Bytes, header and tables included.
+    size: u64,
+    first: u64,
+    /// Fragments are padded to 2 to the power of this.
+    align: u8,
+    version: u8,
+}
+
+impl MfpHeader {
+    /// Reads and checks the header of an MFP that should be of `source_id`, with at most `room`
+    /// bytes.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn of(head: &[u8], source_id: u16, room: u64) -> Result<Self, String> {
+        let magic = u16_at(head, 0);
+        if magic != MFP_MAGIC {
+            return Err(format!(
+                "it begins with 0x{magic:04x} instead of 0x{MFP_MAGIC:04x}"
+            ));
+        }
+        let mfp = Self {
+            n: usize::from(u16_at(head, 2)),
+            size: u64::from(u32_at(head, 4)),
+            first: u64::from(u32_at(head, 12)) << 32 | u64::from(u32_at(head, 8)),
+            align: head[18],
+            version: head[19],
+        };
+        let (own_id, tables) = (u16_at(head, 16), tables_of(mfp.n));
+        let Self { size, align, .. } = mfp;
+        if size < tables as u64 || size > room {
+            return Err(format!(
+                "its size is {size} bytes; its tables take {tables}, and {room} are there"
+            ));
+        }
+        if own_id != source_id {
+            return Err(format!("it says that it is of sourceID 0x{own_id:04x}"));
+        }
+        if align > MAX_ALIGN {
+            return Err(format!(
+                "its fragments are padded to 2^{align} bytes; at most 2^{MAX_ALIGN} are possible"
+            ));
+        }
+        Ok(mfp)
+    }
+}
+
 /// An MFP with its first event and the number of its events.
 struct Source {
     fate: MfpKind,
@@ -394,32 +445,11 @@ impl Packet {
         // than to read.
         let mut head = Vec::new();
         cursor.append((tables_of(foreseen) as u64).min(room), &mut head)?;
-        let magic = u16_at(&head, 0);
-        if magic != MFP_MAGIC {
-            return Ok(Err(format!(
-                "it begins with 0x{magic:04x} instead of 0x{MFP_MAGIC:04x}"
-            )));
-        }
-        let n = usize::from(u16_at(&head, 2));
-        let size = u64::from(u32_at(&head, 4));
-        let first = u64::from(u32_at(&head, 12)) << 32 | u64::from(u32_at(&head, 8));
-        let (own_id, align, version) = (u16_at(&head, 16), head[18], head[19]);
-        let tables = tables_of(n);
-        if size < tables as u64 || size > room {
-            return Ok(Err(format!(
-                "its size is {size} bytes; its tables take {tables}, and {room} are there"
-            )));
-        }
-        if own_id != source_id {
-            return Ok(Err(format!(
-                "it says that it is of sourceID 0x{own_id:04x}"
-            )));
-        }
-        if align > MAX_ALIGN {
-            return Ok(Err(format!(
-                "its fragments are padded to 2^{align} bytes; at most 2^{MAX_ALIGN} are possible"
-            )));
-        }
+        let mfp = match MfpHeader::of(&head, source_id, room) {
+            Ok(mfp) => mfp,
+            Err(what) => return Ok(Err(what)),
+        };
+        let (n, tables) = (mfp.n, tables_of(mfp.n));
         cursor.append(tables.saturating_sub(head.len()) as u64, &mut head)?;
         // An MFP with fewer events than foreseen has shorter tables: what was read beyond them is
         // data.
@@ -436,14 +466,14 @@ impl Packet {
         let is_odin = types.contains(&kind::ODIN);
         let sender = Sender {
             source_id: u32::from(source_id),
-            version,
+            version: mfp.version,
             ..Sender::default()
         };
         if !is_ut && !is_odin {
             return Ok(Ok(Source {
                 fate: MfpKind::Skipped,
                 sender,
-                events: (first, n),
+                events: (mfp.first, n),
             }));
         }
         if !self.count_tables(n) {
@@ -452,7 +482,7 @@ impl Packet {
                 MOST_TABLES >> 20
             )));
         }
-        let unit = 1u64 << align;
+        let unit = 1u64 << mfp.align;
         let pad = |size: u16| (u64::from(size) + unit - 1) & !(unit - 1);
         let mut padded = 0;
         let starts = sizes.iter().map(|&size| {
@@ -462,7 +492,7 @@ impl Packet {
         });
         let starts = collected(starts)?;
         let last = sizes.last().map_or(0, |&size| pad(size) - u64::from(size));
-        let data = size - tables as u64;
+        let data = mfp.size - tables as u64;
         // The tables may be padded as fragments are, and the last fragment need not be.
         let front = (tables as u64).next_multiple_of(unit) - tables as u64;
         let fits = |front: &u64| {
@@ -508,7 +538,7 @@ impl Packet {
                 starts,
                 ..sender
             },
-            events: (first, n),
+            events: (mfp.first, n),
         }))
     }
 

@@ -128,20 +128,7 @@ impl LaneOrder {
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         let version = tables.boards().version;
         let sector_of = |slot: &Slot| &tables.sectors()[usize::from(slot.sector)];
-        let mut order: Vec<usize> = (0..tables.slots().len()).collect();
-        order.sort_by(|&a, &b| {
-            let key = |slot: usize| {
-                let lane = &tables.slots()[slot];
-                let x = if lane.is_connected() {
-                    middle(version, *lane, sector_of(lane), options)
-                } else {
-                    0.0
-                };
-                (!lane.is_connected(), lane.group, x)
-            };
-            let (a, b) = (key(a), key(b));
-            (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
-        });
+        let order = by_group_and_x(tables, options);
         let n_connected = tables
             .slots()
             .iter()
@@ -163,31 +150,9 @@ impl LaneOrder {
             boards[board].ranks[lane] = rank as u16;
             let this = &tables.slots()[slot];
             let sector = sector_of(this);
-            let strip_bits = match version {
-                BankVersion::V4 => BACKWARDS | 0x7FF,
-                BankVersion::V5 => BACKWARDS | 0x1FF << 5,
-            };
-            let reversed = this.is_connected() && is_reversed(version, sector);
-            sources.push(LaneSource {
-                xor: (rank as u32) << RANK_SHIFT | if reversed { strip_bits } else { 0 },
-                board: board as u8,
-                place: match version {
-                    BankVersion::V4 => lane as u8,
-                    BankVersion::V5 => (8 + 4 * (LANES_PER_BOARD - 1 - lane)) as u8,
-                },
-                direction: if reversed { REVERSE } else { 0 },
-            });
-            let first = match version {
-                BankVersion::V4 => this.chan_id,
-                BankVersion::V5 => this.chan_id & !0x1FF,
-            };
-            let reversed = if reversed { REVERSED } else { 0 };
-            let flipped = if is_flipped(version, sector) {
-                FLIPPED
-            } else {
-                0
-            };
-            id.push(UT_ID | first | reversed | flipped);
+            let (source, bits) = describe(version, (rank, slot), this, sector);
+            sources.push(source);
+            id.push(bits);
         }
         let connected = &order[..n_connected];
         let groups: Vec<u16> = connected
@@ -209,18 +174,7 @@ impl LaneOrder {
                 for (id, kind) in id.iter_mut().zip(of_rank) {
                     *id |= numbers[kind] as u32;
                 }
-                // (Unconnected lanes are not looked up.)
-                let mut table = kinds
-                    .first()
-                    .map_or_else(Vec::new, |&kind| vec![kind; MAX_KINDS]);
-                for (&kind, &number) in kinds.iter().zip(&numbers) {
-                    table[number] = kind;
-                    // No other kind has that number.
-                    if !numbers.contains(&(number ^ HALF)) {
-                        table[number ^ HALF] = kind;
-                    }
-                }
-                table
+                table_of_kinds(&kinds, &numbers)
             }
             None => sectors.clone(),
         };
@@ -279,6 +233,83 @@ impl LaneOrder {
     pub fn n_ranks(&self) -> usize {
         self.sources.len()
     }
+}
+
+/// Returns the slots in the order of group and x, then those of unconnected lanes.
+fn by_group_and_x(tables: &DetectorTables, options: DecodeOptions) -> Vec<usize> {
+    let version = tables.boards().version;
+    let mut order: Vec<usize> = (0..tables.slots().len()).collect();
+    order.sort_by(|&a, &b| {
+        let key = |slot: usize| {
+            let lane = &tables.slots()[slot];
+            let x = if lane.is_connected() {
+                let sector = &tables.sectors()[usize::from(lane.sector)];
+                middle(version, *lane, sector, options)
+            } else {
+                0.0
+            };
+            (!lane.is_connected(), lane.group, x)
+        };
+        let (a, b) = (key(a), key(b));
+        (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
+    });
+    order
+}
+
+/// Returns the source of a lane, by its rank and slot number, and its word in the column
+/// [`RankColumn::Id`], without a kind.
+fn describe(
+    version: BankVersion,
+    (rank, number): (usize, usize),
+    slot: &Slot,
+    sector: &SectorConstants,
+) -> (LaneSource, u32) {
+    let (board, lane) = (number / LANES_PER_BOARD, number % LANES_PER_BOARD);
+    let (strip_bits, place, first) = match version {
+        BankVersion::V4 => (0x7FF, lane, slot.chan_id),
+        BankVersion::V5 => (
+            0x1FF << 5,
+            8 + 4 * (LANES_PER_BOARD - 1 - lane),
+            slot.chan_id & !0x1FF,
+        ),
+    };
+    let rank = (rank as u32) << RANK_SHIFT;
+    let (xor, direction, reversed) = if slot.is_connected() && is_reversed(version, sector) {
+        (rank | BACKWARDS | strip_bits, REVERSE, REVERSED)
+    } else {
+        (rank, 0, 0)
+    };
+    let flipped = if is_flipped(version, sector) {
+        FLIPPED
+    } else {
+        0
+    };
+    let source = LaneSource {
+        xor,
+        board: board as u8,
+        place: place as u8,
+        direction,
+    };
+    (source, UT_ID | first | reversed | flipped)
+}
+
+/// Returns the kinds by their numbers; those that no kind has are the partner's, or the first's.
+fn table_of_kinds<'a>(
+    kinds: &[&'a SectorConstants],
+    numbers: &[usize],
+) -> Vec<&'a SectorConstants> {
+    // (Unconnected lanes are not looked up.)
+    let mut table = kinds
+        .first()
+        .map_or_else(Vec::new, |&kind| vec![kind; MAX_KINDS]);
+    for (&kind, &number) in kinds.iter().zip(numbers) {
+        table[number] = kind;
+        // No other kind has that number.
+        if !numbers.contains(&(number ^ HALF)) {
+            table[number ^ HALF] = kind;
+        }
+    }
+    table
 }
 
 fn columns<const N: usize>(stride: usize, columns: [Vec<u32>; N]) -> Box<[u32]> {
