@@ -69,6 +69,21 @@ fn cpu_rates_are_measured_in_rounds_and_the_default_is_among_them() {
 }
 
 #[test]
+fn a_single_round_claims_no_gain() {
+    let folder = &small(2);
+    let args = "--axis batch=1,2 --set threads=1 --rounds 1";
+    let text = shows(folder, (SWEEP, args), "Best: ");
+    let is_default = text.contains("it is the default");
+    assert!(is_default || text.contains("too few rounds"), "{text}");
+    assert!(!text.contains(" %"), "{text}");
+    let page = String::from_utf8(read(folder, "results/sweep.html")).unwrap();
+    assert!(!page.contains("counted once"));
+    let points = result(folder)["points"].clone();
+    let mut changes = points.as_array().unwrap().iter().map(|p| &p["change"]);
+    assert!(changes.all(Value::is_null), "{points}");
+}
+
+#[test]
 fn impossible_options_are_usage_errors_that_name_the_possible_ones() {
     let folder = &small(2);
     for (args, message) in [

@@ -43,7 +43,8 @@ pub struct PointReport {
     pub measured: Option<Spread>,
     /// Number of measurements.
     pub repetitions: usize,
-    /// Change from the default to this point; `None` if it cannot be computed.
+    /// Change from the default to this point; `None` if it cannot be computed, or if too few rounds
+    /// were measured for an interval.
     pub change: Option<Change>,
     /// Counts per event, in the order of `metrics`; empty if nothing is counted.
     pub work: Vec<f64>,
@@ -105,7 +106,8 @@ impl Report {
                 values: point.values.clone(),
                 measured: good.then(|| Spread::of(&values)),
                 repetitions: values.len(),
-                change: Change::between(&of_default, &values, 1, family).filter(|_| good),
+                change: Change::between(&of_default, &values, 1, family)
+                    .filter(|change| good && (metric.is_some() || change.interval.is_some())),
                 work: work.unwrap_or_default(),
                 failure,
             }
@@ -181,9 +183,10 @@ impl Report {
         let median = measured.map_or(0.0, |spread| spread.median);
         let end = match change {
             _ if best == self.default => ": it is the default".to_owned(),
-            None => String::new(),
+            None => ": too few rounds to say if it differs from the default, give it more --rounds"
+                .to_owned(),
             Some(change) => {
-                let doubt = change.doubt.as_ref().filter(|_| self.about.rounds > 1);
+                let doubt = change.doubt.as_ref().filter(|_| self.metrics.is_empty());
                 format!(
                     ", {change} to the default{}",
                     doubt.map_or_else(String::new, |doubt| format!(": {doubt}"))
@@ -284,6 +287,7 @@ impl Report {
             ..
         } = &self.about;
         let rounds = match rounds {
+            1 if self.metrics.is_empty() => "once".to_owned(),
             1 => "counted once".to_owned(),
             n => format!("{n} rounds over all points, each in an order of its own (seed {seed})"),
         };
