@@ -18,7 +18,7 @@ use ut_files::NewFile;
 
 use crate::args::{bank_format, one_of};
 use crate::output::{
-    cannot_write, count, is_broken_pipe, number, print, write_failure, write_file, write_json,
+    cannot_write, count, is_broken_pipe, number, print, write_failure, write_json,
 };
 use crate::paths::Protected;
 use crate::progress::Progress;
@@ -443,10 +443,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         return Err(format!("cannot remove {}: {error}", json.display()).into());
     }
-    for (file, bytes) in tables {
-        write_file(file, bytes)?;
-    }
+    // The tables appear with the events, so that an end before it leaves neither.
+    let tables = tables.map(|(file, bytes)| -> Result<NewFile, Failure> {
+        let mut file = NewFile::create(file)?;
+        file.write_all(&bytes).map_err(|error| file.cannot(error))?;
+        Ok(file)
+    });
     maker.write(&events, &mut progress)?;
+    for file in tables {
+        file?.finish()?;
+    }
     drop(progress);
     let mean = maker.payload as f64 / (args.events.max(1) as f64);
     let ledger = maker.corruptor.into_ledger();
