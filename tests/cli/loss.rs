@@ -806,6 +806,48 @@ fn options_and_selections_that_cannot_apply_are_errors() {
 }
 
 #[test]
+fn strips_on_unconnected_lanes_are_loss_and_sectors_that_no_lane_reads_a_warning() {
+    use ut_decoding::detector::{Boards, Lane};
+    let at = &empty();
+    run_to(0, at, "generate --events 0 --output .");
+    let banks: Vec<Bank<'_>> = (0..40).map(|board| bank(board, &ONE_HIT)).collect();
+    write(at, "events.mdf", &event(&banks));
+    let boards = Boards::read(at.join("boards.bin")).unwrap();
+    // Leaves every `n`th board unconnected.
+    let without = |n: usize| {
+        let mut boards = boards.clone();
+        for lanes in boards.lanes.chunks_mut(6).step_by(n) {
+            lanes.fill(Lane::default());
+        }
+        boards.write(at.join("less.bin")).unwrap();
+        "decode events.mdf --boards less.bin --geometry geometry.bin"
+    };
+    // Of few events half may be lost, but not of the strips.
+    let err = says(
+        7,
+        at,
+        without(4),
+        "a fifth of the strips or more are on lanes",
+    );
+    let last = err.lines().last().unwrap();
+    assert_eq!(last, "lost: 10 of 40 strips (25 %): unconnected lane");
+    run_to(0, at, (without(4), "--max-loss 50%"));
+    write(at, "silent.mdf", &event(&[bank(0, &[0; 32])]));
+    let line = ("decode silent.mdf", TABLES);
+    says(0, at, line, "warning: no bank of the input has a strip");
+    let err = says(0, at, without(100), "sectors that no lane reads out: ");
+    let odd = |err: &str| {
+        let is_odd = |line: &&str| line.starts_with("warning: less.bin: ");
+        err.lines().filter(is_odd).count()
+    };
+    assert_eq!(odd(&err), 1, "{err}");
+    let trusted = (without(100), "--trust-tables");
+    assert_eq!(odd(&run_to(0, at, trusted).1), 0);
+    let (_, err) = run_to(0, at, ("decode events.mdf", TABLES));
+    assert!(!err.contains("warning"), "{err}");
+}
+
+#[test]
 fn tables_that_cannot_be_right_are_refused_by_every_command() {
     use ut_decoding::detector::{Boards, Geometry, Sector, sectors_of_layer};
     type Change = fn(&mut Sector);

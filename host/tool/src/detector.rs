@@ -10,7 +10,8 @@ use ut_report::Detector;
 use crate::Failure;
 use crate::args::DetectorArgs;
 use crate::config;
-use crate::output::detail;
+use crate::output::{detail, say};
+use crate::tables::Cabling;
 
 const NAME_TABLES: &str = "name the tables in ut-decode.toml, which every command reads, or with --boards and --geometry; for \
 events that ut-decode generate made, --synthetic-detector";
@@ -18,8 +19,25 @@ events that ut-decode generate made, --synthetic-detector";
 impl DetectorArgs {
     /// Returns the detector of the named tables; without them the embedded one, of the format of
     /// the first UT banks (else v5), if it was asked for or `ut-decode generate` made the events of
-    /// all `files`; else an error.
+    /// all `files`; else an error. Warns of boards that `ut-decode tables` finds odd, unless they
+    /// are trusted.
     pub fn load(&self, files: &[PathBuf]) -> Result<Detector, Failure> {
+        let detector = self.choose(files)?;
+        let Some(boards) = detector.boards.as_ref().filter(|_| !self.trust_tables) else {
+            return Ok(detector);
+        };
+        let odd = Cabling::of(&detector.tables).odd;
+        if !odd.is_empty() {
+            say(&format!(
+                "warning: {}: {} (ut-decode tables says more)",
+                boards.display(),
+                odd.join("; ")
+            ));
+        }
+        Ok(detector)
+    }
+
+    fn choose(&self, files: &[PathBuf]) -> Result<Detector, Failure> {
         if let Some((boards, geometry)) = self.boards.clone().zip(self.geometry.clone()) {
             return self.read(boards, geometry);
         }

@@ -37,6 +37,10 @@ const MAX_LOSS: f64 = 0.10;
 const MAX_LOSS_OF_FEW: f64 = 0.50;
 const FEW: u64 = 20;
 
+/// Share of the strips on unconnected lanes from which the boards are those of another time or
+/// detector: even of few events there are many strips.
+const MAX_UNCONNECTED: f64 = 0.20;
+
 /// Files that are listed because they lost too much.
 const LISTED: usize = 100;
 
@@ -116,7 +120,7 @@ impl Account {
         let Some((file, loss)) = self.current.take() else {
             return;
         };
-        if loss.share() > self.limit_of(&loss) {
+        if loss.share() > self.limit_of(&loss) || self.is_unconnected(&loss) {
             self.n_bad += 1;
             if self.bad.len() < LISTED {
                 self.bad.push((file, loss));
@@ -131,6 +135,11 @@ impl Account {
             MAX_LOSS
         };
         self.limit.unwrap_or(default)
+    }
+
+    /// Returns true if too many strips are on unconnected lanes, unless the user allows a share.
+    fn is_unconnected(&self, loss: &Loss) -> bool {
+        self.limit.is_none() && loss.strips.share() >= MAX_UNCONNECTED
     }
 
     /// Returns why the job is refused, if too many of its events came more than once; warns of
@@ -166,6 +175,12 @@ impl Account {
         value
     }
 
+    /// Returns true if all banks are whole, and empty.
+    pub const fn has_no_strip(&self) -> bool {
+        let Loss { banks, strips, .. } = self.total;
+        banks.of > 0 && banks.lost == 0 && strips.of == 0
+    }
+
     /// Ends the last file.
     pub fn end(&mut self) {
         self.end_file();
@@ -196,6 +211,9 @@ impl Account {
                 "more of the data was lost than --max-loss allows ({})",
                 percent(limit)
             )
+        } else if self.is_unconnected(total) {
+            "a fifth of the strips or more are on lanes that the boards file leaves unconnected: is it the one of these data?"
+                .to_owned()
         } else if several && *n_bad > 0 && share >= WARN_FROM {
             format!(
                 "{} lost more than --max-loss allows (see the warnings)",

@@ -8,15 +8,12 @@ use serde_json::{Map, Value, json};
 
 use crate::loss::{Account, OfFiles};
 use crate::output::{decimal, number};
-use ut_data::detector::N_LAYERS;
+use ut_data::detector::{LAYER_NAMES, N_LAYERS};
 use ut_data::input::{Origin, Seen, kind};
 use ut_data::pipeline::{Flow, Stage};
 use ut_data::{BatchReport, DetectorTables, Flip, UtHits};
 use ut_decoders::{Count, EventReport, Kind};
 pub use ut_report::meaning;
-
-/// The layers, in the order in which particles cross them.
-pub const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
 
 #[derive(Clone, Copy, Default)]
 struct Total {
@@ -170,7 +167,7 @@ impl Totals {
         row("banks", &per_event(self.total(Count::Banks).sum));
         row("strips", &per_event(self.total(Count::Strips).sum));
         row("clusters (hits)", &per_event(self.hits));
-        for (layer, &hits) in LAYERS.iter().zip(&self.hits_of_layer) {
+        for (layer, &hits) in LAYER_NAMES.iter().zip(&self.hits_of_layer) {
             row(&format!("  layer {layer}"), &per_event(hits));
         }
         if let Some(masked) = self.masked {
@@ -241,7 +238,7 @@ impl Totals {
             all.map(|(count, total)| (count.name().to_owned(), f(total)))
                 .collect()
         };
-        let layers: Map<String, Value> = LAYERS
+        let layers: Map<String, Value> = LAYER_NAMES
             .iter()
             .zip(self.hits_of_layer)
             .map(|(layer, hits)| ((*layer).to_owned(), hits.into()))

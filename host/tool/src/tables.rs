@@ -8,11 +8,13 @@ use crate::Failure;
 use crate::args::DetectorArgs;
 use crate::config;
 use crate::output::{count, print_beside, write_json};
-use crate::summary::LAYERS;
 use crate::table::table;
 use serde_json::json;
 use ut_data::DetectorTables;
-use ut_data::detector::{BankVersion, Connection, LANES_PER_BOARD, N_SECTORS, sectors_of_layer};
+use ut_data::detector::{
+    BankVersion, Connection, LANES_PER_BOARD, LAYER_NAMES, N_SECTORS, parse_board, parse_sector,
+    sectors_of_layer,
+};
 use ut_report::hash;
 
 /// Lanes of a sector: 904 sectors of format v5 have one, 144 have two; all of format v4 have one.
@@ -28,12 +30,13 @@ const MOST_LANES: usize = 2;
 pub struct Args {
     #[command(flatten)]
     detector: DetectorArgs,
-    /// Look up which board and lane read this sector, instead.
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(0..N_SECTORS as i64))]
+    /// Look up which board and lane read this sector, instead: its id, 0 to 1047.
+    #[arg(long, value_name = "ID", value_parser = parse_sector)]
     sector: Option<u16>,
-    /// Look up which sectors the lanes of this board read, instead.
-    #[arg(long, value_name = "N")]
-    board: Option<u8>,
+    /// Look up which sectors the lanes of this board read, instead: its number, as 3, or sourceID,
+    /// as 0x2c02.
+    #[arg(long, value_name = "BOARD", value_parser = parse_board)]
+    board: Option<u32>,
     /// Write the same as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -60,76 +63,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.sector.is_some() || args.board.is_some() {
         return look_up(args, tables);
     }
-    let slots = tables.slots();
-    let mut lanes = vec![0usize; N_SECTORS];
-    let mut by_channel: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (i, slot) in slots
-        .iter()
-        .enumerate()
-        .filter(|(_, slot)| slot.chan_id != 0)
-    {
-        lanes[usize::from(slot.sector)] += 1;
-        by_channel.entry(slot.chan_id).or_default().push(i);
-    }
-    let name = |slot: usize| {
-        format!(
-            "board {} lane {}",
-            slot / LANES_PER_BOARD,
-            slot % LANES_PER_BOARD
-        )
-    };
-    let mut odd = Vec::new();
-    odd.extend(
-        tables
-            .check_fit()
-            .err()
-            .filter(|_| !args.detector.trust_tables)
-            .map(|error| error.to_string()),
-    );
-    let unread: Vec<usize> = (0..N_SECTORS)
-        .filter(|&sector| lanes[sector] == 0)
-        .collect();
-    if !unread.is_empty() {
-        odd.push(format!(
-            "{} that no lane reads out: {}",
-            count(unread.len(), "sector"),
-            list(&unread)
-        ));
-    }
-    let crowded: Vec<usize> = (0..N_SECTORS)
-        .filter(|&sector| lanes[sector] > MOST_LANES)
-        .collect();
-    if !crowded.is_empty() {
-        odd.push(format!(
-            "{} with more than {MOST_LANES} lanes: {}",
-            count(crowded.len(), "sector"),
-            list(&crowded)
-        ));
-    }
-    for (channel, slots) in by_channel.iter().filter(|(_, slots)| slots.len() > 1) {
-        let names: Vec<String> = slots.iter().map(|&slot| name(slot)).collect();
-        odd.push(format!(
-            "the channel 0x{channel:08x} belongs to {}",
-            names.join(" and ")
-        ));
-    }
-    let idle: Vec<usize> = slots
-        .chunks(LANES_PER_BOARD)
-        .enumerate()
-        .filter(|(_, lanes)| lanes.iter().all(|slot| slot.chan_id == 0))
-        .map(|(board, _)| board)
-        .collect();
-    // Format v4 leaves a quarter of the ids unused.
+    let Cabling { lanes, idle, odd } = Cabling::of(tables);
+    let fit = tables.check_fit().err().map(|error| error.to_string());
+    let fit = fit.filter(|_| !args.detector.trust_tables);
+    let odd: Vec<String> = fit.into_iter().chain(odd).collect();
     let (boards, geometry) = (tables.boards(), tables.geometry());
-    if boards.version == BankVersion::V5 && !idle.is_empty() {
-        odd.push(format!(
-            "{} without any lane: {}",
-            count(idle.len(), "board"),
-            list(&idle)
-        ));
-    }
     let mut layers = Vec::new();
-    for (layer, name) in LAYERS.iter().enumerate() {
+    for (layer, name) in LAYER_NAMES.iter().enumerate() {
         let of_layer = sectors_of_layer(layer);
         let range = |value: &dyn Fn(usize) -> f32| {
             let values = of_layer.clone().map(value);
@@ -236,13 +176,79 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Connections of the lanes with the sectors, and what is odd about them.
+pub struct Cabling {
+    /// Number of lanes of each sector.
+    lanes: Vec<usize>,
+    /// Boards without a lane.
+    idle: Vec<usize>,
+    pub odd: Vec<String>,
+}
+
+impl Cabling {
+    pub fn of(tables: &DetectorTables) -> Self {
+        let slots = tables.slots();
+        let mut lanes = vec![0usize; N_SECTORS];
+        let mut by_channel: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for (i, slot) in slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.chan_id != 0)
+        {
+            lanes[usize::from(slot.sector)] += 1;
+            let (board, lane) = (i / LANES_PER_BOARD, i % LANES_PER_BOARD);
+            let name = format!("board {board} lane {lane}");
+            by_channel.entry(slot.chan_id).or_default().push(name);
+        }
+        let idle: Vec<usize> = slots
+            .chunks(LANES_PER_BOARD)
+            .enumerate()
+            .filter(|(_, lanes)| lanes.iter().all(|slot| slot.chan_id == 0))
+            .map(|(board, _)| board)
+            .collect();
+        let with = |is: fn(usize) -> bool| -> Vec<usize> {
+            (0..N_SECTORS).filter(|&sector| is(lanes[sector])).collect()
+        };
+        let crowded = format!("with more than {MOST_LANES} lanes");
+        let lists = [
+            ("sector", with(|n| n == 0), "that no lane reads out"),
+            ("sector", with(|n| n > MOST_LANES), &crowded),
+            (
+                "board",
+                match tables.boards().version {
+                    // Format v4 leaves a quarter of the ids unused.
+                    BankVersion::V4 => Vec::new(),
+                    BankVersion::V5 => idle.clone(),
+                },
+                "without any lane",
+            ),
+        ];
+        let listed = lists
+            .into_iter()
+            .filter(|(_, numbers, _)| !numbers.is_empty());
+        let mut odd: Vec<String> = listed
+            .map(|(of, numbers, what)| {
+                format!("{} {what}: {}", count(numbers.len(), of), list(&numbers))
+            })
+            .collect();
+        let doubled = by_channel.iter().filter(|(_, names)| names.len() > 1);
+        odd.extend(doubled.map(|(channel, names)| {
+            format!(
+                "the channel 0x{channel:08x} belongs to {}",
+                names.join(" and ")
+            )
+        }));
+        Self { lanes, idle, odd }
+    }
+}
+
 /// Prints the lanes that read a sector, or the sectors that a board reads.
 fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
     let of_sector =
         |connection: &Connection| args.sector.is_none_or(|sector| connection.sector == sector);
     let of_board = |connection: &Connection| {
         args.board
-            .is_none_or(|board| connection.lane.board == board)
+            .is_none_or(|board| u32::from(connection.lane.board) == board)
     };
     let found: Vec<Connection> = tables
         .connections()
@@ -266,7 +272,7 @@ fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
         );
         let channel = place.channel;
         let (layer, side) = (
-            LAYERS[usize::from(channel.layer())],
+            LAYER_NAMES[usize::from(channel.layer())],
             ["C", "A"][usize::from(channel.side())],
         );
         let (stave, face, module, part) = (
@@ -295,12 +301,12 @@ fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
         write_json(path, &json!({ "lanes": lanes }))?;
     }
     if found.is_empty() {
-        let of = |name: &str, number: Option<u16>| {
+        let of = |name: &str, number: Option<u32>| {
             number.map_or_else(String::new, |number| format!(" {name} {number}"))
         };
         let (board, sector) = (
-            of("of board", args.board.map(u16::from)),
-            of("reads sector", args.sector),
+            of("of board", args.board),
+            of("reads sector", args.sector.map(u32::from)),
         );
         return Err(format!(
             "the tables have no lane{board} that{}",

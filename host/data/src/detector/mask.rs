@@ -176,20 +176,27 @@ impl Mask {
     }
 }
 
-/// Reads a sector id, which must belong to a sector that a lane reads.
-fn read_sector(sector: &str, tables: &DetectorTables) -> Result<u16, String> {
-    let n = number(sector)?;
-    let place = tables.places().get(n as usize);
-    let place = place.ok_or_else(|| {
-        format!(
-            "there is no sector {sector}; the ids are 0 to {}",
+/// Reads the id of a sector, `531` or `0x213`.
+///
+/// # Errors
+/// Says what is wrong with the text.
+pub fn parse_sector(text: &str) -> Result<u16, String> {
+    match number(text)? {
+        n if (n as usize) < N_SECTORS => Ok(n as u16),
+        _ => Err(format!(
+            "there is no sector {text}; the ids are 0 to {}",
             N_SECTORS - 1
-        )
-    })?;
-    if place.lanes == [None; 2] {
-        return Err(format!("no lane of the board table reads sector {sector}"));
+        )),
     }
-    Ok(n as u16)
+}
+
+/// Reads a sector id, which must belong to a sector that a lane reads.
+fn read_sector(text: &str, tables: &DetectorTables) -> Result<u16, String> {
+    let sector = parse_sector(text)?;
+    if tables.places()[usize::from(sector)].lanes == [None; 2] {
+        return Err(format!("no lane of the board table reads sector {text}"));
+    }
+    Ok(sector)
 }
 
 fn number(text: &str) -> Result<u32, String> {
@@ -213,18 +220,31 @@ fn range(part: &str) -> Result<RangeInclusive<u16>, String> {
     Ok(first as u16..=last as u16)
 }
 
-/// Reads a sourceID, and returns the index of its board in the table.
-fn board(source_id: &str, tables: &DetectorTables) -> Result<usize, String> {
-    let boards = tables.boards();
-    let board = board_of(number(source_id)?).map(|board| board as usize);
-    board
-        .filter(|&board| {
-            boards
-                .strips_per_hybrid
-                .get(board)
-                .is_some_and(|&strips| strips != 0)
-        })
-        .ok_or_else(|| format!("no board of the board table has sourceID {source_id}"))
+/// Reads the number of a board, or its sourceID, which is larger: `3` or `0x2c02` (in
+/// `docs/format.md`, "From sourceID to board").
+///
+/// ```
+/// use ut_data::detector::parse_board;
+///
+/// assert_eq!((parse_board("3"), parse_board("0x2c02"), parse_board("11266")), (Ok(3), Ok(3), Ok(3)));
+/// assert!(parse_board("0x2800").is_err());
+/// ```
+///
+/// # Errors
+/// Says what is wrong with the text.
+pub fn parse_board(text: &str) -> Result<u32, String> {
+    board_of(number(text)?).ok_or_else(|| format!("no board has sourceID {text}"))
+}
+
+/// Reads a board that the tables have.
+fn board(text: &str, tables: &DetectorTables) -> Result<usize, String> {
+    let board = parse_board(text)? as usize;
+    let strips = tables.boards().strips_per_hybrid.get(board);
+    if strips.is_some_and(|&strips| strips != 0) {
+        Ok(board)
+    } else {
+        Err(format!("no board of the board table has sourceID {text}"))
+    }
 }
 
 #[cfg(test)]

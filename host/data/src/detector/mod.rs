@@ -29,7 +29,7 @@ pub(crate) use fit::is_mounted_flipped;
 pub use geometry::DX_DY;
 pub use geometry::{Geometry, Sector};
 pub use groups::Grouping;
-pub use mask::{Mask, MaskError};
+pub use mask::{Mask, MaskError, parse_board, parse_sector};
 #[cfg(feature = "synth")]
 pub use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::corrupt::Payload;
 use super::encode::Strip;
 use super::spectra::Dice;
-use crate::detector::{BankVersion, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR};
+use crate::detector::{BankVersion, LANES_PER_BOARD, STRIPS_PER_SECTOR, parse_board, parse_sector};
 use crate::input::kind;
 use crate::named;
 
@@ -204,22 +204,22 @@ impl FromStr for Part {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let number = |text: &str, end: usize| {
-            text.parse()
-                .ok()
-                .filter(|&n: &u16| usize::from(n) < end)
-                .ok_or(())
+        let board = |text: &str| {
+            let board = parse_board(text).ok().filter(|&n| n < BOARDS);
+            board.map(|n| n as u16).ok_or(())
         };
         match text.split_once('=') {
             None if text == "all" => Ok(Self::All),
             None if text == "odin" => Ok(Self::Odin),
-            Some(("sector", n)) => Ok(Self::Sector(number(n, N_SECTORS)?)),
-            Some(("board", n)) => Ok(Self::Board(number(n, BOARDS)?)),
+            Some(("sector", n)) => Ok(Self::Sector(parse_sector(n).map_err(|_| ())?)),
+            Some(("board", n)) => Ok(Self::Board(board(n)?)),
             Some(("lane", of)) => {
-                let (board, lane) = of.split_once('.').ok_or(())?;
+                let (of_board, lane) = of.split_once('.').ok_or(())?;
+                let lane: u16 = lane.parse().map_err(|_| ())?;
+                let is_there = usize::from(lane) < LANES_PER_BOARD;
                 Ok(Self::Lane(
-                    number(board, BOARDS)?,
-                    number(lane, LANES_PER_BOARD)?,
+                    board(of_board)?,
+                    is_there.then_some(lane).ok_or(())?,
                 ))
             }
             _ => Err(()),
@@ -228,7 +228,7 @@ impl FromStr for Part {
 }
 
 /// Boards of the synthetic detector, used or not, in the format that has more.
-const BOARDS: usize = 240;
+const BOARDS: u32 = 240;
 
 impl FromStr for Plant {
     type Err = String;
