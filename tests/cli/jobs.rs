@@ -363,7 +363,7 @@ fn hits_go_to_standard_output_and_into_pipes() {
         &format!("ut-decode report - {TABLES} --output page.html --json - <a.mdf"),
     );
     shell(0, directory, &format!("{decode} - --json - <a.mdf"));
-    run_to(2, directory, "decode a.mdf --output -");
+    says(2, directory, "decode a.mdf --output -", "--format csv");
     run_to(
         2,
         directory,

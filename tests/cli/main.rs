@@ -29,6 +29,7 @@ mod refusals;
 mod report;
 #[cfg(unix)]
 mod resume;
+mod select;
 mod sums;
 mod sweep;
 mod tools;

@@ -36,9 +36,10 @@ pub enum OutputError {
     Format(PathBuf),
     /// Parquet is asked of a program without the feature `parquet`.
     #[error(
-        "this program is built without Parquet: write .csv, or build it with everything (cargo build --release --features full)"
+        "{}: this program is built without Parquet: write .csv, or build it with everything (cargo build --release --features full)",
+        .0.display()
     )]
-    NotBuilt,
+    NotBuilt(PathBuf),
     /// Writing failed.
     #[error("cannot write {}", called(file))]
     Io {
@@ -62,7 +63,7 @@ impl OutputError {
     /// [`ErrorKind::File`].
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Format(_) | Self::NotBuilt => ErrorKind::Request,
+            Self::Format(_) | Self::NotBuilt(_) => ErrorKind::Request,
             Self::Io { .. } | Self::Parquet { .. } => ErrorKind::File,
         }
     }
@@ -93,7 +94,7 @@ impl HitFormat {
         match extension.as_deref() {
             Some("csv") => Ok(Self::Csv),
             Some("parquet") if cfg!(feature = "parquet") => Ok(Self::Parquet),
-            Some("parquet") => Err(OutputError::NotBuilt),
+            Some("parquet") => Err(OutputError::NotBuilt(path.to_path_buf())),
             _ => Err(OutputError::Format(path.to_path_buf())),
         }
     }
@@ -114,7 +115,7 @@ impl FromStr for HitFormat {
         match name {
             "csv" => Ok(Self::Csv),
             "parquet" if cfg!(feature = "parquet") => Ok(Self::Parquet),
-            "parquet" => Err(OutputError::NotBuilt.to_string()),
+            "parquet" => Err(OutputError::NotBuilt(name.into()).to_string()),
             _ => Err(format!("{name} is not a format: csv or parquet")),
         }
     }

@@ -54,6 +54,6 @@ impl<W> ParquetWriter<W> {
     }
 }
 
-pub fn output_error(_: &Path, _: NotBuilt) -> OutputError {
-    OutputError::NotBuilt
+pub fn output_error(path: &Path, _: NotBuilt) -> OutputError {
+    OutputError::NotBuilt(path.to_path_buf())
 }

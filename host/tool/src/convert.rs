@@ -13,7 +13,7 @@ use ut_data::input::{
 use ut_files::NewFile;
 
 use crate::args::bank_format;
-use crate::inputs::{InputArgs, check_files};
+use crate::inputs::InputArgs;
 use crate::output::{cannot_write, count, is_stdout, print, write_failure};
 use crate::paths::Protected;
 use crate::progress::Progress;
@@ -27,8 +27,6 @@ use crate::{Failure, usage};
 /// output cannot hold the damage, and the command fails.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    inputs: InputArgs,
     /// A file that ends in .mdf, .mdf.zst or .mep, or a directory for dumps.
     #[arg(long, short, value_name = "PATH")]
     output: PathBuf,
@@ -42,27 +40,29 @@ pub struct Args {
     /// Events of a MEP packet.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
     packet_events: u16,
+    #[command(flatten)]
+    inputs: InputArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = Kind::of(&args.output);
     let files = args.inputs.expand()?;
-    check_files(&files)?;
     Protected::inputs(&files)
         .check(&args.output)
         .unwrap_or_else(|message| usage(&message));
-    let mut events = Events::new(&files);
+    let mut events = args.inputs.events(&files)?;
     let mut progress = Progress::new(
         events.total_bytes(),
         "converting {wide_bar} {bytes}/{total_bytes}, {eta} left",
     );
-    let said = match kind {
+    let (changes, what) = match kind {
         Some(kind) => into_file(&mut events, args, kind, &mut progress)?,
         None => into_dumps(&mut events, &files, args, &mut progress)?,
     };
     drop(progress);
-    print(&said)?;
-    Ok(())
+    print(&changes.text(&args.output, &what))?;
+    let trouble = (changes.dropped + changes.copied > 0).then_some("events are damaged");
+    args.inputs.end(&events, &files, trouble)
 }
 
 /// Events written, and what the output lacks of the inputs.
@@ -80,14 +80,14 @@ fn into_dumps(
     inputs: &[PathBuf],
     args: &Args,
     progress: &mut Progress,
-) -> Result<String, Failure> {
+) -> Result<(Changes, String), Failure> {
     let directory = &args.output;
     std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
     let mut changes = Changes::default();
     let (mut written, inputs) = (HashSet::new(), Protected::inputs(inputs));
     loop {
         progress.set(events.bytes_read());
-        let Some(event) = events.next_event()? else {
+        let Some((event, origin)) = events.next_with_origin()? else {
             break;
         };
         if event.format == Format::AllenDump {
@@ -105,7 +105,7 @@ fn into_dumps(
         let name = format!(
             "{}_{}.bin",
             event.run.unwrap_or_default(),
-            event.number.unwrap_or(changes.events + changes.dropped)
+            event.number.unwrap_or(origin.place)
         );
         let path = directory.join(&name);
         if !written.insert(name) {
@@ -130,7 +130,7 @@ fn into_dumps(
         "a dump holds one event, with sourceIDs and payloads of its UT and UTError banks: keep a note of their version, \
          {versions}, and of the tables. Where the input has no run, its name has run 0; without an event number, its place"
     );
-    Ok(changes.text(directory, &what))
+    Ok((changes, what))
 }
 
 impl Changes {
@@ -323,20 +323,27 @@ fn has_odin(event: &RawEvent<'_>) -> bool {
     event.entries.iter().any(|bank| bank.kind == kind::ODIN)
 }
 
+/// Fails if no event could have been selected.
+fn impossible(args: &Args, events: &Events) -> Result<(), Failure> {
+    let why = args.inputs.select.impossible(events.seen());
+    why.map_or(Ok(()), |why| Err(why.into()))
+}
+
 fn into_file(
     events: &mut Events,
     args: &Args,
     kind: Kind,
     progress: &mut Progress,
-) -> Result<String, Failure> {
+) -> Result<(Changes, String), Failure> {
     let path = &args.output;
     let mut writer = Writer::create(args, kind)?;
     let mut changes = Changes::default();
     let result: Result<(), Failure> = loop {
         progress.set(events.bytes_read());
-        let event = match events.next_event() {
-            Ok(Some(event)) => event,
-            Ok(None) => break Ok(()),
+        let (event, origin) = match events.next_with_origin() {
+            Ok(Some(found)) => found,
+            // What could not be selected is not written as an empty file.
+            Ok(None) => break impossible(args, events),
             Err(error) => break Err(error.into()),
         };
         if event.format == Format::AllenDump && args.format.is_none() {
@@ -362,11 +369,7 @@ fn into_file(
             changes.add(&event);
             continue;
         }
-        match writer.write(
-            &event,
-            changes.events + changes.no_banks + changes.dropped,
-            args.format,
-        ) {
+        match writer.write(&event, origin.place, args.format) {
             Ok(()) => changes.add(&event),
             Err(WriteError::NoBanks) => changes.no_banks += 1,
             Err(error @ WriteError::Io(_)) => return Err(write_failure(path, error)),
@@ -377,10 +380,11 @@ fn into_file(
         // Events before an input that cannot be read are kept.
         writer.finish(path)?;
     }
-    if result.is_err() && changes.events > 0 {
+    if (result.is_err() || events.failures().1 > 0) && changes.events > 0 {
+        let first = if result.is_err() { "the first " } else { "" };
         let n = count(changes.events as usize, "event");
         progress.say(&format!(
-            "warning: {} is incomplete: it holds the first {n}",
+            "warning: {} is incomplete: it holds {first}{n}",
             path.display()
         ));
     }
@@ -398,5 +402,5 @@ fn into_file(
     } else {
         ""
     };
-    Ok(changes.text(path, &format!("{what}{of_dumps}")))
+    Ok((changes, format!("{what}{of_dumps}")))
 }

@@ -49,7 +49,7 @@ pub const LONG: &str = concat!(
 
 Exit codes:
   0    done; compare: B is better than A, or the same
-  1    failed: the message says why; tables: something is odd; decode and report --strict: something is wrong with the data
+  1    failed: the message says why; tables: something is odd; --strict: something is wrong with the data
   2    wrong usage: the message says what to type
   3    compare: B is slower than A
   4    compare: cannot tell

@@ -3,14 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use crate::loss::LossArgs;
-use crate::output::{number, say};
+use crate::output::{count, number, say};
+use crate::select::SelectArgs;
 use crate::{Failure, paths, usage};
-use ut_data::input::{check_file, is_table};
+use ut_data::error::with_causes;
+use ut_data::input::{Events, check_file, is_table};
 use ut_data::memory::read_text;
 
 const LARGEST_LIST: u64 = 256 << 20;
 const MOST_LINES: usize = 1 << 20;
 
+/// Inputs of a command, and what of them it takes. The headings of the events' options go on behind
+/// them: flatten it behind a command's other options without a heading.
 #[derive(Debug, clap::Args)]
 pub struct InputArgs {
     /// MDF files, MEP packets or Allen-layout dumps (<run>_<event>.bin), in zstd or gzip or not;
@@ -18,6 +22,15 @@ pub struct InputArgs {
     /// line; - is standard input.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    /// If a file cannot be read to its end, go on with the next one; list such files at the end,
+    /// and exit with 1.
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Fail (exit code 1) when anything is wrong with the data, after the output was written.
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    pub select: SelectArgs,
 }
 
 impl InputArgs {
@@ -28,20 +41,63 @@ impl InputArgs {
         Ok(files)
     }
 
-    /// Checks that no file that was named has 0 bytes.
-    pub fn check_bytes(&self) -> Result<(), Failure> {
-        let is_empty = |file: &&PathBuf| {
-            file.metadata()
-                .is_ok_and(|meta| meta.is_file() && meta.len() == 0)
-        };
-        match self.files.iter().find(is_empty) {
-            Some(file) => Err(format!(
-                "{}: the file has 0 bytes, so there is no event in the input",
-                file.display()
-            )
-            .into()),
-            None => Ok(()),
+    /// Checks that all `files` can be opened and may hold raw data, unless the job keeps going
+    /// where they cannot.
+    pub fn check(&self, files: &[PathBuf]) -> Result<(), Failure> {
+        let mut files = files.iter().filter(|_| !self.keep_going);
+        Ok(files.try_for_each(|file| check_file(file))?)
+    }
+
+    /// Opens the selected events of `files`.
+    pub fn events(&self, files: &[PathBuf]) -> Result<Events, Failure> {
+        self.check(files)?;
+        let select = self.select.select(files, self.keep_going)?;
+        Ok(Events::selected(files, &select).keep_going(self.keep_going))
+    }
+
+    /// Ends a command that read all `events` of `files`: lists the files that could not be read,
+    /// and judges what was selected. `trouble` says what is wrong with the data.
+    pub fn end(
+        &self,
+        events: &Events,
+        files: &[PathBuf],
+        trouble: Option<&str>,
+    ) -> Result<(), Failure> {
+        let (failures, n) = events.failures();
+        for failure in failures {
+            say(&format!("error: {}", with_causes(failure)));
         }
+        if n > 0 {
+            return Err(unread(n, files.len()));
+        }
+        if let Some(trouble) = trouble.filter(|_| self.strict) {
+            return Err(format!("{trouble}, and --strict was given").into());
+        }
+        let seen = events.seen();
+        if let Some(impossible) = self.select.impossible(seen) {
+            return Err(impossible.into());
+        }
+        let missing = self.select.missing(seen);
+        self.judge(missing.as_deref(), seen.events)?;
+        missing
+            .iter()
+            .for_each(|missing| say(&format!("warning: {missing}")));
+        Ok(())
+    }
+
+    /// Fails for what is `missing` of the wanted events if that was asked for; `n` events were
+    /// selected.
+    pub fn judge(&self, missing: Option<&str>, n: u64) -> Result<(), Failure> {
+        let option = if self.strict {
+            "--strict"
+        } else if self.select.require_events && n == 0 {
+            "--require-events"
+        } else {
+            return Ok(());
+        };
+        missing.map_or(Ok(()), |missing| {
+            Err(format!("{missing}, and {option} was given").into())
+        })
     }
 
     pub fn lists(&self) -> Vec<PathBuf> {
@@ -103,9 +159,14 @@ pub fn check_once(files: &[PathBuf], args: &LossArgs) -> Result<(), Failure> {
     }
 }
 
-/// Checks that all files can be opened and may hold raw data.
-pub fn check_files<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
-    Ok(files.into_iter().try_for_each(|file| check_file(file))?)
+/// Returns the failure of a job in which `n` of `all` files could not be read to their end.
+pub fn unread(n: usize, all: usize) -> Failure {
+    format!(
+        "{} of {} could not be read to their end",
+        number(n as u64),
+        count(all, "file")
+    )
+    .into()
 }
 
 /// Ends the program if two of the files are standard input.

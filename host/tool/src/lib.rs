@@ -32,6 +32,7 @@ mod output;
 mod paths;
 pub mod report;
 mod sample;
+mod select;
 #[cfg(feature = "full")]
 mod share;
 mod summary;

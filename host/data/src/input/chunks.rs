@@ -25,8 +25,8 @@ use super::frames::{Frame, Frames, Source};
 use super::mdf::unpacked_bytes;
 use super::packet::Packet;
 use super::part::InputPart;
-use super::pool::{BufferPool, PooledBuffer};
-use super::recognise::{BUFFER, Opened};
+use super::pool::{Buffer, Pool};
+use super::recognise::{BUFFER, Opened, is_empty};
 use super::select::Select;
 
 /// Bytes for the table of an event's banks: as many as the UT has, and some more.
@@ -446,6 +446,9 @@ impl Chunks {
             byte,
             events,
         ) = opened?;
+        if length == Some(0) && part.is_file() {
+            return Err(is_empty(part.name()));
+        }
         if format == Format::AllenDump {
             return Ok(Reader::Dump(Some(AllenDump::read(input, part.name())?)));
         }

@@ -104,8 +104,32 @@ impl Parser {
         is_there
     }
 
-    pub(super) fn event(&self) -> Option<RawEvent<'_>> {
-        Some(self.cursor.event()?.0)
+    /// Returns the event at the cursor, and its place.
+    pub(super) fn event(&self) -> Option<(RawEvent<'_>, Origin)> {
+        self.cursor.event()
+    }
+
+    /// Returns true if the event at the cursor is selected; notes what it tells.
+    pub(super) fn takes(&self, seen: &mut Seen) -> bool {
+        let select = &self.cursor.select;
+        // (Events of packets are chosen when their chunk begins.)
+        let Some((event, _)) = self.event().filter(|_| !self.is_packet()) else {
+            return true;
+        };
+        if !select.takes_all_numbers() {
+            seen.examine(event.number, event.odin);
+        }
+        let is_taken = select.takes_event(event.run, event.number, event.odin);
+        let lacks = |_: &&_| select.lacks_numbers(event.run, event.number, event.odin);
+        if let Some(damage) = event.damage.filter(|damage| !is_taken && lacks(damage)) {
+            seen.leave_out(damage, || event.place());
+        }
+        is_taken
+    }
+
+    fn is_packet(&self) -> bool {
+        let chunk = self.cursor.chunk.as_ref();
+        chunk.is_some_and(|chunk| matches!(chunk.content, Content::Packet { .. }))
     }
 
     pub(super) fn part(&self) -> Part<'_> {
@@ -127,12 +151,7 @@ impl Parser {
         look: &mut Option<&mut Look<'_>>,
     ) -> Result<bool, InputError> {
         self.origins.clear();
-        let is_packet = self
-            .cursor
-            .chunk
-            .as_ref()
-            .is_some_and(|chunk| matches!(chunk.content, Content::Packet { .. }));
-        if is_packet {
+        if self.is_packet() {
             return Ok(self.collect_of_packet(seen, look));
         }
         loop {
@@ -140,20 +159,12 @@ impl Parser {
                 if !self.cursor.advance() {
                     break;
                 }
-                let Some((event, _)) = self.cursor.event() else {
-                    break;
-                };
-                let select = &self.cursor.select;
-                if !select.takes_all_numbers() {
-                    seen.examine(event.number, event.odin);
-                }
-                if !select.takes_event(event.run, event.number, event.odin) {
-                    let lacks = |_: &&_| select.lacks_numbers(event.run, event.number, event.odin);
-                    if let Some(damage) = event.damage.filter(lacks) {
-                        seen.leave_out(damage, || event.place());
-                    }
+                if !self.takes(seen) {
                     continue;
                 }
+                let Some((event, _)) = self.event() else {
+                    break;
+                };
                 seen.add(&event);
                 self.waits = true;
             }

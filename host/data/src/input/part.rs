@@ -100,9 +100,14 @@ impl InputPart {
         }
     }
 
+    /// Returns true if it is a whole file.
+    pub(super) const fn is_file(&self) -> bool {
+        matches!(self.content, Content::File)
+    }
+
     /// Returns true if it is a whole file that is compressed, and can be opened again.
     pub(super) fn is_compressed_file(&self) -> bool {
-        matches!(self.content, PartContent::File) && is_compressed_file(&self.name)
+        self.is_file() && is_compressed_file(&self.name)
     }
 
     /// Opens the input. Also returns the byte of the file at which it begins, and the number of

@@ -152,7 +152,7 @@ fn begin_of(path: &Path) -> io::Result<Option<(Vec<u8>, u64)>> {
     Ok(Some((begin, file.metadata()?.len())))
 }
 
-/// Checks that a regular file can be opened, and is not of a format that is not taken. What can be
+/// Checks that a regular file can be opened, has a byte, and is not of a format that is not taken. What can be
 /// read only once is left alone.
 pub fn check_file(path: &Path) -> Result<(), InputError> {
     let begin = begin_of(path).map_err(|source| InputError::Open {
@@ -162,7 +162,16 @@ pub fn check_file(path: &Path) -> Result<(), InputError> {
     let Some((begin, length)) = begin else {
         return Ok(());
     };
+    if length == 0 {
+        return Err(is_empty(path));
+    }
     table_of(&begin, length).map_or_else(|| refuse(&begin, path), |what| Err(not_taken(path, what)))
+}
+
+/// Returns the error of a file that has no byte.
+pub(super) fn is_empty(path: &Path) -> InputError {
+    let what = "the file has 0 bytes, so there is no event in the input";
+    not_taken(path, what)
 }
 
 /// Returns true if a regular file is a table of a detector, boards or geometry.

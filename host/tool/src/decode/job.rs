@@ -14,6 +14,7 @@ use super::work::Batch;
 use crate::Failure;
 use crate::args::layout_name;
 use crate::detector::{check_makers, check_versions};
+use crate::inputs::unread;
 use crate::output::{
     count, is_broken_pipe, is_quiet, made_by, on_stdout, print_beside, say, write_json,
 };
@@ -44,8 +45,6 @@ pub struct Taker<'a> {
     totals: Totals,
     start: Instant,
     pub n_skipped: usize,
-    /// True if no option chooses events.
-    pub takes_all: bool,
     pub outputs: Option<Outputs>,
     pub table: Option<EventTable>,
     /// Files that an output wrote before it failed.
@@ -93,7 +92,6 @@ impl<'a> Taker<'a> {
             totals,
             start,
             n_skipped: 0,
-            takes_all: true,
             outputs: None,
             table: None,
             written: Written::default(),
@@ -141,7 +139,7 @@ impl<'a> Taker<'a> {
                         outputs.note(with_causes(&error));
                     }
                     self.fail(error.into());
-                    self.stop = (!self.args.keep_going).then_some(Stop::Failure);
+                    self.stop = (!self.args.inputs.keep_going).then_some(Stop::Failure);
                     Ok(())
                 } else {
                     Err(error.into())
@@ -274,7 +272,7 @@ impl<'a> Taker<'a> {
         let Args {
             output,
             json,
-            keep_going,
+            inputs,
             ..
         } = self.args;
         if self.stop == Some(Stop::ReaderLeft) && json.is_none() && self.table.is_none() {
@@ -332,7 +330,7 @@ impl<'a> Taker<'a> {
             let events = count(self.totals.events as usize, "event");
             let holds = if self.by_file {
                 "the hits of an input that could not be read to its end".to_owned()
-            } else if *keep_going {
+            } else if inputs.keep_going {
                 format!("the hits of {events}")
             } else {
                 format!("the hits of the first {events}")
@@ -439,8 +437,7 @@ impl<'a> Taker<'a> {
     /// Returns the failure of the job; prints the others, and what was lost.
     fn verdict(self) -> Result<(), Failure> {
         let (missing, impossible) = (self.missing(), self.impossible());
-        let strict = self.args.strict;
-        let requires = self.args.select.require_events && self.seen.events == 0;
+        let inputs = &self.args.inputs;
         // All strips may be in clusters over a maximum that the user chose.
         let all_may_go =
             self.args.clustering.max_cluster_size != DecodeOptions::default().max_cluster_size();
@@ -450,22 +447,16 @@ impl<'a> Taker<'a> {
         let say_error =
             |failure: Failure| say(&format!("error: {}", with_causes(failure.as_ref())));
         let mut failures = self.failures.into_iter();
-        if self.args.keep_going && self.failed > 0 {
+        if inputs.keep_going && self.failed > 0 {
             failures.for_each(say_error);
-            let n = self.files.len();
-            return Err(format!(
-                "{} of {} could not be read to their end",
-                self.failed,
-                count(n, "file")
-            )
-            .into());
+            return Err(unread(self.failed, self.files.len()));
         }
         if let Some(failure) = failures.next() {
             // A failure to write, in addition to the failure of the input.
             failures.for_each(say_error);
             return Err(failure);
         }
-        if strict && is_odd {
+        if inputs.strict && is_odd {
             return Err(
                 "there is trouble in the data (see the summary), and --strict was given".into(),
             );
@@ -473,16 +464,10 @@ impl<'a> Taker<'a> {
         if let Some(impossible) = impossible {
             return Err(impossible.into());
         }
-        match (too_much, missing) {
-            (Some(too_much), _) => Err(too_much.into()),
-            (None, Some(missing)) if strict => {
-                Err(format!("{missing}, and --strict was given").into())
-            }
-            (None, Some(missing)) if requires => {
-                Err(format!("{missing}, and --require-events was given").into())
-            }
-            _ => Ok(()),
+        if let Some(too_much) = too_much {
+            return Err(too_much.into());
         }
+        inputs.judge(missing.as_deref(), self.seen.events)
     }
 
     /// Returns why no event could be selected.
@@ -490,31 +475,24 @@ impl<'a> Taker<'a> {
         if self.files.is_empty() || self.seen.unidentified > 0 {
             return None;
         }
-        if self.takes_all && self.seen.events == 0 && self.n_bytes == 0 {
+        let select = &self.args.inputs.select;
+        if select.takes_all() && self.seen.events == 0 && self.n_bytes == 0 {
             return Some("the input has 0 bytes: there is no event in the input".to_owned());
         }
-        if self.takes_all {
-            None
-        } else {
-            self.args.select.impossible(&self.seen)
-        }
+        select.impossible(&self.seen)
     }
 
-    /// Returns what the inputs lack of the wanted events. A part of a job may be empty, and the
-    /// rest to resume, too.
+    /// Returns what the inputs lack of the wanted events. The rest of a job to resume may be empty.
     fn missing(&self) -> Option<String> {
-        if self.files.is_empty() || self.args.select.shard.is_some() {
-            return None;
-        }
-        let which = if self.takes_all {
-            "there is no event"
+        let (seen, select) = (&self.seen, &self.args.inputs.select);
+        if self.files.is_empty() {
+            None
+        } else if seen.events > 0 && seen.files.is_empty() && select.shard.is_none() {
+            Some("no event of the input has a bank to decode".to_owned())
+        } else if self.totals.loss.has_no_strip() {
+            Some("no bank of the input has a strip".to_owned())
         } else {
-            "the selection matches no event"
-        };
-        match (self.seen.events, self.seen.files.is_empty()) {
-            (0, _) => Some(format!("{which} in the input")),
-            (_, true) => Some("no event of the input has a bank to decode".to_owned()),
-            (n, false) => self.args.select.warning(n),
+            select.missing(seen)
         }
     }
 }

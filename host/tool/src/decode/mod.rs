@@ -3,7 +3,6 @@
 mod job;
 mod outputs;
 mod resume;
-mod select;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -15,10 +14,9 @@ use self::job::story;
 
 use self::outputs::{Outputs, Wanted};
 use self::resume::made_with;
-pub use self::select::SelectArgs;
 use self::work::Worker;
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs};
-use crate::inputs::{InputArgs, check_files, check_once};
+use crate::inputs::{InputArgs, check_once};
 use crate::loss::{Account, LossArgs};
 use crate::output::{count, detail, number, on_stdout, say};
 use crate::paths::Protected;
@@ -30,7 +28,7 @@ use clap::builder::PossibleValuesParser;
 use ut_bench::tunable::Subject;
 use ut_data::DetectorTables;
 use ut_data::detector::Mask;
-use ut_data::input::{InputPart, Select};
+use ut_data::input::InputPart;
 use ut_data::job::{BATCH_SIZE, Job, LARGE_BATCH_SIZE};
 use ut_data::pipeline::Flow;
 use ut_decoders::{Backend, DecodeError, Parameters, threads};
@@ -50,8 +48,6 @@ use ut_report::Detector;
     reason = "each is an option of its own"
 )]
 pub struct Args {
-    #[command(flatten)]
-    inputs: InputArgs,
     /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they
     /// were made); - is standard output. A folder (it exists, or the name ends in / or has no
     /// extension) gets one file per input.
@@ -77,15 +73,8 @@ pub struct Args {
     /// banks and troubles it has.
     #[arg(long, value_name = "PATH", conflicts_with = "resume")]
     event_table: Option<PathBuf>,
-    /// Fail (exit code 1) when anything is wrong with the data.
-    #[arg(long)]
-    strict: bool,
     #[command(flatten)]
     loss: LossArgs,
-    /// If a file cannot be read to its end, go on with the next one; list such files at the end,
-    /// and exit with 1.
-    #[arg(long)]
-    keep_going: bool,
     /// Leave out and count hits on the strips, sectors, lanes and boards that this text file names
     /// (docs/tables.md).
     #[arg(long, value_name = "FILE")]
@@ -93,11 +82,11 @@ pub struct Args {
     /// Skip checksum verification.
     #[arg(long)]
     no_checksum: bool,
-    #[command(flatten)]
-    select: SelectArgs,
     /// Events decoded at a time [default: as tuned, else 64; 256 on a device and for Parquet].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batch: Option<u32>,
+    #[command(flatten)]
+    inputs: InputArgs,
     #[command(flatten)]
     detector: DetectorArgs,
     #[command(flatten)]
@@ -135,9 +124,12 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
     on_stdout([&args.output, &args.json]);
     let wanted = Wanted {
         path: args.output.as_ref()?,
-        format: args.format.as_ref().and_then(|name| name.parse().ok()),
+        format: args.format.as_ref().map(|name| {
+            let format = name.parse();
+            format.unwrap_or_else(|error: String| usage(&format!("--format {error}")))
+        }),
         columns,
-        shard: args.select.shard,
+        shard: args.inputs.select.shard,
         protected: Protected::default(),
         resume: args.resume,
     };
@@ -238,11 +230,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ));
     }
     check_once(&files, &args.loss)?;
-    if !args.keep_going {
-        args.inputs.check_bytes()?;
-        check_files(&files)?;
-    }
-    let select = args.select.select(&files, args.keep_going)?;
+    args.inputs.check(&files)?;
+    let keep_going = args.inputs.keep_going;
+    let select = args.inputs.select.select(&files, keep_going)?;
     let n_workers = threads(backend, config.threads() as usize)?;
     let options = args.clustering.options();
     let files: Arc<[PathBuf]> = files.into();
@@ -272,12 +262,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let by_file = outputs.as_ref().is_some_and(Outputs::by_file);
     let job = Job {
         parts: files.iter().map(InputPart::file).collect(),
-        select: select.clone(),
+        select,
         check: !args.no_checksum,
         by_file,
         layout,
         together: is_device,
-        keep_going: args.keep_going,
+        keep_going,
         first_place: 0,
         clusters: args
             .columns
@@ -304,7 +294,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let workers = (0..n_workers).map(worker).collect::<Result<Vec<_>, _>>()?;
     let mut taker = Taker::new(args, &detector, files, story, totals, start);
     (taker.outputs, taker.table, taker.n_skipped) = (outputs, table, n_skipped);
-    (taker.by_file, taker.takes_all) = (by_file, select == Select::default());
+    taker.by_file = by_file;
     taker.show_progress();
     signals::end_gently();
     let may_wait = taker.files.iter().any(|file| !file.is_file());

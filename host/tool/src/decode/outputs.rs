@@ -123,6 +123,9 @@ impl Wanted<'_> {
                 self.path.display()
             ))
         }
+        if is_stdout(self.path) {
+            usage("--output -: --format csv or parquet says what goes to standard output");
+        }
         HitFormat::of(self.path).unwrap_or_else(|error| usage(&format!("--output {error}")))
     }
 

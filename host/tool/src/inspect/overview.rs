@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use serde_json::json;
 use ut_data::detector::BankVersion;
 use ut_data::error::with_causes;
-use ut_data::input::{Events, Format, RawEvent, kind};
+use ut_data::input::{Events, Format, Origin, RawEvent, kind};
 use ut_format::bank::board_of;
 
 use super::error_banks::ErrorBanks;
@@ -23,13 +23,14 @@ const LISTED: u64 = 20;
 /// Damaged events that are listed.
 const LISTED_DAMAGES: u64 = 1000;
 
+/// Shows what is in all events, and returns the number of kinds of trouble.
 pub fn overview(
-    mut events: Events,
+    events: &mut Events,
     files: &[PathBuf],
     json: Option<&Path>,
     finder: &Finder,
     remark: &str,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     let mut progress = Progress::new(
         events.total_bytes(),
         "reading {wide_bar} {bytes}/{total_bytes}, {eta} left",
@@ -44,12 +45,11 @@ pub fn overview(
     let (mut troubles, mut error_banks) = (Sums::default(), ErrorBanks::default());
     let error = loop {
         progress.set(events.bytes_read());
-        let event = match events.next_event() {
-            Ok(Some(event)) => event,
+        let (event, Origin { place, .. }) = match events.next_with_origin() {
+            Ok(Some(found)) => found,
             Ok(None) => break None,
             Err(error) => break Some(error),
         };
-        let place = n;
         n += 1;
         format = Some(event.format);
         finder.find(&event, |found| troubles.add(place, &event, &found));
@@ -71,7 +71,7 @@ pub fn overview(
                 .filter(|bank| kind::is_decoded(bank.kind))
                 .map(|bank| bank.source_id),
         );
-        if place < LISTED || event.damage.is_some() && damaged <= LISTED_DAMAGES {
+        if n <= LISTED || event.damage.is_some() && damaged <= LISTED_DAMAGES {
             let _ = writeln!(list, "{}", event_line(place, &event));
         }
     };
@@ -125,6 +125,7 @@ pub fn overview(
         );
     }
     if let Some(path) = json {
+        let failure = error.as_ref().or_else(|| events.failures().0.first());
         let value = json!({
             "format": format.map(Format::name),
             "bytes": size,
@@ -136,13 +137,13 @@ pub fn overview(
             "source_ids": sources,
             "troubles": troubles.json(),
             "error_banks": error_banks.json(),
-            "complete": error.is_none(),
-            "error": error.as_ref().map(|error| with_causes(error)),
+            "complete": failure.is_none(),
+            "error": failure.map(|error| with_causes(error)),
         });
         write_json(path, &value)?;
     }
     print_beside(json, &text)?;
-    error.map_or(Ok(()), |error| Err(error.into()))
+    error.map_or(Ok(troubles.n_kinds()), |error| Err(error.into()))
 }
 
 fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> {

@@ -256,6 +256,10 @@ impl Sums {
             .or_default() += u64::from(found.n);
     }
 
+    pub fn n_kinds(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     pub fn text(&self) -> String {
         if self.0.is_empty() {
             return "troubles  none\n".to_owned();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::args::{ClusterArgs, DetectorArgs};
-use crate::decode::{SelectArgs, read_mask};
+use crate::decode::read_mask;
 use crate::detector::check_makers;
 use crate::inputs::{InputArgs, check_once, check_standard_input, expand};
 use crate::loss::{Account, LossArgs};
@@ -35,8 +35,6 @@ use ut_report::{Against, Gathered, Gatherer, SYNTHETIC, Sums, draw};
     reason = "each is an option of its own"
 )]
 pub struct Args {
-    #[command(flatten)]
-    inputs: InputArgs,
     /// The page, HTML.
     #[arg(long, short, value_name = "FILE", required_unless_present_any = ["sums", "mask_out"])]
     output: Option<PathBuf>,
@@ -57,24 +55,17 @@ pub struct Args {
     /// Write a mask of the dead and hot strips, chips and lanes of the run here, for decode --mask.
     #[arg(long, value_name = "FILE")]
     mask_out: Option<PathBuf>,
-    /// Fail (exit code 1) when anything is wrong with the data, after the page was written.
-    #[arg(long)]
-    strict: bool,
     #[command(flatten)]
     loss: LossArgs,
     /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and do
     /// not list them as dead or hot (docs/tables.md).
     #[arg(long, value_name = "FILE", conflicts_with = "sums")]
     mask: Option<PathBuf>,
-    /// If a file cannot be read to its end, go on with the next one; list such files at the end,
-    /// and exit with 1.
-    #[arg(long)]
-    keep_going: bool,
     /// Threads; 0: one per core [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
     #[command(flatten)]
-    select: SelectArgs,
+    inputs: InputArgs,
     #[command(flatten)]
     detector: DetectorArgs,
     #[command(flatten)]
@@ -119,8 +110,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         );
     }
     check_once(&files, &args.loss)?;
-    if !args.merge && !args.keep_going {
-        args.inputs.check_bytes()?;
+    if !args.merge && !args.inputs.keep_going {
         check_inputs(files.iter().chain(others.iter().filter(|_| !is_summed)))?;
     }
     let start = Instant::now();
@@ -151,7 +141,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     both().for_each(warn);
     let failures: Vec<String> = both().flat_map(Sums::troubles).collect();
     if failures.is_empty() {
-        args.select
+        args.inputs
+            .select
             .warning(first.view.events)
             .iter()
             .for_each(|warning| say(&format!("warning: {warning}")));
@@ -204,10 +195,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             || !first.warnings.is_empty();
         match first.view.events {
             // A part of a job may be empty.
-            0 if args.select.shard.is_none() => {
+            0 if args.inputs.select.shard.is_none() => {
                 Err("there is no event in the input, or none was selected".into())
             }
-            1.. if args.strict && troubled => {
+            1.. if args.inputs.strict && troubled => {
                 Err("there is trouble in the data (see the page), and --strict was given".into())
             }
             _ => too_much.map_or(Ok(()), |too_much| Err(too_much.into())),
@@ -274,21 +265,21 @@ fn gather(
     let gatherer = Gatherer::new(&detector.tables, options)
         .with_threads(threads)
         .with_against(Against::of(files.first().map(PathBuf::as_path)))
-        .with_keep_going(args.keep_going)
+        .with_keep_going(args.inputs.keep_going)
         .with_mask(mask.as_ref());
-    let output = written(args);
+    let (output, chosen) = (written(args), &args.inputs.select);
     let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
         check_makers(&detector, &gathered.seen)?;
         if *select != Select::default()
-            && let Some(impossible) = args.select.impossible(&gathered.seen)
+            && let Some(impossible) = chosen.impossible(&gathered.seen)
         {
             return Err(impossible.into());
         }
         Ok(Sums::new(files, Arc::clone(&detector), options, gathered))
     };
-    let first = sums(files, &args.select.select(files, args.keep_going)?)?;
-    let first = first.of_part(args.select.part(files));
+    let first = sums(files, &chosen.select(files, args.inputs.keep_going)?)?;
+    let first = first.of_part(chosen.part(files));
     // The chosen places belong to the first run.
     let second = if others.is_empty() {
         reference
