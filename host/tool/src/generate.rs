@@ -363,7 +363,28 @@ fn faults(ledger: &Ledger) -> Value {
     json!({ "events": ledger.events, "report": ledger.report, "faults": faults, "entries": entries })
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+/// Writes the events and the tables. All appear at the end: an end before it leaves neither.
+fn write_with_tables(
+    maker: &mut Maker<'_>,
+    events: &Path,
+    tables: [(&PathBuf, Vec<u8>); 2],
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    let mut unfinished = Vec::new();
+    for (path, bytes) in tables {
+        let mut file = NewFile::create(path)?;
+        file.write_all(&bytes).map_err(|error| file.cannot(error))?;
+        unfinished.push(file);
+    }
+    maker.write(events, progress)?;
+    for file in unfinished {
+        file.finish()?;
+    }
+    Ok(())
+}
+
+/// Ends the program if a fault or a packing is asked for that this container cannot have.
+fn check(args: &Args) {
     for &(fault, _) in &args.corrupt {
         if !fault.is_possible(args.format, args.mep, args.pack.unwrap_or_default()) {
             let container = match (args.mep, args.pack.unwrap_or_default()) {
@@ -383,6 +404,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.mep && args.pack == Some(Packing::Blocks) {
         usage("--pack blocks compresses MDF events, and --mep writes none");
     }
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    check(args);
     let piped = args.output.as_os_str() == "-";
     if piped && (args.mep || !args.corrupt.is_empty()) {
         usage("--mep and --corrupt make further files, for which --output has to be a directory");
@@ -443,16 +468,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         return Err(format!("cannot remove {}: {error}", json.display()).into());
     }
-    // The tables appear with the events, so that an end before it leaves neither.
-    let tables = tables.map(|(file, bytes)| -> Result<NewFile, Failure> {
-        let mut file = NewFile::create(file)?;
-        file.write_all(&bytes).map_err(|error| file.cannot(error))?;
-        Ok(file)
-    });
-    maker.write(&events, &mut progress)?;
-    for file in tables {
-        file?.finish()?;
-    }
+    write_with_tables(&mut maker, &events, tables, &mut progress)?;
     drop(progress);
     let mean = maker.payload as f64 / (args.events.max(1) as f64);
     let ledger = maker.corruptor.into_ledger();

@@ -9,13 +9,13 @@ use crate::args::DetectorArgs;
 use crate::config;
 use crate::output::{count, print_beside, write_json};
 use crate::table::table;
-use serde_json::json;
+use serde_json::{Value, json};
 use ut_data::DetectorTables;
 use ut_data::detector::{
-    BankVersion, Connection, LANES_PER_BOARD, LAYER_NAMES, N_SECTORS, parse_board, parse_sector,
-    sectors_of_layer,
+    BankVersion, Connection, Geometry, LANES_PER_BOARD, LAYER_NAMES, N_SECTORS, parse_board,
+    parse_sector, sectors_of_layer,
 };
-use ut_report::hash;
+use ut_report::{Detector, hash};
 
 /// Lanes of a sector: 904 sectors of format v5 have one, 144 have two; all of format v4 have one.
 const MOST_LANES: usize = 2;
@@ -68,32 +68,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let fit = fit.filter(|_| !args.detector.trust_tables);
     let odd: Vec<String> = fit.into_iter().chain(odd).collect();
     let (boards, geometry) = (tables.boards(), tables.geometry());
-    let mut layers = Vec::new();
-    for (layer, name) in LAYER_NAMES.iter().enumerate() {
-        let of_layer = sectors_of_layer(layer);
-        let range = |value: &dyn Fn(usize) -> f32| {
-            let values = of_layer.clone().map(value);
-            [
-                values.clone().fold(f32::INFINITY, f32::min),
-                values.fold(f32::NEG_INFINITY, f32::max),
-            ]
-        };
-        let flipped = of_layer
-            .clone()
-            .filter(|&sector| geometry.sectors[sector].is_flipped())
-            .count();
-        layers.push(json!({
-            "layer": name,
-            "sectors": of_layer.len(),
-            "lanes": lanes[of_layer.clone()].iter().sum::<usize>(),
-            "flipped": flipped,
-            "pitch": range(&|sector| geometry.sectors[sector].pitch),
-            "x": range(&|sector| geometry.sectors[sector].p0_x),
-            "y": range(&|sector| geometry.sectors[sector].p0_y),
-            "z": range(&|sector| geometry.sectors[sector].p0_z.abs()),
-            "dx_dy": range(&|sector| geometry.sectors[sector].dx_dy),
-        }));
-    }
+    let layers = layers(geometry, &lanes);
     let connected = lanes.iter().sum::<usize>();
     let of = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let value = json!({
@@ -116,20 +91,44 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.json {
         write_json(path, &value)?;
     }
-    let mut text = String::new();
-    let embedded = || "embedded synthetic detector".to_owned();
-    let _ = write!(
-        text,
-        "boards              {}\n                    {} boards, {} without a lane; {connected} lanes; bank version {} (format {})\n\
+    let mut text = head(&detector, idle.len(), connected) + &table_of(&layers);
+    text += if odd.is_empty() {
+        "\nNothing is odd.\n"
+    } else {
+        "\nodd:\n"
+    };
+    for line in &odd {
+        let _ = writeln!(text, "  {line}");
+    }
+    print_beside(args.json.as_deref(), &text)?;
+    if odd.is_empty() {
+        Ok(())
+    } else {
+        Err("the tables are odd: they would lose, double or misplace hits".into())
+    }
+}
+
+/// Returns what the tables are, in words; of the boards, `idle` have no lane, and the others
+/// `connected` lanes.
+fn head(detector: &Detector, idle: usize, connected: usize) -> String {
+    let tables = &detector.tables;
+    let (boards, geometry) = (tables.boards(), tables.geometry());
+    let of = |path: &Option<PathBuf>| {
+        path.as_ref().map_or_else(
+            || "embedded synthetic detector".to_owned(),
+            |path| path.display().to_string(),
+        )
+    };
+    format!(
+        "boards              {}\n                    {} boards, {idle} without a lane; {connected} lanes; bank version {} (format {})\n\
          geometry            {}\n                    {N_SECTORS} sectors, version {} (dx/dy by {})\n\
          groups              {} ({})\n\
          flip                {}\n\n",
-        of(&detector.boards).unwrap_or_else(embedded),
+        of(&detector.boards),
         boards.n_boards(),
-        idle.len(),
         boards.version.byte(),
         boards.version.name(),
-        of(&detector.geometry).unwrap_or_else(embedded),
+        of(&detector.geometry),
         geometry.version,
         if geometry.version == 0 {
             "layer"
@@ -145,12 +144,46 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 config::flip().name()
             ),
         },
-    );
+    )
+}
+
+/// Returns numbers and ranges of each layer; `lanes` is the number of lanes of each sector.
+fn layers(geometry: &Geometry, lanes: &[usize]) -> Vec<Value> {
+    let of = |(layer, name): (usize, &&str)| {
+        let of_layer = sectors_of_layer(layer);
+        let range = |value: &dyn Fn(usize) -> f32| {
+            let values = of_layer.clone().map(value);
+            [
+                values.clone().fold(f32::INFINITY, f32::min),
+                values.fold(f32::NEG_INFINITY, f32::max),
+            ]
+        };
+        let flipped = of_layer
+            .clone()
+            .filter(|&sector| geometry.sectors[sector].is_flipped())
+            .count();
+        json!({
+            "layer": name,
+            "sectors": of_layer.len(),
+            "lanes": lanes[of_layer.clone()].iter().sum::<usize>(),
+            "flipped": flipped,
+            "pitch": range(&|sector| geometry.sectors[sector].pitch),
+            "x": range(&|sector| geometry.sectors[sector].p0_x),
+            "y": range(&|sector| geometry.sectors[sector].p0_y),
+            "z": range(&|sector| geometry.sectors[sector].p0_z.abs()),
+            "dx_dy": range(&|sector| geometry.sectors[sector].dx_dy),
+        })
+    };
+    LAYER_NAMES.iter().enumerate().map(of).collect()
+}
+
+/// Returns a table of [`layers`].
+fn table_of(layers: &[Value]) -> String {
     let head = [
         "layer", "sectors", "lanes", "flipped", "pitch/mm", "x/mm", "y/mm", "z/mm", "dx/dy",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for layer in &layers {
+    for layer in layers {
         let mut row = vec![layer["layer"].as_str().unwrap_or_default().to_owned()];
         row.extend(["sectors", "lanes", "flipped"].map(|key| layer[key].to_string()));
         for (key, digits) in [("pitch", 4), ("x", 0), ("y", 0), ("z", 1), ("dx_dy", 4)] {
@@ -159,21 +192,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         rows.push(row);
     }
-    text += &table(&rows);
-    text += if odd.is_empty() {
-        "\nNothing is odd.\n"
-    } else {
-        "\nodd:\n"
-    };
-    for line in &odd {
-        let _ = writeln!(text, "  {line}");
-    }
-    print_beside(args.json.as_deref(), &text)?;
-    if odd.is_empty() {
-        Ok(())
-    } else {
-        Err("the tables are odd: they would lose, double or misplace hits".into())
-    }
+    table(&rows)
 }
 
 /// Connections of the lanes with the sectors, and what is odd about them.

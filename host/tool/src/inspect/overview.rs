@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 use crate::output::{count, print_beside, write_json};
 use crate::progress::Progress;
-use serde_json::json;
+use serde_json::{Value, json};
 use ut_data::detector::BankVersion;
 use ut_data::error::with_causes;
-use ut_data::input::{Events, Format, Origin, RawEvent, kind};
+use ut_data::input::{Events, Format, InputError, Origin, RawEvent, kind};
 use ut_format::bank::board_of;
 
 use super::error_banks::ErrorBanks;
@@ -20,8 +20,131 @@ use super::troubles::{Finder, Sums};
 /// Events that are listed; of those after them, only the damaged.
 const LISTED: u64 = 20;
 
+/// Head of the list of events.
+const HEAD: &str = "event   at byte     bytes     run         number        banks  UT    remark\n";
+
 /// Damaged events that are listed.
 const LISTED_DAMAGES: u64 = 1000;
+
+/// Contents of the events so far.
+#[derive(Default)]
+struct Overview {
+    events: u64,
+    generated: u64,
+    damaged: u64,
+    format: Option<Format>,
+    kinds: Kinds,
+    sources: BTreeSet<u32>,
+    troubles: Sums,
+    error_banks: ErrorBanks,
+    /// Lines of the first events, and of damaged ones.
+    list: String,
+    damages: Vec<Value>,
+}
+
+impl Overview {
+    /// Adds event `place` of all files.
+    fn add(&mut self, place: u64, event: &RawEvent<'_>, finder: &Finder) {
+        self.events += 1;
+        self.format = Some(event.format);
+        finder.find(event, |found| self.troubles.add(place, event, &found));
+        self.error_banks.add(place, event);
+        if let Some(damage) = event.damage {
+            self.damaged += 1;
+            if self.damaged <= LISTED_DAMAGES {
+                self.damages.push(
+                    json!({"event": place, "byte": event.offset, "damage": damage.to_string()}),
+                );
+            }
+        }
+        self.generated += u64::from(event.is_generated());
+        add_kinds(&mut self.kinds, event.entries);
+        self.sources.extend(
+            event
+                .entries
+                .iter()
+                .filter(|bank| kind::is_decoded(bank.kind))
+                .map(|bank| bank.source_id),
+        );
+        if self.events <= LISTED || event.damage.is_some() && self.damaged <= LISTED_DAMAGES {
+            let _ = writeln!(self.list, "{}", event_line(place, event));
+        }
+    }
+
+    /// Returns the text for a person; `size` is the number of bytes of all files, and `remark` says
+    /// how troubles were found.
+    fn text(&self, files: &[PathBuf], size: u64, remark: &str) -> String {
+        let several = if files.len() > 1 {
+            count(files.len(), "file") + ", "
+        } else {
+            String::new()
+        };
+        let n = self.events;
+        let (size, n_events) = (count(size as usize, "byte"), count(n as usize, "event"));
+        let mut text = format!(
+            "{}, {several}{size}, {n_events}\n\n",
+            self.format.map_or("No event", Format::name)
+        );
+        if n > 0 {
+            let _ = writeln!(
+                text,
+                "{}\n{HEAD}{}{}\n",
+                kinds_table(&self.kinds, n),
+                self.list.trim_end(),
+                if n > LISTED {
+                    "\n…       (of the others, only damaged ones are listed)"
+                } else {
+                    ""
+                }
+            );
+        }
+        let is_dump = self.format == Some(Format::AllenDump);
+        for line in advice(&self.kinds, &self.sources, is_dump) {
+            let _ = writeln!(text, "{line}");
+        }
+        if n > 0 {
+            let _ = write!(
+                text,
+                "\n{}{remark}\n\n{}",
+                self.troubles.text(),
+                self.error_banks.text()
+            );
+        }
+        if self.damaged > 0 {
+            let _ = writeln!(
+                text,
+                "{}: banks before the damage are decoded, the rest is given up.",
+                count(self.damaged as usize, "damaged event"),
+            );
+        }
+        if self.generated > 0 {
+            let _ = writeln!(
+                text,
+                "{} made by ut-decode generate.",
+                count(self.generated as usize, "event")
+            );
+        }
+        text
+    }
+
+    /// Returns the overview for a program; `error` ended a file early.
+    fn json(&self, size: u64, error: Option<&InputError>) -> Value {
+        json!({
+            "format": self.format.map(Format::name),
+            "bytes": size,
+            "events": self.events,
+            "generated_events": self.generated,
+            "damaged_events": self.damages,
+            "n_damaged_events": self.damaged,
+            "types": self.kinds.iter().map(|(key, sizes)| sizes.json(*key)).collect::<Vec<_>>(),
+            "source_ids": self.sources,
+            "troubles": self.troubles.json(),
+            "error_banks": self.error_banks.json(),
+            "complete": error.is_none(),
+            "error": error.map(|error| with_causes(error)),
+        })
+    }
+}
 
 /// Shows what is in all events, and returns the number of kinds of trouble.
 pub fn overview(
@@ -35,115 +158,23 @@ pub fn overview(
         events.total_bytes(),
         "reading {wide_bar} {bytes}/{total_bytes}, {eta} left",
     );
-    let mut kinds = Kinds::new();
-    let mut sources = BTreeSet::new();
-    let mut list =
-        "event   at byte     bytes     run         number        banks  UT    remark\n".to_owned();
-    let (mut n, mut generated, mut damaged) = (0, 0, 0);
-    let mut damages = Vec::new();
-    let mut format = None;
-    let (mut troubles, mut error_banks) = (Sums::default(), ErrorBanks::default());
+    let mut found = Overview::default();
     let error = loop {
         progress.set(events.bytes_read());
-        let (event, Origin { place, .. }) = match events.next_with_origin() {
-            Ok(Some(found)) => found,
+        match events.next_with_origin() {
+            Ok(Some((event, Origin { place, .. }))) => found.add(place, &event, finder),
             Ok(None) => break None,
             Err(error) => break Some(error),
-        };
-        n += 1;
-        format = Some(event.format);
-        finder.find(&event, |found| troubles.add(place, &event, &found));
-        error_banks.add(place, &event);
-        if let Some(damage) = event.damage {
-            damaged += 1;
-            if damaged <= LISTED_DAMAGES {
-                damages.push(
-                    json!({"event": place, "byte": event.offset, "damage": damage.to_string()}),
-                );
-            }
-        }
-        generated += u64::from(event.is_generated());
-        add_kinds(&mut kinds, event.entries);
-        sources.extend(
-            event
-                .entries
-                .iter()
-                .filter(|bank| kind::is_decoded(bank.kind))
-                .map(|bank| bank.source_id),
-        );
-        if n <= LISTED || event.damage.is_some() && damaged <= LISTED_DAMAGES {
-            let _ = writeln!(list, "{}", event_line(place, &event));
         }
     };
-    let size = events.total_bytes();
     drop(progress);
-    let several = if files.len() > 1 {
-        count(files.len(), "file") + ", "
-    } else {
-        String::new()
-    };
-    let (size_text, n_events) = (count(size as usize, "byte"), count(n as usize, "event"));
-    let mut text = format!(
-        "{}, {several}{size_text}, {n_events}\n\n",
-        format.map_or("No event", Format::name)
-    );
-    if n > 0 {
-        let _ = write!(text, "{}\n{}", kinds_table(&kinds, n), list.trim_end());
-        let _ = writeln!(
-            text,
-            "{}\n",
-            if n > LISTED {
-                "\n…       (of the others, only damaged ones are listed)"
-            } else {
-                ""
-            }
-        );
-    }
-    for line in advice(&kinds, &sources, format == Some(Format::AllenDump)) {
-        let _ = writeln!(text, "{line}");
-    }
-    if n > 0 {
-        let _ = write!(
-            text,
-            "\n{}{remark}\n\n{}",
-            troubles.text(),
-            error_banks.text()
-        );
-    }
-    if damaged > 0 {
-        let _ = writeln!(
-            text,
-            "{}: banks before the damage are decoded, the rest is given up.",
-            count(damaged as usize, "damaged event"),
-        );
-    }
-    if generated > 0 {
-        let _ = writeln!(
-            text,
-            "{} made by ut-decode generate.",
-            count(generated as usize, "event")
-        );
-    }
+    let size = events.total_bytes();
     if let Some(path) = json {
         let failure = error.as_ref().or_else(|| events.failures().0.first());
-        let value = json!({
-            "format": format.map(Format::name),
-            "bytes": size,
-            "events": n,
-            "generated_events": generated,
-            "damaged_events": damages,
-            "n_damaged_events": damaged,
-            "types": kinds.iter().map(|(key, sizes)| sizes.json(*key)).collect::<Vec<_>>(),
-            "source_ids": sources,
-            "troubles": troubles.json(),
-            "error_banks": error_banks.json(),
-            "complete": failure.is_none(),
-            "error": failure.map(|error| with_causes(error)),
-        });
-        write_json(path, &value)?;
+        write_json(path, &found.json(size, failure))?;
     }
-    print_beside(json, &text)?;
-    error.map_or(Ok(troubles.n_kinds()), |error| Err(error.into()))
+    print_beside(json, &found.text(files, size, remark))?;
+    error.map_or(Ok(found.troubles.n_kinds()), |error| Err(error.into()))
 }
 
 fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> {
