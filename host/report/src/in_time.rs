@@ -236,9 +236,9 @@ fn ends(
 /// Returns true if the charge of a lane is explained by some of its chips, which are in `found`,
 /// while its other chips are healthy.
 ///
-/// If one of four chips has 60 % of its charge and the others are healthy, the lane has about (0.6
-/// + 3) / 4 = 90 %. If the whole lane has lost gain, it is at 60 % like the chips that were found.
-/// The lane's own ratio decides which of the two descriptions is nearer.
+/// If one of four chips has 60 % of its charge and the others are healthy, the lane has about
+/// (0.6 + 3) / 4 = 90 %. If the whole lane has lost gain, it is at 60 % like the chips that were
+/// found. The lane's own ratio decides which of the two descriptions is nearer.
 pub fn is_of_chips(lane: &Outlier, found: &[Outlier], tables: &DetectorTables) -> bool {
     let Some(slot) = lane.slot() else {
         return false;
