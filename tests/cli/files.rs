@@ -201,7 +201,7 @@ fn beyond_the_limit_on_file_sizes_the_old_files_stay_and_the_message_names_the_n
     for (line, part) in [
         (
             "ulimit -f 8; ut-decode generate --events 9 --seed 2 --output .",
-            "cannot write ./boards.bin",
+            "cannot write ./events.mdf",
         ),
         (
             "ulimit -f 1; ut-decode decode events.mdf --output hits.csv",

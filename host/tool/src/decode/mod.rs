@@ -12,7 +12,7 @@ use std::time::Instant;
 use self::job::Taker;
 use self::job::story;
 
-use self::outputs::{Outputs, Wanted};
+use self::outputs::{Outputs, Plan, Wanted};
 use self::resume::made_with;
 use self::work::Worker;
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs};
@@ -107,6 +107,11 @@ pub fn read_mask(path: &Path, tables: &DetectorTables) -> Result<Mask, Failure> 
         )
         .into());
     }
+    detail(&format!(
+        "mask: {}, {}",
+        path.display(),
+        count(mask.n_strips() as usize, "strip")
+    ));
     Ok(mask)
 }
 
@@ -172,11 +177,9 @@ fn tuned(
     asked.or(tuned.map(|tuned| tuned.batch() as usize))
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let wanted = wanted(args);
-    let format = wanted.as_ref().map(Wanted::format);
-    let mut files = args.inputs.expand()?;
-    let mut protected = Protected::inputs(&files);
+/// Returns the inputs as files that are not written over; ends the program if an output is one.
+fn protected(args: &Args, files: &[PathBuf]) -> Protected {
+    let protected = Protected::inputs(files);
     for output in [&args.output, &args.json, &args.event_table]
         .into_iter()
         .flatten()
@@ -185,6 +188,46 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .check(output)
             .unwrap_or_else(|message| usage(&message));
     }
+    protected
+}
+
+/// Plans the outputs of `files`, and takes off those whose hits are there already.
+fn plan<'a>(
+    args: &'a Args,
+    mut wanted: Wanted<'a>,
+    mut protected: Protected,
+    detector: &Detector,
+    mask: Option<&Mask>,
+    files: &mut Vec<PathBuf>,
+) -> (Wanted<'a>, Plan) {
+    let what = "which is named by another option";
+    let read = [&detector.boards, &detector.geometry, &args.mask];
+    protected.add_unnamed();
+    protected.add(read.into_iter().flatten().chain(&args.inputs.lists()), what);
+    args.json
+        .iter()
+        .chain(&args.event_table)
+        .for_each(|path| protected.add_output(path, what));
+    wanted.protected = protected;
+    let plan = wanted.plan(files, || made_with(args, detector, mask));
+    (wanted, plan)
+}
+
+/// Returns the number of events in a batch where neither the user nor a tuned value says it.
+fn batch_of(format: Option<HitFormat>, backend: Backend) -> usize {
+    match format {
+        // A batch is a row group: the same from every backend.
+        Some(HitFormat::Parquet) => LARGE_BATCH_SIZE,
+        _ if backend.runs_kernels() => backend.batch(),
+        _ => BATCH_SIZE,
+    }
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let wanted = wanted(args);
+    let format = wanted.as_ref().map(Wanted::format);
+    let mut files = args.inputs.expand()?;
+    let protected = protected(args, &files);
     let (backend, layout) = (args.backend.backend, args.backend.layout());
     args.event_table
         .iter()
@@ -194,32 +237,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let detector = args.detector.load(&files)?;
     let tables = &detector.tables;
     ClusterArgs::check(tables.boards().version);
-    let mask = args
-        .mask
-        .as_ref()
-        .map(|path| read_mask(path, tables))
-        .transpose()?;
-    if let (Some(path), Some(mask)) = (&args.mask, &mask) {
-        detail(&format!(
-            "mask: {}, {}",
-            path.display(),
-            count(mask.n_strips() as usize, "strip")
-        ));
-    }
+    config = config.with_pipeline(args.backend.pipeline());
+    let mask = args.mask.as_ref().map(|path| read_mask(path, tables));
+    let mask = mask.transpose()?;
     let batch = tuned(args, &detector, &files, &mut config);
     let n_files = files.len();
-    let planned = wanted.map(|mut wanted| {
-        let what = "which is named by another option";
-        let read = [&detector.boards, &detector.geometry, &args.mask];
-        protected.add_unnamed();
-        protected.add(read.into_iter().flatten().chain(&args.inputs.lists()), what);
-        args.json
-            .iter()
-            .chain(&args.event_table)
-            .for_each(|path| protected.add_output(path, what));
-        wanted.protected = protected;
-        let plan = wanted.plan(&mut files, || made_with(args, &detector, mask.as_ref()));
-        (wanted, plan)
+    let planned = wanted.map(|wanted| {
+        plan(
+            args,
+            wanted,
+            protected,
+            &detector,
+            mask.as_ref(),
+            &mut files,
+        )
     });
     let n_skipped = n_files - files.len();
     if n_skipped > 0 {
@@ -252,13 +283,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .as_ref()
         .map(|path| EventTable::create(path, &files))
         .transpose()?;
-    let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
-    let batch = batch.unwrap_or_else(|| match format {
-        // A batch is a row group: the same from every backend.
-        Some(HitFormat::Parquet) => LARGE_BATCH_SIZE,
-        _ if is_device => backend.batch(),
-        _ => BATCH_SIZE,
-    });
+    let is_device = backend.runs_kernels();
+    let batch = batch.unwrap_or_else(|| batch_of(format, backend));
     let by_file = outputs.as_ref().is_some_and(Outputs::by_file);
     let job = Job {
         parts: files.iter().map(InputPart::file).collect(),
@@ -295,6 +321,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut taker = Taker::new(args, &detector, files, story, totals, start);
     (taker.outputs, taker.table, taker.n_skipped) = (outputs, table, n_skipped);
     taker.by_file = by_file;
+    drive(job, workers, batch, taker)
+}
+
+/// Does the job in batches of at most `batch` events.
+fn drive(
+    job: Job<'_>,
+    workers: Vec<Worker<'_>>,
+    batch: usize,
+    mut taker: Taker<'_>,
+) -> Result<(), Failure> {
     taker.show_progress();
     signals::end_gently();
     let may_wait = taker.files.iter().any(|file| !file.is_file());

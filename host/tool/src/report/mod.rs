@@ -1,6 +1,6 @@
 //! `ut-decode report`: a run, or two, on one page.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,13 +72,15 @@ pub struct Args {
     clustering: ClusterArgs,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let files = args.inputs.expand()?;
-    let others = expand(&args.reference)?;
-    check_standard_input(files.iter().chain(&others));
+/// Checks that the outputs can be written and are no inputs; returns the output that is standard
+/// output.
+fn check_outputs<'a>(
+    args: &'a Args,
+    inputs: impl Iterator<Item = &'a PathBuf>,
+) -> Result<Option<&'a Path>, Failure> {
     let outputs = [&args.output, &args.sums, &args.json, &args.mask_out];
     let to_stdout = on_stdout(outputs);
-    let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask));
+    let inputs = Protected::inputs(inputs.chain(&args.mask));
     for output in outputs.into_iter().flatten() {
         inputs
             .check(output)
@@ -102,6 +104,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for output in outputs.into_iter().flatten() {
         NewFile::check(output)?;
     }
+    Ok(to_stdout)
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let files = args.inputs.expand()?;
+    let others = expand(&args.reference)?;
+    check_standard_input(files.iter().chain(&others));
+    let to_stdout = check_outputs(args, files.iter().chain(&others))?;
     let is_summed =
         args.merge || !others.is_empty() && others.iter().all(|file| Sums::is_file(file));
     if is_summed && !others.is_empty() && args.mask.is_some() {
@@ -182,13 +192,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let written = written(args);
     print_beside(to_stdout, &format!("{text}{written} written\n"))?;
-    for failure in &failures {
+    verdict(args, &first, &failures, &account, &read)
+}
+
+/// Returns the failure of a report that was written; `failures` are of files that could not be
+/// read.
+fn verdict(
+    args: &Args,
+    first: &Sums,
+    failures: &[String],
+    account: &Account,
+    read: &[PathBuf],
+) -> Result<(), Failure> {
+    for failure in failures {
         say(&format!("error: {failure}"));
     }
     if failures.is_empty() {
         let all_may_go =
             first.options.max_cluster_size() != DecodeOptions::default().max_cluster_size();
-        let too_much = account.verdict(&read, all_may_go);
+        let too_much = account.verdict(read, all_may_go);
         let troubled = first.view.count_of_troubles() > 0
             || !account.total.is_none()
             || account.has_repeated()
@@ -204,7 +226,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             _ => too_much.map_or(Ok(()), |too_much| Err(too_much.into())),
         }
     } else {
-        Err(format!("{written} covers only the events that could be read").into())
+        Err(format!(
+            "{} covers only the events that could be read",
+            written(args)
+        )
+        .into())
     }
 }
 
