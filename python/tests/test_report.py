@@ -173,7 +173,7 @@ def test_sums_that_may_be_of_other_events_are_added(busy, synthetic, tmp_path):
     # Files without events add nothing, whatever they are called.
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "run.mdf").touch()
+        (tmp_path / name / "run.mdf").write_bytes(gzip.compress(b""))
     assert (ut.run_sums(tmp_path / "a/run.mdf", synthetic) + ut.run_sums(tmp_path / "b/run.mdf", synthetic)).events == 0
 
 

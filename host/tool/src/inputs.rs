@@ -79,9 +79,9 @@ impl InputArgs {
         }
         let missing = self.select.missing(seen);
         self.judge(missing.as_deref(), seen.events)?;
-        missing
-            .iter()
-            .for_each(|missing| say(&format!("warning: {missing}")));
+        if let Some(missing) = missing {
+            say(&format!("warning: {missing}"));
+        }
         Ok(())
     }
 
