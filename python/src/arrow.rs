@@ -15,6 +15,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use ut_decoding::output::DetectorColumn;
 
 /// Memory of Python that does not change.
 struct Held {
@@ -95,6 +96,9 @@ type Spec<'py> = (
 
 fn column(spec: &Spec<'_>) -> PyResult<(Field, ArrayRef)> {
     let (name, kind, values, known, words) = spec;
+    // As in Parquet files.
+    let may_be_null = |column: &DetectorColumn| column.name() == name && column.may_be_null();
+    let nullable = known.is_some() || DetectorColumn::ALL.iter().any(may_be_null);
     let data_type = type_of(kind)?;
     let (bytes, items) = bytes_of(values)?;
     let nulls = match known {
@@ -114,9 +118,8 @@ fn column(spec: &Spec<'_>) -> PyResult<(Field, ArrayRef)> {
     if kind == "|b1" {
         let bits = BooleanBuffer::collect_bool(items, |i| bytes[i] != 0);
         let array = Arc::new(BooleanArray::new(bits, nulls));
-        return Ok((Field::new(name, DataType::Boolean, known.is_some()), array));
+        return Ok((Field::new(name, DataType::Boolean, nullable), array));
     }
-    let nullable = nulls.is_some();
     let data = ArrayDataBuilder::new(data_type)
         .len(items)
         .add_buffer(Buffer::from(bytes))

@@ -87,9 +87,20 @@ impl Work for Worker<'_> {
         } = decoded;
         // Masked hits are not lost.
         let losses = report.losses(batch.meta, hits).collect();
+        let ends = |hits: &UtHits| -> Vec<u32> {
+            let n_groups = task.tables.n_groups();
+            hits.offsets().iter().copied().step_by(n_groups).collect()
+        };
+        let before = ends(hits);
         task.mask
             .as_ref()
             .map(|(_, mask)| hits.retain(|id| !mask.contains(id)));
+        let left_out = before
+            .iter()
+            .zip(ends(hits))
+            .map(|(before, end)| before - end);
+        let left_out: Vec<u32> = left_out.collect();
+        let masked = left_out.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let rows = Rows {
             files: &[],
             origins,
@@ -119,6 +130,7 @@ impl Work for Worker<'_> {
             made,
             reports: take(&mut report.events),
             losses,
+            masked,
             origins,
             meta,
         };

@@ -23,6 +23,7 @@ use crate::wait::wait_for;
 struct Written {
     events: u64,
     hits: u64,
+    masked: u64,
     counts: [u64; Count::ALL.len()],
     loss: Loss,
     damages: Vec<(Place, Damage)>,
@@ -105,6 +106,7 @@ fn write(
                 written.events += batch.origins.len() as u64;
                 task.progress.add(batch.origins.len() as u64, reached);
                 written.hits += batch.hits.len() as u64;
+                written.masked += batch.masked.iter().map(|&n| u64::from(n)).sum::<u64>();
                 for EventReport { counts } in &batch.reports {
                     written
                         .counts
@@ -160,6 +162,7 @@ pub fn to_parquet(
     let all = PyDict::new(py);
     all.set_item("events", written.events)?;
     all.set_item("hits", written.hits)?;
+    all.set_item("masked", written.masked)?;
     all.set_item("counts", written.counts)?;
     all.set_item("loss", written.loss.numbers())?;
     all.set_item("damages", damages(py, &written.damages)?)?;

@@ -125,9 +125,9 @@ impl Columns {
 
     /// Returns the bytes of events with all their hits.
     pub fn bytes(&self, n_groups: usize, events: usize, hits: usize) -> u64 {
-        // One end per group; place, file, facts, counts and account of loss.
+        // One end per group; place, file, masked hits, facts, counts and account of loss.
         let of_event =
-            8 * n_groups + 12 + 9 * Fact::columns().count() + 4 * (Count::ALL.len() + N_LOSS);
+            8 * n_groups + 16 + 9 * Fact::columns().count() + 4 * (Count::ALL.len() + N_LOSS);
         hits as u64 * self.size() + (events * of_event) as u64
     }
 
@@ -204,6 +204,8 @@ pub struct Batch {
     pub made: Vec<Vec<u8>>,
     pub reports: Vec<EventReport>,
     pub losses: Vec<Loss>,
+    /// Number of hits of each event that the mask left out.
+    pub masked: Vec<u32>,
     pub origins: Vec<Origin>,
     pub meta: Vec<EventMeta>,
 }
@@ -225,6 +227,7 @@ pub struct Piece {
     facts: Vec<Fact>,
     counts: Vec<u32>,
     losses: Vec<u32>,
+    masked: Vec<u32>,
     pub damages: Vec<(Place, Damage)>,
     pub failures: Vec<Failure>,
 }
@@ -283,6 +286,7 @@ impl Piece {
             facts: Fact::all(),
             counts: Vec::new(),
             losses: Vec::new(),
+            masked: Vec::new(),
             damages: Vec::new(),
             failures: Vec::new(),
         }
@@ -346,6 +350,7 @@ impl Piece {
             hits,
             reports,
             losses,
+            masked,
             origins,
             meta,
             ..
@@ -370,6 +375,7 @@ impl Piece {
                 fact.known.push(u8::from(value.is_some()));
             }
             self.counts.extend(row.report.counts);
+            self.masked.push(masked[e]);
             self.losses.extend(
                 losses[e]
                     .numbers()
@@ -421,6 +427,7 @@ impl Piece {
         all.set_item("counts", counts.into_py_any(py)?)?;
         let losses = Array::of_vec(self.losses, "<u4").with_rows(N_LOSS);
         all.set_item("losses", losses.into_py_any(py)?)?;
+        all.set_item("masked", Array::of_vec(self.masked, "<u4").into_py_any(py)?)?;
         all.set_item("damages", damages(py, &self.damages)?)?;
         let failures = PyList::empty(py);
         for failure in self.failures {

@@ -73,13 +73,19 @@ fn write<W: io::Write>(
     let header = EventHeader {
         trigger_mask: GENERATED_MASK,
         run: event.run,
-        number: Some(event.event),
+        number: None,
     };
+    let odin = event.odin.as_ref().map(|(version, payload)| Bank {
+        kind: kind::ODIN,
+        version: Some(*version),
+        source_id: 0,
+        payload,
+    });
     let banks = event.banks.iter().map(|(source_id, payload)| Bank {
         kind: kind::UT,
         version: Some(generator.version().byte()),
         source_id: u32::from(*source_id),
         payload,
     });
-    writer.write(&header, banks)
+    writer.write(&header, odin.into_iter().chain(banks))
 }

@@ -489,16 +489,28 @@ def test_times_and_crossings_choose_events(timed, synthetic, options, places):
     ],
 )
 def test_a_selection_that_no_event_could_meet_is_refused(busy, synthetic, tmp_path, options, why):
+    events, at = bytearray(pathlib.Path(busy).read_bytes()), 0
+    while at < len(events):
+        # The first bank is ODIN's: one of an unknown version, and no checksum.
+        events[at + 12 : at + 16], events[at + 53] = bytes(4), 9
+        at += int.from_bytes(events[at : at + 4], "little")
+    timeless = tmp_path / "timeless.mdf"
+    timeless.write_bytes(events)
     for call in (
-        lambda: ut.decode(busy, synthetic, **options),
-        lambda: list(ut.iterate(busy, synthetic, **options)),
-        lambda: ut.run_sums(busy, synthetic, **options),
-        lambda: ut.decode_to_parquet(busy, tmp_path / "hits.parquet", synthetic, **options),
+        lambda: ut.decode(timeless, synthetic, **options),
+        lambda: list(ut.iterate(timeless, synthetic, **options)),
+        lambda: ut.run_sums(timeless, synthetic, **options),
+        lambda: ut.decode_to_parquet(timeless, tmp_path / "hits.parquet", synthetic, **options),
     ):
         with pytest.raises(ValueError, match=why):
             call()
-    assert list(tmp_path.iterdir()) == []
-    assert len(ut.decode(busy, synthetic, shard=(1, 2), **options)) == 0
+    assert list(tmp_path.iterdir()) == [timeless]
+    assert len(ut.decode(timeless, synthetic, shard=(1, 2), **options)) == 0
+
+
+def sum_of(parts):
+    total = sum((part.summary for part in parts), ut.Summary())
+    return total.hits, total.masked_hits
 
 
 def test_a_mask_leaves_hits_out(busy, synthetic, tmp_path):
@@ -510,7 +522,13 @@ def test_a_mask_leaves_hits_out(busy, synthetic, tmp_path):
     hits = ut.decode(busy, synthetic, columns="all", mask=mask)
     assert 0 < hits.n_hits == kept.sum() < all_columns.n_hits and hits == all_columns[kept]
     assert hits.loss == all_columns.loss
-    assert ut.decode_to_parquet(busy, tmp_path / "hits.parquet", synthetic, mask=mask).hits == hits.n_hits
+    left_out = all_columns.n_hits - hits.n_hits
+    assert hits.masked_hits == left_out == hits[:300].masked_hits + hits[300:].masked_hits
+    assert np.array_equal(hits.events.masked_hits, all_columns.hits_per_event - hits.hits_per_event)
+    again = pickle.loads(pickle.dumps(ut.Hits.concatenate([hits, hits])))
+    assert again.summary.masked_hits == 2 * left_out and all_columns.masked_hits == 0
+    written = ut.decode_to_parquet(busy, tmp_path / "hits.parquet", synthetic, mask=mask)
+    assert (written.hits, written.masked_hits) == (hits.n_hits, left_out) == sum_of(ut.iterate(busy, synthetic, mask=mask))
     splits = ut.plan(busy, synthetic, events=400, mask=mask, count=True)
     masked = [pickle.loads(pickle.dumps(ut.run_sums(split))) for split in splits]
     assert sum(ut.decode(split).n_hits for split in splits) == (masked[0] + masked[1]).hits == hits.n_hits

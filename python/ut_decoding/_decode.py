@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeAlias, Unpack
 
 from . import _native
-from ._errors import InputError
+from ._errors import InputError, NoSuchFileError
 from ._hits import Hits
 from ._loss import Loss, judge
 from ._options import DEFAULTS, Options, checked, integer, places, takes
@@ -280,12 +280,18 @@ def files_of(one: Name) -> list[str]:
         is_folder = head.endswith("/")
         if "*" not in head and not is_folder:
             return [name]
-        system, path = url_to_fs(name)
-        if is_folder:
-            inside = (one["name"] for one in system.ls(path, detail=True) if one["type"] == "file")
-            paths = [one for one in inside if not one.rpartition("/")[2].startswith(".")]
-        else:
-            paths = system.glob(path)
+        try:
+            system, path = url_to_fs(name)
+            if is_folder:
+                inside = (one["name"] for one in system.ls(path, detail=True) if one["type"] == "file")
+                paths = [one for one in inside if not one.rpartition("/")[2].startswith(".")]
+            else:
+                paths = system.glob(path)
+        except FileNotFoundError:
+            raise NoSuchFileError(f"{name}: there is no such folder", name) from None
+        except Exception as error:
+            # Drivers raise errors of any type.
+            raise InputError(f"{name}: cannot be listed: {type(error).__name__}: {error}", name) from error
         if not paths:
             raise InputError(f"{name}: {'there is no file in this folder' if is_folder else 'no file fits this pattern'}", name)
         return ["::".join([system.unstrip_protocol(path), *chain]) for path in sorted(paths)]

@@ -86,6 +86,8 @@ class Events(Table):
     """Counters of the event, shape (events, counters): the columns are `Hits.COUNTS`."""
     losses: npt.NDArray[np.uint32]
     """Account of loss of the event, a row of `Loss.numbers`; `Hits.loss` adds them up."""
+    masked_hits: npt.NDArray[np.uint32]
+    """Number of hits that the option `mask` left out."""
     index: npt.NDArray[np.int64]
     """Number of the event among all events that a call returns, from 0: unique over all its inputs."""
     hits: npt.NDArray[np.int64]
@@ -110,13 +112,15 @@ class Events(Table):
         file: npt.NDArray[np.uint32],
         counts: npt.NDArray[np.uint32],
         losses: npt.NDArray[np.uint32],
+        masked_hits: npt.NDArray[np.uint32],
         index: npt.NDArray[np.int64],
         hits: npt.NDArray[np.int64],
         files: list[str],
         facts: Mapping[str, Partial],
     ) -> None:
         self.event, self.file, self.counts = frozen(event), frozen(file), frozen(counts)
-        self.losses, self.index, self.hits = frozen(losses), frozen(index), frozen(hits)
+        self.losses, self.masked_hits = frozen(losses), frozen(masked_hits)
+        self.index, self.hits = frozen(index), frozen(hits)
         self.files = files
         self._facts = {name: Partial(frozen(fact.values), frozen(fact.known)) for name, fact in facts.items()}
 
@@ -141,8 +145,8 @@ class Events(Table):
 
     def _rows(self, rows: Any, hits: npt.NDArray[np.int64]) -> "Events":
         facts = {name: Partial(values[rows], known[rows]) for name, (values, known) in self._facts.items()}
-        counts, losses = self.counts[rows], self.losses[rows]
-        return Events(self.event[rows], self.file[rows], counts, losses, self.index[rows], hits, self.files, facts)
+        event, file, counts, losses = self.event[rows], self.file[rows], self.counts[rows], self.losses[rows]
+        return Events(event, file, counts, losses, self.masked_hits[rows], self.index[rows], hits, self.files, facts)
 
     def _index(self) -> npt.NDArray[np.int64]:
         return self.index
@@ -263,6 +267,7 @@ class Hits(Table):
             file=asarray(piece["file"]),
             counts=asarray(piece["counts"]),
             losses=asarray(piece["losses"]),
+            masked_hits=asarray(piece["masked"]),
             index=np.arange(first, first + len(event), dtype=np.int64),
             hits=np.diff(offsets[:: piece["n_groups"]]),
             files=files,
@@ -498,6 +503,11 @@ class Hits(Table):
         return Loss(tuple(map(int, self.events.losses.sum(axis=0, dtype=np.uint64))))
 
     @property
+    def masked_hits(self) -> int:
+        """Number of hits that the option `mask` left out: `masked_hits` in the JSON of `ut-decode decode`."""
+        return int(self.events.masked_hits.sum(dtype=np.uint64))
+
+    @property
     def has_trouble(self) -> bool:
         """True if anything is wrong with the data."""
         report = self.report
@@ -520,7 +530,8 @@ class Hits(Table):
     @property
     def summary(self) -> "Summary":
         """Events, hits and report in a few numbers, which can be added."""
-        return Summary(self.n_events, self.n_hits, self.report, self.broken_events, self.failures, self.loss)
+        report, masked = self.report, self.masked_hits
+        return Summary(self.n_events, self.n_hits, report, self.broken_events, self.failures, self.loss, masked)
 
     def of_events(self, first: int, end: int) -> "Hits":
         """As `hits[first:end]`: the hits of events `first` to `end` - 1 of these, without a copy of the columns; of
@@ -564,6 +575,7 @@ class Hits(Table):
                 file=np.concatenate(file),
                 counts=np.concatenate([table.counts for table in events]),
                 losses=np.concatenate([table.losses for table in events]),
+                masked_hits=np.concatenate([table.masked_hits for table in events]),
                 # Of different calls, events may have the same number.
                 index=index if (index[1:] > index[:-1]).all() else np.arange(len(index), dtype=np.int64),
                 hits=np.concatenate([table.hits for table in events]),
@@ -619,7 +631,8 @@ class Hits(Table):
 
     def __reduce__(self) -> tuple[Any, ...]:
         events = self.events
-        rows = [events.event, events.file, events.counts, events.losses, events.index, events.hits, events.files]
+        rows = [events.event, events.file, events.counts, events.losses, events.masked_hits]
+        rows += [events.index, events.hits, events.files]
         facts = {name: tuple(fact) for name, fact in events._facts.items()}
         columns = self._columns
         return _unpickled, (columns, self.offsets, self.n_groups, rows, facts, self.broken_events, self.failures)
@@ -683,13 +696,18 @@ class Hits(Table):
         """Returns one row per hit, with the columns of Parquet files (`docs/files.md`)."""
         of_file, words = file_column(self.files, self.events.file)
         run, number = self._fact("run"), self._fact("event_number")
+
+        def columns(names: Iterable[str]) -> Columns:
+            return [(name, *self._flagged(name), None) for name in names]
+
         return [
             ("event", "<u8", self.event, None, None),
             ("run", "<u4", *run, None),
             ("event_number", "<u8", *number, None),
             ("group", "<u2", self.group, None, None),
-            *((name, *self._flagged(name), None) for name in self._columns),
+            *columns(name for name in self.COLUMNS if name in self._columns),
             ("file", "<i4", self._per_hit(of_file), None, words),
+            *columns(name for name in self._columns if name not in self.COLUMNS),
         ]
 
 
@@ -743,6 +761,8 @@ class Summary:
     """With `keep_going`: why files could not be read to their end."""
     loss: Loss = field(default_factory=Loss)
     """How much of the data was lost, and why."""
+    masked_hits: int = 0
+    """Hits that the option `mask` left out."""
 
     @property
     def has_trouble(self) -> bool:
@@ -757,4 +777,5 @@ class Summary:
             self.broken_events + later.broken_events,
             self.failures + later.failures,
             self.loss + later.loss,
+            self.masked_hits + later.masked_hits,
         )

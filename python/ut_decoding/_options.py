@@ -49,7 +49,7 @@ class EventOptions(TypedDict, total=False):
     mask: Annotated[
         str | os.PathLike[str] | None,
         None,
-        "Leave out hits on the strips, sectors, lanes and boards that this text file names (`docs/tables.md`). They are not lost.",
+        "Leave out hits on the strips, sectors, lanes and boards that this text file names (`docs/tables.md`). They are not lost: `Hits.masked_hits` counts them.",
     ]
     clustering: Annotated[
         bool, True, "Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, as the next four."

@@ -114,4 +114,4 @@ def decode_to_parquet(
     broken = [BrokenEvent(*row) for row in done["damages"]]
     loss = Loss(tuple(done["loss"]))
     judge(loss, request["max_loss"])
-    return Summary(done["events"], done["hits"], report, broken, done["failures"], loss)
+    return Summary(done["events"], done["hits"], report, broken, done["failures"], loss, done["masked"])
