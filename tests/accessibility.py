@@ -209,11 +209,12 @@ def check(browser, page):
     if js("document.querySelector('.bar select') !== null"):
         place = js("""(() => { const map = document.querySelector('.charts:is(.large,.three) figure'); map.scrollIntoView();
             const data = JSON.parse(document.getElementById(map.id.replace('chart', 'data')).textContent).map;
-            const areas = [...map.querySelectorAll('polygon')].slice(-data.at.length - data.marks.flatMap(m => m.which).length);
+            const areas = [...map.querySelectorAll('path')].slice(-data.at.length - data.marks.flatMap(m => m.which).length);
             // One that can be chosen, and is not.
-            const box = document.querySelector('.bar select'), is = i => box.keys.includes(data.key + i) && box.keys[0] !== data.key + i;
+            const box = document.querySelector('.bar select'), key = i => data.key + Math.floor(i / (data.parts?.[1] ?? 1));
+            const is = i => box.keys.includes(key(i)) && box.keys[0] !== key(i);
             const at = [40, ...data.at.keys()].find(is) ?? 0;
-            window.wanted = at ? data.key + at : box.keys[0];
+            window.wanted = at ? key(at) : box.keys[0];
             const area = areas[at].getBoundingClientRect();
             return [area.x + area.width / 2, area.y + area.height / 2] })()""")
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):

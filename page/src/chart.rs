@@ -67,7 +67,8 @@ pub struct Choices {
     pub keys: Vec<u64>,
     /// Number of keys, from the first, whose names get a ▲. A key may come once more behind them.
     pub marked: usize,
-    /// Values of the bins, by key; missing ones are 0. From 256 on they are rounded to 1 %.
+    /// Values of the bins, by key; missing ones are 0. From 64 on they are rounded, by at most a
+    /// quarter of their chance error.
     pub values: Vec<Vec<u64>>,
 }
 
@@ -93,6 +94,9 @@ pub struct Areas {
     /// Key of the first area; the other areas have the keys that follow:
     /// [names](crate::Page::name_keys) and [choices](Choices::keys) use it.
     pub first_key: u64,
+    /// Name and number of the areas in turn that share a key, such as the chips of a sector; `None`
+    /// if each has its own.
+    pub parts: Option<(&'static str, usize)>,
     /// Names of the left and of the right side of the map, which is seen from behind: x grows to
     /// the left.
     pub sides: [&'static str; 2],
@@ -155,10 +159,15 @@ pub struct Heat {
 
 /// Rounds to six digits: more cannot be seen, and the page is smaller.
 pub(crate) fn rounded(value: f64) -> f64 {
+    to_digits::<5>(value)
+}
+
+/// Rounds to a digit and `N` decimals of the scientific notation.
+fn to_digits<const N: usize>(value: f64) -> f64 {
     if value.fract() == 0.0 {
         value
     } else {
-        format!("{value:.5e}").parse().unwrap_or(value)
+        format!("{value:.N$e}").parse().unwrap_or(value)
     }
 }
 
@@ -348,6 +357,7 @@ impl Chart {
                 range,
                 marks,
                 first_key,
+                parts,
                 ..
             },
         ) = &self.areas
@@ -357,7 +367,7 @@ impl Chart {
                 if value.is_infinite() {
                     json!("∞")
                 } else {
-                    json!(rounded(*value))
+                    json!(to_digits::<3>(*value))
                 }
             };
             let marks: Vec<Value> = marks
@@ -365,7 +375,7 @@ impl Chart {
                 .map(|(name, _, which)| json!({"name": name, "which": which}))
                 .collect();
             all["map"] = json!({
-                "unit": unit, "values": values.iter().map(number).collect::<Vec<_>>(), "hover": hover, "key": first_key,
+                "unit": unit, "values": values.iter().map(number).collect::<Vec<_>>(), "hover": hover, "key": first_key, "parts": parts,
                 "at": areas.middles(), "ends": shading.ends(values, *range), "marks": marks,
             });
         }
@@ -405,12 +415,13 @@ impl Chart {
     }
 }
 
-/// Returns the number with seven binary digits, which is finer than the chance error of such a
-/// count.
+/// Rounds a count to a power of two that is at most half of its chance error.
 fn in_short(number: u64) -> u32 {
     let number = u32::try_from(number).unwrap_or(u32::MAX);
-    let surplus = (u32::BITS - number.leading_zeros()).saturating_sub(7);
-    if number < 256 {
+    let surplus = number
+        .checked_ilog2()
+        .map_or(0, |digits| (digits / 2).saturating_sub(1));
+    if number < 64 {
         number
     } else {
         number.saturating_add(1 << surplus >> 1) >> surplus << surplus
@@ -432,4 +443,18 @@ fn packed(rows: &[Vec<u64>]) -> String {
     // Writing to memory cannot fail.
     let _ = deflate.write_all(&bytes);
     base64(&deflate.finish().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_short;
+
+    #[test]
+    fn counts_are_rounded_by_a_quarter_of_their_chance_error_at_most() {
+        for n in (0..10_000).chain([1 << 31, u64::from(u32::MAX)]) {
+            let away = n.abs_diff(in_short(n).into());
+            assert!(away as f64 <= (n as f64).sqrt() / 4.0, "{n}");
+            assert!(n >= 64 || away == 0, "{n}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! dark one. One of plotters' pixels is a quarter of a CSS pixel, since plotters rounds to whole
 //! ones.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use plotters::coord::Shift;
@@ -204,7 +205,7 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
     let (mut svg, mut frame) = (String::new(), Value::Null);
     let _ = paint(chart, &canvas, &mut svg, &mut frame);
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
-    let mut body = body.to_owned();
+    let mut body = as_paths(body);
     for (long, short) in [
         (" opacity=\"1\"", ""),
         (" stroke=\"none\"", ""),
@@ -219,6 +220,35 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
         px(height)
     );
     (picture, frame)
+}
+
+/// Writes polygons as paths from corner to corner, which takes a quarter fewer bytes.
+fn as_paths(body: &str) -> String {
+    let mut pieces = body.split("<polygon");
+    let mut paths = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (before, rest) = piece.split_once("points=\"").unwrap_or((piece, ""));
+        let (corners, behind) = rest.split_once('"').unwrap_or((rest, ""));
+        let corners = corners
+            .split_whitespace()
+            .filter_map(|corner| corner.split_once(','));
+        let _ = write!(paths, "<path{before}d=\"m");
+        let mut last = (0, 0);
+        for (i, (x, y)) in corners.enumerate() {
+            let corner: (i32, i32) = (x.parse().unwrap_or(0), y.parse().unwrap_or(0));
+            for (j, step) in [corner.0 - last.0, corner.1 - last.1]
+                .into_iter()
+                .enumerate()
+            {
+                // A minus parts two numbers.
+                let space = if step < 0 || i + j == 0 { "" } else { " " };
+                let _ = write!(paths, "{space}{step}");
+            }
+            last = corner;
+        }
+        let _ = write!(paths, "z\"{behind}");
+    }
+    paths
 }
 
 fn legend(chart: &Chart) -> Vec<(String, Result<usize, Sign>)> {

@@ -45,14 +45,16 @@
   document.querySelectorAll("table").forEach(sortable);
 
   // What a chart shows, as rows of points with their texts: for the pointer, the arrow keys and the table.
+  const keyOf = ({ key, parts }, i) => key + Math.floor(i / (parts?.[1] ?? 1));
   const areaLines = ({ map }, i) => {
     const value = map.values[i] === null ? "nothing" : `${number(map.values[i])} ${map.unit}`;
-    return [...(keyNames[map.key + i] ?? "").split("\n"), ...(map.hover[i] ?? value).split("\n")].filter(Boolean);
+    const [name, ...more] = (keyNames[keyOf(map, i)] ?? "").split("\n"), part = map.parts ? `, ${map.parts[0]} ${i % map.parts[1]}` : "";
+    return [name + part, ...more, ...(map.hover[i] ?? value).split("\n")].filter(Boolean);
   };
   const place = ({ names }, axis, value) => (names[axis].length ? names[axis][Math.floor(value)] : number(value));
   const points = (figure) => {
     const { map, heat, names, lies } = figure, x = figure.x || "x", y = figure.y || "y";
-    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: map.key + i }))];
+    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: keyOf(map, i) }))];
     if (heat)
       return heat.values.map((row, r) => row.map((value, c) => ({
         x: c + 0.5, y: r + 0.5, there: value !== null,
@@ -141,7 +143,7 @@
   const under = (figure, event) => {
     const which = seen(figure), { x, y } = cursor(figure, which, event), [[left, top, right, bottom]] = figure.frames[which], all = points(figure);
     if (figure.map) {
-      const { marks, signs } = figure.map, at = [...figure.svgs[which].querySelectorAll("polygon")].indexOf(event.target) - signs;
+      const { marks, signs } = figure.map, at = [...figure.svgs[which].querySelectorAll("path")].indexOf(event.target) - signs;
       return all[0][at] ?? all[0][marks.flatMap((mark) => mark.which)[at - all[0].length]];
     }
     if (figure.heat) return all[Math.floor(((bottom - y) / (bottom - top)) * all.length)]?.[Math.floor(((x - left) / (right - left)) * all[0].length)];
@@ -246,7 +248,7 @@
 
   figures.forEach((figure) => {
     const { chart, choices, map, name } = figure;
-    if (map) figure.svgs.forEach((svg) => (map.signs = [...svg.querySelectorAll("polygon")].length - map.at.length - map.marks.reduce((sum, { which }) => sum + which.length, 0)));
+    if (map) figure.svgs.forEach((svg) => (map.signs = [...svg.querySelectorAll("path")].length - map.at.length - map.marks.reduce((sum, { which }) => sum + which.length, 0)));
     chart.tabIndex = 0;
     // The arrow keys are the chart's, not the screen reader's.
     chart.setAttribute("role", "application");

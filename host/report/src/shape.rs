@@ -27,6 +27,19 @@ impl SectorShape {
         (sum.0 / 4.0, sum.1 / 4.0)
     }
 
+    /// Returns the corners of `n` parts of equal width, from the first strip to the last.
+    pub fn parts(&self, n: usize) -> impl Iterator<Item = [(f32, f32); 4]> {
+        let [first, upper, last_upper, last] = self.corners;
+        let on = move |(x, y): (f32, f32), end: (f32, f32), i: usize| {
+            let share = i as f32 / n as f32;
+            (x + share * (end.0 - x), y + share * (end.1 - y))
+        };
+        (0..n).map(move |i| {
+            let [low, high] = [i, i + 1].map(|i| [on(first, last, i), on(upper, last_upper, i)]);
+            [low[0], low[1], high[1], high[0]]
+        })
+    }
+
     /// Returns the area, mm².
     pub fn area(&self) -> f32 {
         let [a, b, c, d] = self.corners;

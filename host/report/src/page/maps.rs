@@ -5,10 +5,10 @@ use chart_page::{Areas, Chart, Page, Shading, Sign};
 use super::Run;
 use super::names::{LAYERS, lane, lanes_of_sectors, sector, short};
 use crate::{
-    Difference, MARKED, Outlier, OutlierKind, OutlierPart, SectorShape, mean_charge, shapes,
+    CHIP, Difference, MARKED, Outlier, OutlierKind, OutlierPart, SectorShape, mean_charge, shapes,
 };
 use ut_data::DetectorTables;
-use ut_data::detector::{N_LAYERS, N_SECTORS, sectors_of_layer};
+use ut_data::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR, sectors_of_layer};
 
 /// Heights of a map, alone and in a row of three, CSS pixels.
 const HEIGHTS: (u32, u32) = (470, 330);
@@ -28,9 +28,9 @@ struct MapOf {
     unit: &'static str,
     shading: Shading,
     range: Option<(f64, f64)>,
-    /// Values by sector.
+    /// Values by sector, or by chip.
     values: Vec<f64>,
-    /// Lines below the sector's name, by sector; empty for the value.
+    /// Lines below the sector's name, as the values; empty for the value.
     hover: Vec<String>,
     /// Groups of sectors that stand out.
     marks: Vec<(String, Sign, Vec<usize>)>,
@@ -48,12 +48,13 @@ pub fn name_sectors(page: &mut Page, tables: &DetectorTables) {
 
 fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Chart {
     let of_layer = sectors_of_layer(layer);
-    let corners = |shape: &SectorShape| {
-        shape
-            .corners
-            .map(|(x, y)| (f64::from(x), f64::from(y)))
-            .to_vec()
-    };
+    let parts = (map.values.len() / N_SECTORS).max(1);
+    let values = of_layer.start * parts..of_layer.end * parts;
+    let corners =
+        |corners: [(f32, f32); 4]| corners.map(|(x, y)| (f64::from(x), f64::from(y))).to_vec();
+    let outlines = shapes[of_layer.clone()]
+        .iter()
+        .flat_map(|shape| shape.parts(parts));
     let marks = map.marks.iter().map(|(name, sign, which)| {
         let here = which.iter().filter(|sector| of_layer.contains(sector));
         (
@@ -64,15 +65,16 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
         )
     });
     let areas = Areas {
-        outlines: shapes[of_layer.clone()].iter().map(corners).collect(),
-        values: map.values[of_layer.clone()].to_vec(),
-        hover: map.hover.get(of_layer.clone()).unwrap_or_default().to_vec(),
+        outlines: outlines.map(corners).collect(),
+        values: map.values[values.clone()].to_vec(),
+        hover: map.hover.get(values).unwrap_or_default().to_vec(),
         unit: map.unit.to_owned(),
         shading: map.shading,
         range: map.range.or_else(|| range(&map.values, FAR)),
         marks: marks.filter(|(_, _, which)| !which.is_empty()).collect(),
         room: ends(shapes),
         first_key: of_layer.start as u64,
+        parts: (parts > 1).then_some(("chip", parts)),
         sides: ["A side", "C side"],
     };
     Chart::new(&format!("{} {}", map.name, LAYERS[layer]), "x, mm", "y, mm")
@@ -135,19 +137,11 @@ fn marks(run: &Run<'_>) -> Vec<(String, Sign, Vec<usize>)> {
     ]
 }
 
-fn hits(run: &Run<'_>) -> MapOf {
+/// Maps the hits per event of each `strips` strips.
+fn hits(run: &Run<'_>, strips: usize) -> MapOf {
     let view = &run.sums.view;
-    let values: Vec<f64> = (0..N_SECTORS)
-        .map(|s| view.hits_of_sector(s) as f64 / view.events.max(1) as f64)
-        .collect();
-    let hover = |s: usize| {
-        format!(
-            "{} hits, {} an event",
-            view.hits_of_sector(s),
-            short(values[s])
-        )
-    };
-    let hover = (0..N_SECTORS).map(hover).collect();
+    let rate = |of: &[u64]| of.iter().sum::<u64>() as f64 / view.events.max(1) as f64;
+    let values = view.strips.chunks(strips).map(rate).collect();
     let (name, title) = (format!("hits{}", run.of("of")), String::new());
     MapOf {
         name,
@@ -156,7 +150,7 @@ fn hits(run: &Run<'_>) -> MapOf {
         shading: Shading::Log,
         range: None,
         values,
-        hover,
+        hover: Vec::new(),
         marks: Vec::new(),
     }
 }
@@ -213,10 +207,10 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
                 .collect::<Vec<_>>(),
         );
     };
-    page.heading("Hits of each sector");
-    draw(page, &hits(run));
+    page.heading("Hits of each chip");
+    draw(page, &hits(run, CHIP));
     page.note(&format!(
-        "{SEEN} The colours are logarithmic, the same for all layers; they end at {FAR} times the middle sector's hits."
+        "{SEEN} The colours are logarithmic, the same for all layers; they end at {FAR} times the middle chip's hits."
     ));
     page.heading("Dead, quiet and hot sectors");
     let expected = &run.verdicts.expected;
@@ -268,35 +262,54 @@ pub fn beside(
     b: &Run<'_>,
     differences: &[Difference],
 ) {
+    hits_beside(page, tables, [a, b], differences);
+    charge_beside(page, tables, [a, b], differences);
+}
+
+/// Draws two maps and their ratio in rows of three.
+fn in_threes((page, tables): (&mut Page, &DetectorTables), [a, b]: [MapOf; 2], ratio: MapOf) {
     let shapes = shapes(tables);
-    let by = |page: &mut Page, [a, b]: [MapOf; 2], ratio: MapOf| {
-        let maps = [
-            MapOf {
-                title: ": A".to_owned(),
-                ..a
-            },
-            MapOf {
-                title: ": B".to_owned(),
-                ..b
-            },
-            ratio,
-        ];
-        let layer = |layer: usize| maps.iter().map(move |map| (map, layer));
-        let charts = (0..N_LAYERS)
-            .flat_map(layer)
-            .map(|(map, layer)| chart(map, &shapes, layer, HEIGHTS.1));
-        page.charts_in_threes(&charts.collect::<Vec<_>>());
-    };
-    let which = |pick: &dyn Fn(&Difference) -> bool| -> Vec<usize> {
-        differences
-            .iter()
-            .filter(|d| pick(d))
-            .map(|d| d.sector)
-            .collect()
-    };
-    let marked = |name: &str, sign, which| (format!("{name}, {MARKED} σ"), sign, which);
+    let maps = [
+        MapOf {
+            title: ": A".to_owned(),
+            ..a
+        },
+        MapOf {
+            title: ": B".to_owned(),
+            ..b
+        },
+        ratio,
+    ];
+    let layer = |layer: usize| maps.iter().map(move |map| (map, layer));
+    let charts = (0..N_LAYERS)
+        .flat_map(layer)
+        .map(|(map, layer)| chart(map, &shapes, layer, HEIGHTS.1));
+    page.charts_in_threes(&charts.collect::<Vec<_>>());
+}
+
+/// Returns a group of marked sectors.
+fn marked(
+    name: &str,
+    sign: Sign,
+    differences: &[Difference],
+    pick: impl Fn(&Difference) -> bool,
+) -> (String, Sign, Vec<usize>) {
+    let picked = differences.iter().filter(|d| pick(d));
+    (
+        format!("{name}, {MARKED} σ"),
+        sign,
+        picked.map(|d| d.sector).collect(),
+    )
+}
+
+fn hits_beside(
+    page: &mut Page,
+    tables: &DetectorTables,
+    [a, b]: [&Run<'_>; 2],
+    differences: &[Difference],
+) {
     page.heading("Hits of each sector: A, B, and A by B");
-    let both = [hits(a), hits(b)];
+    let both = [a, b].map(|run| hits(run, STRIPS_PER_SECTOR as usize));
     let common = range(
         &both
             .iter()
@@ -313,19 +326,17 @@ pub fn beside(
             short(d.sigmas)
         )
     };
-    by(
-        page,
+    in_threes(
+        (page, tables),
         [
             MapOf {
                 range: common,
                 marks: marks(a),
-                hover: Vec::new(),
                 ..of_a
             },
             MapOf {
                 range: common,
                 marks: marks(b),
-                hover: Vec::new(),
                 ..of_b
             },
         ],
@@ -338,16 +349,12 @@ pub fn beside(
             values: differences.iter().map(|d| d.ratio).collect(),
             hover: differences.iter().map(hover).collect(),
             marks: vec![
-                marked(
-                    "more",
-                    Sign::Up,
-                    which(&|d| d.is_marked() && d.sigmas > 0.0),
-                ),
-                marked(
-                    "fewer",
-                    Sign::Down,
-                    which(&|d| d.is_marked() && d.sigmas < 0.0),
-                ),
+                marked("more", Sign::Up, differences, |d| {
+                    d.is_marked() && d.sigmas > 0.0
+                }),
+                marked("fewer", Sign::Down, differences, |d| {
+                    d.is_marked() && d.sigmas < 0.0
+                }),
             ],
         },
     );
@@ -355,6 +362,14 @@ pub fn beside(
         "{SEEN} A by B: blue: fewer hits in A than in B, the reference; red: more; as shares: the median of all sectors is 1, \
          however much busier one run is. The standard deviation is that of a sector's hits from event to event."
     ));
+}
+
+fn charge_beside(
+    page: &mut Page,
+    tables: &DetectorTables,
+    [a, b]: [&Run<'_>; 2],
+    differences: &[Difference],
+) {
     page.heading("Mean charge of each sector: A, B, and A by B");
     if a.sums.view.clusters == 0 && b.sums.view.clusters == 0 {
         page.text("These banks do not say the charge of a hit.");
@@ -390,8 +405,8 @@ pub fn beside(
             f64::NAN
         }
     };
-    by(
-        page,
+    in_threes(
+        (page, tables),
         [map(a), map(b)],
         MapOf {
             name: "mean charge in A by B".to_owned(),
@@ -404,7 +419,8 @@ pub fn beside(
             marks: vec![marked(
                 "charge",
                 Sign::Circle,
-                which(&Difference::is_charge_marked),
+                differences,
+                Difference::is_charge_marked,
             )],
         },
     );

@@ -46,16 +46,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
         page.text("There are several runs here, whose event numbers fall together; --run draws one of them.");
     }
     let x = edges(view, &spans);
-    let steps = |value: &dyn Fn(&Span) -> f64| -> Vec<f64> {
-        let of = |span: &Span| {
-            if span.events > 0 {
-                value(span) / span.events as f64
-            } else {
-                f64::NAN
-            }
-        };
-        spans.iter().map(|(_, span)| of(span)).collect()
-    };
+    let steps = |value: &dyn Fn(&Span) -> f64| per_event(&spans, value);
     let mut hits = Chart::new(
         &format!("hits against event number{of}"),
         what,
@@ -92,6 +83,31 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     charts.extend((view.clusters > 0).then_some(charge));
     charts.extend(against_time(view, &spans, &of));
     charts.push(rate);
+    let used = used_boards(tables);
+    charts.extend(troubles(view, (what, &of), (&x, &spans), &used));
+    page.charts(&charts);
+    boards(page, tables, run, what, &spans);
+    of_board(page, run, what, (&x, &spans), &used);
+    crossings(page, run);
+}
+
+/// Returns a value of each bin by its events; not a number without events.
+fn per_event(spans: &[(u64, &Span)], value: &dyn Fn(&Span) -> f64) -> Vec<f64> {
+    let of = |(_, span): &(u64, &Span)| match span.events {
+        0 => f64::NAN,
+        events => value(span) / events as f64,
+    };
+    spans.iter().map(of).collect()
+}
+
+/// Draws troubles, error banks and missing banks per event, if there are any.
+fn troubles(
+    view: &RunView,
+    (what, of): (&str, &str),
+    (x, spans): (&[f64], &[(u64, &Span)]),
+    used: &[usize],
+) -> Option<Chart> {
+    let steps = |value: &dyn Fn(&Span) -> f64| per_event(spans, value);
     let mut troubles = Chart::new(
         &format!("troubles against event number{of}"),
         what,
@@ -105,13 +121,12 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
         .filter(|count| count.kind() == Kind::Trouble && view.count(*count) > 0)
     {
         any = true;
-        troubles = troubles.bins(kind.name(), &x, &steps(&|span| span.count(kind) as f64));
+        troubles = troubles.bins(kind.name(), x, &steps(&|span| span.count(kind) as f64));
     }
     if !view.error_banks.is_empty() {
         any = true;
-        troubles = troubles.bins("error banks", &x, &steps(&|span| span.error_banks as f64));
+        troubles = troubles.bins("error banks", x, &steps(&|span| span.error_banks as f64));
     }
-    let used = used_boards(tables);
     let missing = |span: &Span| {
         used.iter()
             .map(|&board| span.ut_events.saturating_sub(span.board(board).banks))
@@ -119,15 +134,9 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     };
     if spans.iter().any(|(_, span)| missing(span) > 0.0) {
         any = true;
-        troubles = troubles.bins("missing banks", &x, &steps(&missing));
+        troubles = troubles.bins("missing banks", x, &steps(&missing));
     }
-    if any {
-        charts.push(troubles);
-    }
-    page.charts(&charts);
-    boards(page, tables, run, what, &spans);
-    of_board(page, run, what, (&x, &spans), &used);
-    crossings(page, run);
+    any.then_some(troubles)
 }
 
 /// Returns the edges of the bins; the first and the last one end where the run does.
@@ -219,7 +228,8 @@ fn boards(
             } else if usual == 0.0 {
                 0.0
             } else {
-                n as f64 / events as f64 / usual
+                // More digits would only make the page larger.
+                (1e3 * n as f64 / events as f64 / usual).round() / 1e3
             }
         };
         values.push(hits.iter().zip(&events).map(value).collect());
