@@ -256,7 +256,9 @@ fn a_temporary_failure_is_found_once_with_its_events_and_clean_runs_have_none() 
             "{profile}, {events} events, seed {seed}"
         );
     }
-    let plants = "sector=112:dead@1200,sector=360/9:hot,sector=110:half@1500,sector=700:half,sector=500:noise@600-900";
+    let plants = "sector=112:dead@1200,sector=360/9:hot@800-1299,sector=110:half@1500,sector=700:half,\
+                  sector=500:noise@600-900,sector=160/128-255:dead@1400,sector=505/0-127:noise@300-599,\
+                  sector=830/0-127:noise";
     generate("pp-nominal", "2000", "5", &format!("--plant {plants}"));
     let (json, err) = report();
     let found = |kind: &str| -> Vec<(u64, Option<[u64; 2]>)> {
@@ -277,6 +279,10 @@ fn a_temporary_failure_is_found_once_with_its_events_and_clean_runs_have_none() 
         ("low-charge sector", 110, Some([1500, 1999])),
         ("low-charge lane", 700, None),
         ("noisy lane", 500, Some([600, 900])),
+        // Parts of few hits.
+        ("silent chip", 160, Some([1400, 1999])),
+        ("noisy chip", 505, Some([300, 599])),
+        ("hot chip", 830, None),
     ] {
         let of_kind = found(kind);
         assert_eq!(of_kind.len(), 1, "{kind}: {err}");
@@ -297,12 +303,12 @@ fn a_temporary_failure_is_found_once_with_its_events_and_clean_runs_have_none() 
         err.contains("(12:00:0") && err.contains("throughout the run"),
         "{err}"
     );
-    assert_eq!(json["outliers"].as_array().unwrap().len(), 5, "{err}");
-    // Strips that have good hits, too, are not masked.
+    assert_eq!(json["outliers"].as_array().unwrap().len(), 8, "{err}");
+    // Strips that have good hits, too, are not masked, but for hot ones.
     let mask = String::from_utf8(read(directory, "found.mask")).unwrap();
     assert_eq!(
         mask.lines().filter(|line| !line.starts_with('#')).count(),
-        1,
+        2,
         "{mask}"
     );
 }

@@ -296,8 +296,12 @@ fn boards_are_silent_from_and_to_the_events_of_their_bins() {
         [(5, (32, 63))],
         "bins are put together"
     );
-    // Forty in an eighth of the events.
-    assert_eq!(of(&alike, |bin| bin >= 32, 5), [], "too few hits");
+    assert_eq!(
+        of(&alike, |bin| bin >= 32, 5),
+        [(5, (32, 63))],
+        "forty hits in an eighth of the events"
+    );
+    assert_eq!(of(&alike, |bin| bin >= 32, 1), [], "too few hits");
     let gaps: Vec<u64> = (0..127)
         .map(|bin| if bin % 2 == 0 { 100 } else { 0 })
         .collect();

@@ -386,12 +386,14 @@ fn places(lane: &Lane) -> [(u8, String); 5] {
 /// connected lanes fail: if 60 % of a layer fails, the layer is named and not each of its staves.
 /// Places are tried from the whole detector down to a stave, because the map is sorted by size.
 fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
-    let lanes = &tables.boards().lanes;
     let mut sizes: BTreeMap<(u8, String), usize> = BTreeMap::new();
-    for (lane, _) in lanes
+    let connected = tables.slots().iter().map(|slot| slot.chan_id != 0);
+    for (lane, _) in tables
+        .boards()
+        .lanes
         .iter()
-        .zip(tables.slots())
-        .filter(|(_, slot)| slot.chan_id != 0)
+        .zip(connected)
+        .filter(|(_, is)| *is)
     {
         for place in places(lane) {
             *sizes.entry(place).or_default() += 1;
@@ -399,12 +401,6 @@ fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     }
     let is_lane = |of: &Outlier| {
         of.part != Part::Strip && of.part != Part::Chip && of.kind != OutlierKind::Swapped
-    };
-    let slots_of = |members: &[&Outlier]| {
-        members
-            .iter()
-            .flat_map(|of| of.all_slots())
-            .collect::<Vec<_>>()
     };
     let mut at = 0;
     while at < parts.len() {
@@ -418,78 +414,66 @@ fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
         let members: Vec<usize> = (at..parts.len())
             .filter(|&i| is_lane(&of) && alike(&parts[i]))
             .collect();
-        let slots = slots_of(&members.iter().map(|&i| &parts[i]).collect::<Vec<_>>());
-        if slots.len() < MANY || members.len() < 2 {
-            at += 1;
-            continue;
-        }
-        let mut here: BTreeMap<(u8, String), usize> = BTreeMap::new();
-        for &slot in &slots {
-            for place in places(&lanes[slot]) {
-                *here.entry(place).or_default() += 1;
+        if let Some((chosen, text)) = structure(parts, members, &sizes, &tables.boards().lanes) {
+            let all: Vec<Outlier> = chosen.iter().map(|&i| parts[i].clone()).collect();
+            let detail = if of.detail.is_empty() || of.part == Part::Lanes {
+                text
+            } else {
+                format!("{text}: {}", of.detail)
+            };
+            for i in chosen.iter().rev() {
+                parts.remove(*i);
             }
+            let one = Outlier {
+                board: None,
+                detail,
+                ..one_of(&all, Part::Lanes)
+            };
+            parts.insert(at.min(parts.len()), one);
         }
-        let fills = |place: &&(u8, String)| {
-            here[*place] >= MANY && here[*place] as f64 >= TOGETHER * sizes[*place] as f64
-        };
-        let place = here.keys().find(fills).cloned();
-        let (chosen, text): (Vec<usize>, String) = match place {
-            Some(place) => {
-                let is_here = |i: &usize| {
-                    parts[*i]
-                        .all_slots()
-                        .iter()
-                        .all(|&slot| places(&lanes[slot]).contains(&place))
-                };
-                let chosen: Vec<usize> = members.into_iter().filter(is_here).collect();
-                let n = slots_of(&chosen.iter().map(|&i| &parts[i]).collect::<Vec<_>>()).len();
-                (
-                    chosen,
-                    format!(
-                        "{n} of {} of {}",
-                        count(sizes[&place] as u64, "lane"),
-                        place.1
-                    ),
-                )
-            }
-            None if members.len() >= ALL => {
-                let n = slots.len() as u64;
-                let mut boards: Vec<usize> =
-                    slots.iter().map(|slot| slot / LANES_PER_BOARD).collect();
-                boards.sort_unstable();
-                boards.dedup();
-                (
-                    members,
-                    format!(
-                        "{} of {}",
-                        count(n, "lane"),
-                        count(boards.len() as u64, "board")
-                    ),
-                )
-            }
-            None => (Vec::new(), String::new()),
-        };
-        if chosen.len() < 2 {
-            at += 1;
-            continue;
-        }
-        let all: Vec<Outlier> = chosen.iter().map(|&i| parts[i].clone()).collect();
-        let detail = if of.detail.is_empty() || of.part == Part::Lanes {
-            text
-        } else {
-            format!("{text}: {}", of.detail)
-        };
-        for i in chosen.iter().rev() {
-            parts.remove(*i);
-        }
-        let one = Outlier {
-            board: None,
-            detail,
-            ..one_of(&all, Part::Lanes)
-        };
-        parts.insert(at.min(parts.len()), one);
         at += 1;
     }
+}
+
+/// Returns those of some lanes, given as places in `parts`, that are one outlier, and what they are;
+/// `sizes` are the numbers of lanes by place in the detector.
+fn structure(
+    parts: &[Outlier],
+    members: Vec<usize>,
+    sizes: &BTreeMap<(u8, String), usize>,
+    lanes: &[Lane],
+) -> Option<(Vec<usize>, String)> {
+    let slots_of = |members: &[usize]| {
+        let slots = members.iter().flat_map(|&i| parts[i].all_slots());
+        slots.collect::<Vec<usize>>()
+    };
+    let slots = slots_of(&members);
+    if slots.len() < MANY || members.len() < 2 {
+        return None;
+    }
+    let mut here: BTreeMap<(u8, String), usize> = BTreeMap::new();
+    for place in slots.iter().flat_map(|&slot| places(&lanes[slot])) {
+        *here.entry(place).or_default() += 1;
+    }
+    let fills = |place: &&(u8, String)| {
+        here[*place] >= MANY && here[*place] as f64 >= TOGETHER * sizes[*place] as f64
+    };
+    if let Some(place) = here.keys().find(fills) {
+        let is_at = |slot: &usize| places(&lanes[*slot]).contains(place);
+        let chosen = members
+            .into_iter()
+            .filter(|&i| parts[i].all_slots().iter().all(is_at));
+        let chosen: Vec<usize> = chosen.collect();
+        let all = count(sizes[place] as u64, "lane");
+        let text = format!("{} of {all} of {}", slots_of(&chosen).len(), place.1);
+        return (chosen.len() >= 2).then_some((chosen, text));
+    }
+    let mut boards: Vec<usize> = slots.iter().map(|slot| slot / LANES_PER_BOARD).collect();
+    boards.sort_unstable();
+    boards.dedup();
+    let [lanes, boards] =
+        [(slots.len(), "lane"), (boards.len(), "board")].map(|(n, what)| count(n as u64, what));
+    (members.len() >= ALL).then(|| (members, format!("{lanes} of {boards}")))
 }
 
 /// Returns true if two say the same in words, but for lanes that they count.

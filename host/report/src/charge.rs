@@ -46,12 +46,6 @@ fn mean(shares: &[f64]) -> f64 {
 
 /// Finds chips whose one-strip hits have ADC values that differ from their neighbours'.
 pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> Vec<Outlier> {
-    let of_sector = |sector: usize| {
-        spectrum(
-            view,
-            sector * CHIPS_PER_SECTOR..(sector + 1) * CHIPS_PER_SECTOR,
-        )
-    };
     let mut found = Vec::new();
     let mut usual: Option<(usize, Vec<f64>)> = None;
     for chip in chips {
@@ -64,22 +58,7 @@ pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> 
             .as_ref()
             .is_none_or(|(sector, _)| *sector != chip.sector)
         {
-            let alike = neighbours
-                .of(chip.sector)
-                .iter()
-                .map(|&other| of_sector(usize::from(other)));
-            let alike: Vec<Vec<f64>> = alike
-                .filter(|of| of.iter().sum::<u64>() as f64 >= LEAST)
-                .map(|of| shares(&of))
-                .collect();
-            // The middle one of each value: one odd neighbour does not count.
-            let middle = |adc: usize| median(alike.iter().map(|of| of[adc])).unwrap_or_default();
-            let middles: Vec<f64> = (0..ADCS).map(middle).collect();
-            let sum: f64 = middles.iter().sum();
-            usual = Some((
-                chip.sector,
-                middles.iter().map(|share| share / sum).collect(),
-            ));
+            usual = Some((chip.sector, usual_of(view, neighbours.of(chip.sector))));
         }
         let Some((_, usual)) = usual
             .as_ref()
@@ -94,41 +73,8 @@ pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> 
             .sum::<f64>()
             .max(1.0);
         let sigmas = (seen - expected) / (variance / n).sqrt();
-        let with_bit = |of: &[f64], bit: usize| {
-            (0..ADCS)
-                .filter(|adc| adc >> bit & 1 == 1)
-                .map(|adc| of[adc])
-                .sum()
-        };
         let chance = usual.iter().map(|share| (share / n).sqrt()).sum::<f64>() * 0.4;
-        let stuck = (0..5).find_map(|bit| {
-            let [here, there]: [f64; 2] = [with_bit(&of_chip, bit), with_bit(usual, bit)];
-            let error = (there * (1.0 - there) / n).sqrt();
-            // The spectrum that the neighbours would have with this bit.
-            let mut with = vec![[0.0; 2]; ADCS];
-            for (adc, share) in usual.iter().enumerate() {
-                with[adc & !(1 << bit)][0] += share;
-                with[adc | 1 << bit][1] += share;
-            }
-            let is_like = |value: usize| {
-                let away: f64 = of_chip
-                    .iter()
-                    .zip(&with)
-                    .map(|(here, with)| (here - with[value]).abs())
-                    .sum();
-                away / 2.0 - chance < 0.15
-            };
-            let differs = (here - there).abs() >= SIGMAS * error && (here - there).abs() > 0.1;
-            let is = |far: bool, value: usize| far && differs && is_like(value);
-            match (
-                is(here >= STUCK && there < 0.9, 1),
-                is(here <= 1.0 - STUCK && there > 0.1, 0),
-            ) {
-                (true, _) => Some(format!("bit {bit} of the ADC is always 1")),
-                (_, true) => Some(format!("bit {bit} of the ADC is always 0")),
-                _ => None,
-            }
-        });
+        let stuck = stuck_bit(&of_chip, usual, (n, chance));
         let single = (0..ADCS).find(|&adc| of_chip[adc] > 0.95 && usual[adc] < 0.5);
         let away = of_chip
             .iter()
@@ -174,4 +120,60 @@ pub fn of_spectra(view: &RunView, chips: &[PartOf], neighbours: &Neighbours) -> 
         });
     }
     found
+}
+
+/// Returns the usual shares of the ADC values in these sectors: the middle one of each value, as one
+/// odd sector does not count. Not numbers without enough hits.
+fn usual_of(view: &RunView, neighbours: &[u16]) -> Vec<f64> {
+    let alike = neighbours.iter().map(|&other| {
+        let first = usize::from(other) * CHIPS_PER_SECTOR;
+        spectrum(view, first..first + CHIPS_PER_SECTOR)
+    });
+    let alike: Vec<Vec<f64>> = alike
+        .filter(|of| of.iter().sum::<u64>() as f64 >= LEAST)
+        .map(|of| shares(&of))
+        .collect();
+    let middle = |adc: usize| median(alike.iter().map(|of| of[adc])).unwrap_or_default();
+    let middles: Vec<f64> = (0..ADCS).map(middle).collect();
+    let sum: f64 = middles.iter().sum();
+    middles.iter().map(|share| share / sum).collect()
+}
+
+/// Describes the bit that is the same in all hits of a chip of `n`; `chance` is the deviation of its
+/// shares from the `usual` ones that is none.
+fn stuck_bit(of_chip: &[f64], usual: &[f64], (n, chance): (f64, f64)) -> Option<String> {
+    let with_bit = |of: &[f64], bit: usize| {
+        (0..ADCS)
+            .filter(|adc| adc >> bit & 1 == 1)
+            .map(|adc| of[adc])
+            .sum()
+    };
+    (0..5).find_map(|bit| {
+        let [here, there]: [f64; 2] = [with_bit(of_chip, bit), with_bit(usual, bit)];
+        let error = (there * (1.0 - there) / n).sqrt();
+        // The spectrum that the neighbours would have with this bit.
+        let mut with = vec![[0.0; 2]; ADCS];
+        for (adc, share) in usual.iter().enumerate() {
+            with[adc & !(1 << bit)][0] += share;
+            with[adc | 1 << bit][1] += share;
+        }
+        let is_like = |value: usize| {
+            let away: f64 = of_chip
+                .iter()
+                .zip(&with)
+                .map(|(here, with)| (here - with[value]).abs())
+                .sum();
+            away / 2.0 - chance < 0.15
+        };
+        let differs = (here - there).abs() >= SIGMAS * error && (here - there).abs() > 0.1;
+        let is = |far: bool, value: usize| far && differs && is_like(value);
+        match (
+            is(here >= STUCK && there < 0.9, 1),
+            is(here <= 1.0 - STUCK && there > 0.1, 0),
+        ) {
+            (true, _) => Some(format!("bit {bit} of the ADC is always 1")),
+            (_, true) => Some(format!("bit {bit} of the ADC is always 0")),
+            _ => None,
+        }
+    })
 }

@@ -34,8 +34,8 @@ use std::ops::Range;
 
 use super::bins::both;
 use super::outlier::{
-    DEAD, HIGH_CHARGE, LOW_CHARGE, NOISY, Outlier, OutlierKind, Part, PartOf, QUIET, SIGMAS,
-    SILENT_EXPECTED,
+    DEAD, HIGH_CHARGE, LOW_CHARGE, NO_CHANCE, NOISY, Outlier, OutlierKind, Part, PartOf, QUIET,
+    SIGMAS, SILENT_EXPECTED,
 };
 use super::run::{CLIPPED, RunView, Span, chips_of_lanes};
 use super::when::When;
@@ -60,6 +60,12 @@ const CHARGED: f64 = 200.0;
 /// somewhere among the thousands of parts, but it does not reach [`SIGMAS`] and is dropped in the
 /// end.
 const COLUMN_SIGMAS: f64 = 4.0;
+
+/// Share of the hits that must be expected in a silent stretch from which a column is judged.
+const PARTLY: f64 = 0.25;
+
+/// Minimum share of what a lane has too much that a chip of it has, if it is the chip's.
+pub const MOSTLY: f64 = 0.8;
 
 /// Minimum deviation of a bin at the end of a stretch that still belongs to it, in standard
 /// deviations.
@@ -236,9 +242,9 @@ fn ends(
 /// Returns true if the charge of a lane is explained by some of its chips, which are in `found`,
 /// while its other chips are healthy.
 ///
-/// If one of four chips has 60 % of its charge and the others are healthy, the lane has about
-/// (0.6 + 3) / 4 = 90 %. If the whole lane has lost gain, it is at 60 % like the chips that were
-/// found. The lane's own ratio decides which of the two descriptions is nearer.
+/// If one of four chips has 60 % of its charge and the others are healthy, the lane has about 90 %.
+/// If the whole lane has lost gain, it is at 60 % like the chips that were found. The lane's own
+/// ratio decides which of the two descriptions is nearer.
 pub fn is_of_chips(lane: &Outlier, found: &[Outlier], tables: &DetectorTables) -> bool {
     let Some(slot) = lane.slot() else {
         return false;
@@ -409,30 +415,7 @@ pub fn failing_for_a_while(
     if run.spans.is_empty() {
         return Vec::new();
     }
-    let of_lanes = chips_of_lanes(tables);
-    let mut found = Vec::new();
-    for (board, chips) in of_lanes.chunks(LANES_PER_BOARD).enumerate() {
-        let bins = run.bins(chips);
-        let (columns, rate) = columns(&bins, SILENT_EXPECTED);
-        let expected = |column: &Column| rate * column.busy.min(column.events as f64);
-        for stretch in stretches(&columns, |column| {
-            silent(column, expected(column), SILENT_EXPECTED)
-        }) {
-            let Column { hits, events, .. } = stretch.found;
-            let inside = hits as f64 / (rate * events as f64);
-            let likely = |bin: &Column| poisson(bin.hits as f64, inside, expected(bin));
-            let bins = ends(&bins, stretch, likely, |bin| fewer(bin, expected(bin), 1.0));
-            let expected = rate * events as f64;
-            found.push(Outlier {
-                board: Some(board),
-                seen: hits as f64,
-                expected,
-                sigmas: (hits as f64 - expected) / expected.sqrt(),
-                when: run.when(bins),
-                ..Outlier::new(OutlierKind::Silent, Part::Board)
-            });
-        }
-    }
+    let mut found = silent_boards(&run, tables);
     let boards = found.len();
     for part in lanes.iter().chain(chips) {
         let bins = run.bins(std::slice::from_ref(&part.chips));
@@ -465,33 +448,67 @@ pub fn failing_for_a_while(
         if let Some(expected) = part.expected.filter(|(expected, _)| *expected > 0.0) {
             told.extend(of_hits(&run, part, expected, &bins));
         }
-        let stands_out = |kind| {
-            whole
-                .iter()
-                .filter(is_around)
-                .any(|outlier| outlier.kind == kind)
-        };
-        let has_hot_strip = whole.iter().any(|outlier| {
-            outlier.part == Part::Strip
-                && outlier.kind == OutlierKind::Hot
-                && outlier.slot() == Some(part.slot)
-        });
-        // If a lane with a hot strip dies, its earlier rate would look like noise.
-        told.retain(|outlier| !has_hot_strip || outlier.kind != OutlierKind::Noisy);
-        if !has_hot_strip && !stands_out(OutlierKind::Hot) {
+        let hot: Vec<&Outlier> = whole
+            .iter()
+            .filter(|of| of.kind == OutlierKind::Hot && of.slot() == Some(part.slot))
+            .collect();
+        if hot.iter().any(|of| of.part == Part::Strip) {
+            // The hits of a hot strip look like noise of its chip, and tell its time.
+            found.extend(hot_strips(part, &hot, &told[beside..]));
+            told.retain(|outlier| outlier.kind != OutlierKind::Noisy);
+        } else if !hot.iter().any(|of| {
+            part.strips.is_none() || of.strips.is_none_or(|strips| part.strips == Some(strips))
+        }) {
             told.extend(of_charge(&run, part, &bins));
         }
         // One outlier per stretch of events: boards take precedence over lanes, lanes over chips,
         // hits over charge.
         for (i, outlier) in told.iter().enumerate().skip(beside) {
-            if !told[..i]
-                .iter()
-                .any(|other| other.when.overlaps(&outlier.when))
-            {
+            // What a lane has too much may be of one of its chips.
+            let is_said = |other: &Outlier| {
+                other.when.overlaps(&outlier.when)
+                    && (other.part != Part::Lane
+                        || outlier.part != Part::Chip
+                        || [other.kind, outlier.kind] != [OutlierKind::Noisy; 2])
+            };
+            if !told[..i].iter().any(is_said) {
                 found.push(outlier.clone());
             }
         }
     }
+    lanes_or_chips(&mut found, tables);
+    found
+}
+
+/// Finds boards that are silent for a part of the run.
+fn silent_boards(run: &OfRun<'_>, tables: &DetectorTables) -> Vec<Outlier> {
+    let of_lanes = chips_of_lanes(tables);
+    let mut found = Vec::new();
+    for (board, chips) in of_lanes.chunks(LANES_PER_BOARD).enumerate() {
+        let bins = run.bins(chips);
+        let (columns, rate) = columns(&bins, SILENT_EXPECTED);
+        let expected = |column: &Column| rate * column.busy.min(column.events as f64);
+        for stretch in silences(&columns, expected, SILENT_EXPECTED) {
+            let Column { hits, events, .. } = stretch.found;
+            let inside = hits as f64 / (rate * events as f64);
+            let likely = |bin: &Column| poisson(bin.hits as f64, inside, expected(bin));
+            let bins = ends(&bins, stretch, likely, |bin| fewer(bin, expected(bin), 1.0));
+            let expected = rate * events as f64;
+            found.push(Outlier {
+                board: Some(board),
+                seen: hits as f64,
+                expected,
+                sigmas: (hits as f64 - expected) / expected.sqrt(),
+                when: run.when(bins),
+                ..Outlier::new(OutlierKind::Silent, Part::Board)
+            });
+        }
+    }
+    found
+}
+
+/// Leaves, of a lane and its chips that fail in the same way at the same time, what says it best.
+fn lanes_or_chips(found: &mut Vec<Outlier>, tables: &DetectorTables) {
     let chips: Vec<Outlier> = found
         .iter()
         .filter(|of| of.part == Part::Chip)
@@ -499,9 +516,14 @@ pub fn failing_for_a_while(
         .collect();
     let lanes: Vec<Outlier> = found
         .iter()
-        .filter(|of| of.part == Part::Lane && of.kind == OutlierKind::Quiet)
+        .filter(|of| {
+            of.part == Part::Lane && matches!(of.kind, OutlierKind::Quiet | OutlierKind::Noisy)
+        })
         .cloned()
         .collect();
+    let has_most = |chip: &Outlier, lane: &Outlier| {
+        chip.seen - chip.expected >= MOSTLY * (lane.seen - lane.expected)
+    };
     let charged: Vec<Outlier> = found
         .iter()
         .filter(|of| {
@@ -517,30 +539,72 @@ pub fn failing_for_a_while(
                 .filter(is_with)
                 .any(|chip| chip.kind == OutlierKind::Silent),
             (Part::Chip, OutlierKind::Quiet) => !lanes.iter().any(|lane| is_with(&lane)),
+            (Part::Lane, OutlierKind::Noisy) => {
+                let mut noisy = chips.iter().filter(|of| of.kind == OutlierKind::Noisy);
+                !noisy.any(|chip| is_with(&chip) && has_most(chip, of))
+            }
+            (Part::Chip, OutlierKind::Noisy) => {
+                lanes.iter().filter(is_with).all(|lane| has_most(of, lane))
+            }
             (Part::Lane, kind) if kind.is_of_charge() => !is_of_chips(of, &chips, tables),
             (Part::Chip, kind) if kind.is_of_charge() => !charged.iter().any(|lane| is_with(&lane)),
             _ => true,
         }
     });
-    found
 }
 
-/// Judges whether a part is silent in a column: below [`DEAD`] of at least `enough` expected hits.
+/// Finds the stretches of columns below [`DEAD`] of their expected hits in which `enough` are
+/// expected.
 ///
 /// With 50 expected hits ([`SILENT_EXPECTED`]), fewer than 5 do not happen by chance. A dead part
 /// is allowed a few hits because single noisy strips may still fire, or because the column extends
-/// a little into healthy events.
-fn silent(column: &Column, expected: f64, enough: f64) -> Judged {
-    match column {
-        _ if expected >= enough && (column.hits as f64) < DEAD * expected => Judged::Fails,
-        _ if expected >= enough => Judged::Fine,
-        Column {
-            hits: 0,
-            events: 1..,
-            ..
-        } => Judged::Follows,
+/// a little into healthy events. A column of a part with few hits has fewer expected ones, so that
+/// the stretch as a whole must have enough.
+fn silences(columns: &[Column], expected: impl Fn(&Column) -> f64, enough: f64) -> Vec<Stretch> {
+    let judge = |column: &Column| match (column, expected(column)) {
+        (_, of) if of >= PARTLY * enough && (column.hits as f64) < DEAD * of => Judged::Fails,
+        (_, of) if of >= PARTLY * enough => Judged::Fine,
+        (
+            Column {
+                hits: 0,
+                events: 1..,
+                ..
+            },
+            _,
+        ) => Judged::Follows,
         _ => Judged::Unknown,
+    };
+    let mut found = stretches(columns, judge);
+    found.retain(|stretch| expected(&stretch.found) >= enough);
+    found
+}
+
+/// Returns the hot strips of a chip, among the hot parts of its lane, with the time in which the
+/// chip has too many hits, if these are the strips'.
+fn hot_strips(part: &PartOf, hot: &[&Outlier], told: &[Outlier]) -> Vec<Outlier> {
+    let is_here = |of: &&&Outlier| {
+        part.strips
+            .zip(of.strips)
+            .is_some_and(|((first, last), (strip, end))| {
+                of.part == Part::Strip && first <= strip && end <= last
+            })
+    };
+    let strips: Vec<&&Outlier> = hot.iter().filter(is_here).collect();
+    let noisy = || told.iter().filter(|of| of.kind == OutlierKind::Noisy);
+    let more: f64 = noisy().map(|of| of.seen - of.expected).sum();
+    // What was found may lack the ends of the stretch.
+    if more < 0.4 * strips.iter().map(|of| of.seen).sum::<f64>() {
+        return Vec::new();
     }
+    let mut when = When::Unknown;
+    noisy().for_each(|of| when.join(&of.when));
+    strips
+        .into_iter()
+        .map(|&of| Outlier {
+            when: when.clone(),
+            ..of.clone()
+        })
+        .collect()
 }
 
 /// Returns true if a bin has fewer hits than expected, with a variance of `clumps` hits.
@@ -596,11 +660,10 @@ fn of_hits(
             ..Outlier::of(kind, part, (n, expected), sigmas)
         }
     };
-    let mut found: Vec<Outlier> =
-        stretches(&columns, |column| silent(column, less(column), enough))
-            .into_iter()
-            .map(|stretch| outlier(OutlierKind::Silent, stretch, &less))
-            .collect();
+    let mut found: Vec<Outlier> = silences(&columns, less, enough)
+        .into_iter()
+        .map(|stretch| outlier(OutlierKind::Silent, stretch, &less))
+        .collect();
     let quiet = stretches(&columns, |column| {
         let (n, expected) = (column.hits as f64, less(column));
         match n < QUIET * expected
@@ -623,8 +686,11 @@ fn of_hits(
     );
     let noisy = stretches(&columns, |column| {
         let (n, expected) = (column.hits as f64, more(column));
-        match n > NOISY * expected && n - expected >= SIGMAS * error(column) {
-            _ if expected < enough => Judged::Unknown,
+        // Few hits are not distributed symmetrically.
+        let is_chance =
+            expected < enough && poisson(n, n / expected, expected) < NO_CHANCE * clumps;
+        match n > NOISY * expected && n - expected >= SIGMAS * error(column) && !is_chance {
+            _ if expected < PARTLY * enough => Judged::Unknown,
             true => Judged::Fails,
             false => Judged::Fine,
         }

@@ -31,7 +31,7 @@ pub fn mask(run: &str, verdicts: &Verdicts, tables: &DetectorTables, view: &RunV
             _ => outlier.all_slots().into_iter().map(lane).collect(),
         };
         let is_masked = matches!(outlier.kind, OutlierKind::Dead | OutlierKind::Hot)
-            && outlier.when == When::Throughout;
+            && (outlier.when == When::Throughout || outlier.part == Part::Strip);
         for entry in entries {
             let remark = format!("{}: {}", outlier.name(), place_text(outlier, tables, view));
             let _ = writeln!(

@@ -56,6 +56,10 @@ pub const LOW_CHARGE: f64 = 0.7;
 /// A part whose mean charge is above this many times its neighbours' has a high charge.
 pub const HIGH_CHARGE: f64 = 1.3;
 
+/// Logarithm of the likelihoods' ratio from which chance does not make so many hits of a strip or
+/// chip.
+pub const NO_CHANCE: f64 = 22.0;
+
 /// Minimum number of events to judge lanes, chips and strips: fewer do not show how much a lane
 /// varies.
 pub const LEAST_EVENTS: u64 = 20;

@@ -66,6 +66,9 @@ pub fn of_all(n: u64, all: u64, what: &str) -> String {
 /// Finds what stands out in the banks and in ODIN.
 pub fn of_stream(view: &RunView, tables: &DetectorTables) -> Vec<Outlier> {
     let mut found = of_odin(view);
+    found.extend(of_runs(view));
+    found.extend(of_numbers(view));
+    found.extend(of_crossings(view));
     found.extend(troubles(view));
     found.extend(errors(view));
     let in_use = |board: &usize| {
@@ -135,6 +138,11 @@ fn of_odin(view: &RunView) -> Vec<Outlier> {
             add(OutlierKind::Odin, n, detail);
         }
     }
+    found
+}
+
+/// Finds events of several runs in a file.
+fn of_runs(view: &RunView) -> Option<Outlier> {
     if view.run_changes > 0 && view.runs.len() > 1 {
         let runs: Vec<String> = view
             .runs
@@ -147,12 +155,20 @@ fn of_odin(view: &RunView) -> Vec<Outlier> {
         } else {
             ""
         };
-        add(
+        let detail = format!("in one file, {}{more}", runs.join(", "));
+        return Some(outlier(
             OutlierKind::Runs,
+            None,
             view.run_changes,
-            format!("in one file, {}{more}", runs.join(", ")),
-        );
+            When::Unknown,
+            detail,
+        ));
     }
+    None
+}
+
+/// Finds event numbers that come again.
+fn of_numbers(view: &RunView) -> Option<Outlier> {
     let sampled: u64 = view.sample.values().map(|(_, n)| n).sum();
     let repeated: u64 = view.sample.values().map(|(_, n)| n - 1).sum();
     if repeated > 0 {
@@ -184,8 +200,22 @@ fn of_odin(view: &RunView) -> Vec<Outlier> {
             of_all(n, all, "event"),
             whole(least)
         );
-        add(OutlierKind::Numbers, repeated, detail);
+        return Some(outlier(
+            OutlierKind::Numbers,
+            None,
+            repeated,
+            When::Unknown,
+            detail,
+        ));
     }
+    None
+}
+
+/// Finds bunch crossings that the LHC does not have, and those of changing type.
+fn of_crossings(view: &RunView) -> Vec<Outlier> {
+    let mut found = Vec::new();
+    let mut add =
+        |kind, n: u64, detail: String| found.push(outlier(kind, None, n, When::Unknown, detail));
     let crossings: Vec<&[u64]> = view
         .crossings
         .chunks(OF_CROSSING)
