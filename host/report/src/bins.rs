@@ -34,7 +34,7 @@ impl<T: Default + for<'a> AddAssign<&'a T>> Bins<T> {
         &mut self.row[place as usize]
     }
 
-    /// Adds other bins; each of them falls into one bin as a whole.
+    /// Adds other bins, each of which falls into one bin as a whole.
     pub fn merge(&mut self, other: &Self) {
         if other.row.is_empty() {
             return;

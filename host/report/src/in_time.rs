@@ -268,7 +268,7 @@ pub fn is_of_chips(lane: &Outlier, found: &[Outlier], tables: &DetectorTables) -
 }
 
 /// Returns the logarithm of the ratio of two Poisson likelihoods: for a `share` of the expected
-/// hits, and for all of them. Hits where none are expected contradict a small share, too.
+/// hits, and for all of them. Hits in a bin without expected hits contradict a small share, too.
 fn poisson(n: f64, share: f64, expected: f64) -> f64 {
     n * share.max(1e-9).ln() - (share - 1.0) * expected
 }

@@ -99,11 +99,11 @@ pub enum OutlierKind {
     Hot,
     /// More hits than usual in some of the events.
     Noisy,
-    /// Hits with far less charge than those of the neighbours.
+    /// Hits with far less charge than hits of the neighbours.
     LowCharge,
-    /// Hits with far more charge than those of the neighbours.
+    /// Hits with far more charge than hits of the neighbours.
     HighCharge,
-    /// Hits whose charges are distributed in another way than those of the neighbours.
+    /// Hits whose distribution of charges differs from the neighbours'.
     Shape,
 }
 
@@ -278,7 +278,7 @@ impl Outlier {
         sectors
     }
 
-    /// Returns the name: what is the matter with what.
+    /// Returns the name: the kind of fault, and the part that has it.
     pub fn name(&self) -> String {
         let kind = OutlierKind::ALL[self.kind as usize].1;
         let part = match self.part {
@@ -316,11 +316,11 @@ impl Outlier {
 pub struct PartOf {
     pub slot: usize,
     pub sector: usize,
-    /// Chips that it reads, among those of all sectors.
+    /// Chips that the part reads, counted over all sectors.
     pub chips: Range<usize>,
     /// Expected hits in the run, and their variance.
     pub expected: Option<(f64, f64)>,
-    /// Variance of its own hits in the run.
+    /// Variance of the part's hits in the run.
     pub variance: f64,
     pub charge: Option<f64>,
     /// Strips of a chip.

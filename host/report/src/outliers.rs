@@ -11,7 +11,7 @@
 //! partner does not spoil it.
 //!
 //! Two errors enter a deviation: the lane's own variance from event to event, which is larger than
-//! that of independent hits, and the spread of healthy lanes round their expectations, which is
+//! for independent hits, and the spread of healthy lanes round their expectations, which is
 //! measured in this run from the lanes with enough hits.
 
 use std::ops::Range;

@@ -4,7 +4,7 @@
 //! station see nearly the same particles. So each sector has up to seven partners: the three
 //! mirrored places in its own layer, and four in the other layer. Stereo layers are turned by 5°;
 //! they are straightened first (x less slope times y), so that their sectors lie at the same places
-//! as those of the vertical layers.
+//! as the sectors of the vertical layers.
 
 use ut_data::detector::{
     DetectorTables, N_SECTORS, STRIPS_PER_SECTOR, Sector, layer_of, sectors_of_layer,
