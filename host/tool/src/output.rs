@@ -48,7 +48,7 @@ pub fn write_failure(path: &Path, error: WriteError) -> Failure {
     }
 }
 
-/// Writes a whole file, or leaves what is there as it is.
+/// Writes a complete file, or leaves an existing file unchanged.
 pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes.as_ref())

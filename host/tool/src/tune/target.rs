@@ -93,8 +93,8 @@ pub fn process(args: &Args, target: &Target) -> Result<Box<dyn Device>, Failure>
     Ok(Box::new(device))
 }
 
-/// Turns the arguments of `tune run` into those of `tune measure`, which makes the same device from
-/// the arguments.
+/// Turns the arguments of `tune run` into arguments of `tune measure`, which makes the same device
+/// from the arguments.
 fn measuring(args: &[OsString]) -> Vec<OsString> {
     let tune = args
         .iter()
