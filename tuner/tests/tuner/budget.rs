@@ -1,6 +1,9 @@
-//! Budgets: limits, and the remainders that a session may still spend.
+//! Budgets: limits, and the remainders that a session may still spend. Costs of values.
 
-use tuner::budget::{Budget, Spent};
+use tuner::budget::Spent;
+use tuner::objective::Objective;
+
+use crate::prelude::*;
 
 #[test]
 fn the_first_limit_ends_and_what_is_left_is_estimated_from_the_pace() {
@@ -10,43 +13,43 @@ fn the_first_limit_ends_and_what_is_left_is_estimated_from_the_pace() {
         launches: 40,
         ms: 2000.0,
     };
-    assert_eq!(budget.reached(&spent), None);
-    assert_eq!(
-        budget
-            .reached(&Spent {
+    for (spent, reached) in [
+        (spent, None),
+        (
+            Spent {
                 evaluations: 100,
                 ..spent
-            })
-            .unwrap(),
-        "evaluations=100"
-    );
-    assert_eq!(
-        budget.reached(&Spent { ms: 1e4, ..spent }).unwrap(),
-        "time=10"
-    );
+            },
+            Some("evaluations=100"),
+        ),
+        (Spent { ms: 1e4, ..spent }, Some("time=10")),
+    ] {
+        assert_eq!(budget.reached(&spent).as_deref(), reached);
+    }
     // Final rounds come on top of evaluations, and not of a time.
-    assert_eq!(budget.left_ms(&spent, 1000.0), Some(7000.0));
-    assert_eq!(budget.left_ms(&spent, 9000.0), Some(8000.0));
-    let left = |text: &str| text.parse::<Budget>().unwrap().launches_left(&spent);
     assert_eq!(
-        ["launches=100", "time=5", "launches=10,time=5", "5"].map(left),
-        [Some(60), Some(60), Some(0), None]
+        [1e3, 9e3].map(|ms| budget.left_ms(&spent, ms)),
+        [Some(7e3), Some(8e3)]
     );
+    let left = |text: &str| text.parse::<Budget>().unwrap().launches_left(&spent);
+    let budgets = ["launches=100", "time=5", "launches=10,time=5", "5"];
+    assert_eq!(budgets.map(left), [Some(60), Some(60), Some(0), None]);
 }
 
 #[test]
 fn a_budget_reads_back_as_it_was_written_and_nonsense_is_named() {
-    for text in ["evaluations=220", "evaluations=3,launches=5,time=1.5"] {
-        assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);
-    }
-    for (text, seconds) in [
-        ("90s", "90"),
-        ("10min", "600"),
-        ("time=1.5h", "5400"),
-        ("evaluations=3,2 min", "120"),
+    for (text, written) in [
+        ("evaluations=220", "evaluations=220"),
+        (
+            "evaluations=3,launches=5,time=1.5",
+            "evaluations=3,launches=5,time=1.5",
+        ),
+        ("90s", "time=90"),
+        ("10min", "time=600"),
+        ("time=1.5h", "time=5400"),
+        ("evaluations=3,2 min", "evaluations=3,time=120"),
     ] {
-        let read = text.parse::<Budget>().unwrap().to_string();
-        assert!(read.ends_with(&format!("time={seconds}")), "{text}: {read}");
+        assert_eq!(text.parse::<Budget>().unwrap().to_string(), written);
     }
     for (text, said) in [
         ("-1min", "above 0"),
@@ -57,11 +60,28 @@ fn a_budget_reads_back_as_it_was_written_and_nonsense_is_named() {
         ("time=inf", "time"),
         ("patience=3", "patience"),
     ] {
-        assert!(
-            text.parse::<Budget>()
-                .unwrap_err()
-                .to_string()
-                .contains(said)
-        );
+        says(text.parse::<Budget>().unwrap_err(), said);
+    }
+}
+
+#[test]
+fn a_cost_reads_back_as_the_value_and_a_better_value_costs_less() {
+    for objective in Objective::ALL {
+        let values = if objective.more_is_better() {
+            [2.0, 5.0]
+        } else {
+            [5.0, 2.0]
+        };
+        let [worse, better] = values.map(|value| objective.cost(value).unwrap());
+        assert!(better < worse, "{objective}");
+        assert!((objective.value(worse) / values[0] - 1.0).abs() < 1e-12);
+        assert_eq!(objective.name().parse(), Ok(objective));
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1.1e308] {
+            assert!(objective.cost(bad).is_err(), "{objective} {bad}");
+        }
+    }
+    // The change that people see: a fifth less time is a quarter more a second.
+    for (objective, change) in [(Objective::Time, -0.2), (Objective::Rate, 0.25)] {
+        assert!((objective.change(-0.2) - change).abs() < 1e-12);
     }
 }

@@ -1,11 +1,11 @@
 //! Times of sets on workloads, and the choice of one set.
 
 use tuner::cost::{Costs, Mix, measure};
-use tuner::watch::NoWatch;
 use tuner::workloads::Matrix;
-use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-/// A set runs in `base` ms times its distance from `best`, plus 1; set 9 fails.
+use crate::prelude::*;
+
+/// Sets run in `base` ms times their distance from `best`, plus 1; set 9 fails.
 struct Line {
     best: i64,
     base: f64,
@@ -19,58 +19,37 @@ impl Device for Line {
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         self.measured += launches;
-        let Value::Int(set) = config.0[0] else {
-            panic!()
-        };
-        if set == 9 {
-            return Outcome::Failed(Failure {
-                kind: FailureKind::Launch,
-                message: "too much".into(),
-            });
+        match number(config) {
+            9 => Failed(failed("too much")),
+            set => Times(vec![
+                self.base * (1.0 + (set - self.best).abs() as f64);
+                launches
+            ]),
         }
-        Outcome::Times(vec![
-            self.base * (1.0 + (set - self.best).abs() as f64);
-            launches
-        ])
     }
 }
 
+fn lines(lines: [(i64, f64); 2]) -> [Line; 2] {
+    lines.map(|(best, base)| Line {
+        best,
+        base,
+        measured: 0,
+    })
+}
+
 fn sets(all: &[i64]) -> Vec<Config> {
-    all.iter()
-        .map(|set| Config(vec![Value::Int(*set)]))
-        .collect()
+    all.iter().map(|set| ints(&[*set])).collect()
 }
 
 #[test]
 fn every_set_is_measured_on_every_workload_and_failures_are_kept() {
-    let (mut a, mut b) = (
-        Line {
-            best: 1,
-            base: 1.0,
-            measured: 0,
-        },
-        Line {
-            best: 3,
-            base: 10.0,
-            measured: 0,
-        },
-    );
-    let mut workloads: [(String, &mut dyn Device); 2] =
-        [("a".into(), &mut a), ("b".into(), &mut b)];
-    let mut rounds = 0;
-    let costs = measure(
-        &mut workloads,
-        &sets(&[1, 3, 9]),
-        5,
-        1,
-        &mut NoWatch,
-        |_| rounds += 1,
-    )
-    .unwrap();
+    let [mut a, mut b] = lines([(1, 1.0), (3, 10.0)]);
+    let mut loads: [(String, &mut dyn Device); 2] = [("a".into(), &mut a), ("b".into(), &mut b)];
+    let (all, mut rounds) = (sets(&[1, 3, 9]), 0);
+    let costs = measure(&mut loads, &all, 5, 1, &mut NoWatch, |_| rounds += 1).unwrap();
     let [a_only, b_only] = [(1.0, 30.0), (3.0, 10.0)].map(|(a, b)| vec![Some(a), Some(b)]);
     assert_eq!(costs.matrix.times, [a_only, b_only, vec![None, None]]);
-    assert_eq!((costs.error, rounds), (0.0, 6));
-    assert_eq!(costs.failures.len(), 2);
+    assert_eq!((costs.error, rounds, costs.failures.len()), (0.0, 6, 2));
     assert_eq!(costs.matrix.workloads, ["a", "b"]);
     // Five rounds and one to warm up for two sets; the failing one once.
     assert_eq!((a.measured, b.measured), (13, 13));
@@ -80,17 +59,14 @@ fn every_set_is_measured_on_every_workload_and_failures_are_kept() {
 
 #[test]
 fn a_result_within_its_error_of_the_default_is_not_recommended() {
-    let costs = |error: f64| Costs {
-        matrix: Matrix {
-            workloads: vec!["pp".to_owned(), "pbpb".to_owned()],
-            sets: sets(&[0, 1]),
-            times: vec![vec![Some(1.212), Some(1.0)], vec![Some(1.0), Some(1.05)]],
-        },
-        error,
-        failures: Vec::new(),
-    };
     let chosen = |error: f64| {
-        let shown = costs(error).shown();
+        let times: [&[Option<f64>]; 2] = [&[Some(1.212), Some(1.0)], &[Some(1.0), Some(1.05)]];
+        let costs = Costs {
+            matrix: matrix(&times),
+            error,
+            failures: Vec::new(),
+        };
+        let shown = costs.shown();
         (
             shown.by_mean(&[1.0, 1.0]).unwrap().0,
             shown.of_workload().unwrap(),
@@ -98,47 +74,28 @@ fn a_result_within_its_error_of_the_default_is_not_recommended() {
     };
     // 21.2 % with a standard error of 20.2 %: the default stays for all; with one of 1 % it was
     // shown.
-    assert_eq!(chosen(0.202), (0, vec![0, 0]));
-    assert_eq!(chosen(0.01), (1, vec![1, 0]));
+    assert_eq!(
+        [0.202, 0.01].map(chosen),
+        [(0, vec![0, 0]), (1, vec![1, 0])]
+    );
 }
 
 #[test]
 fn a_mix_weighs_workloads_and_not_their_size() {
-    let (mut a, mut b) = (
-        Line {
-            best: 1,
-            base: 1.0,
-            measured: 0,
-        },
-        Line {
-            best: 1,
-            base: 1000.0,
-            measured: 0,
-        },
-    );
+    let [mut a, mut b] = lines([(1, 1.0), (1, 1000.0)]);
     let mut parts: [(String, &mut dyn Device); 2] = [("a".into(), &mut a), ("b".into(), &mut b)];
-    let time = |parts: &mut [(String, &mut dyn Device)], weights: &[f64], set: i64| {
-        Mix::new(parts, weights, &[1.0, 1000.0]).measure(&sets(&[set])[0], 2)
+    let mut time = |weights: [f64; 2], set: i64| {
+        Mix::new(&mut parts, &weights, &[1.0, 1000.0]).measure(&ints(&[set]), 2)
     };
-    assert_eq!(
-        time(&mut parts, &[1.0, 1.0], 2),
-        Outcome::Times(vec![2.0, 2.0])
-    );
-    assert_eq!(
-        time(&mut parts, &[1.0, 3.0], 1),
-        Outcome::Times(vec![1.0, 1.0])
-    );
-    assert!(
-        matches!(time(&mut parts, &[0.0, 1.0], 9), Outcome::Failed(failure) if failure.message == "b: too much")
-    );
+    assert_eq!(time([1.0, 1.0], 2), Times(vec![2.0; 2]));
+    assert_eq!(time([1.0, 3.0], 1), Times(vec![1.0; 2]));
+    assert_eq!(failure(time([0.0, 1.0], 9)).message, "b: too much");
 }
 
 fn matrix(times: &[&[Option<f64>]]) -> Matrix {
     Matrix {
         workloads: (0..times[0].len()).map(|i| format!("w{i}")).collect(),
-        sets: (0..times.len())
-            .map(|i| Config(vec![Value::Int(i as i64)]))
-            .collect(),
+        sets: (0..times.len() as i64).map(|i| ints(&[i])).collect(),
         times: times.iter().map(|row| row.to_vec()).collect(),
     }
 }
@@ -152,13 +109,10 @@ fn mean_worst_and_each_workload_choose_differently() {
         &[Some(1.2), Some(1.3)],
         &[Some(0.999), None],
     ]);
-    assert_eq!(m.by_mean(&[9.0, 1.0]).unwrap().0, 0);
-    assert_eq!(m.by_mean(&[1.0, 9.0]).unwrap().0, 1);
-    assert_eq!(
-        m.by_mean(&[1.0, 0.0]).unwrap().0,
-        3,
-        "a failure where it does not count is forgiven"
-    );
+    // A failure where it does not count is forgiven.
+    for (weights, set) in [([9.0, 1.0], 0), ([1.0, 9.0], 1), ([1.0, 0.0], 3)] {
+        assert_eq!(m.by_mean(&weights).unwrap().0, set);
+    }
     let (set, regret) = m.by_worst().unwrap();
     assert!(set == 2 && (regret - 0.3).abs() < 1e-12, "{set} {regret}");
     assert_eq!(m.of_workload().unwrap(), [3, 1]);
@@ -167,10 +121,7 @@ fn mean_worst_and_each_workload_choose_differently() {
 #[test]
 fn a_matrix_without_a_complete_set_or_with_bad_weights_is_refused() {
     let m = matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]);
-    assert_eq!(
-        m.by_worst().unwrap_err().to_string(),
-        "no set runs on all workloads"
-    );
+    says(m.by_worst().unwrap_err(), "no set runs on all workloads");
     let m = matrix(&[&[Some(1.0), Some(1.0)]]);
     for weights in [&[1.0][..], &[0.0, 0.0], &[-1.0, 2.0], &[f64::NAN, 1.0]] {
         assert!(m.by_mean(weights).is_err(), "{weights:?}");

@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use tuner::watch::Limits;
 use tuner::watch::cpu::{CpuWatch, Files};
-use tuner::watch::{Limits, State, Watch};
+
+use crate::prelude::*;
 
 #[derive(Clone, Default)]
 struct Fake(Rc<RefCell<HashMap<String, String>>>);
@@ -14,15 +16,16 @@ impl Fake {
         self.0.borrow_mut().insert(path.into(), text.into());
     }
 
-    fn ticks(&self, busy: u64, idle: u64, stolen: u64, own: u64) {
-        self.set(
-            "/proc/stat",
-            &format!("cpu  {busy} 0 0 {idle} 0 0 0 {stolen} 0 0\ncpu0 1 2 3\n"),
-        );
-        self.set(
-            "/proc/self/stat",
-            &format!("1 (a (odd) name) R 1 1 1 0 -1 0 0 0 0 0 {own} 0 0 0 20 0 1 0 0"),
-        );
+    /// Sets the machine's ticks, and the ticks of this process and of its ended children.
+    fn ticks(&self, [busy, idle, stolen]: [u64; 3], own: &str) {
+        let stat = format!("cpu  {busy} 0 0 {idle} 0 0 0 {stolen} 0 0\ncpu0 1 2 3\n");
+        self.set("/proc/stat", &stat);
+        let own = format!("1 (a (odd) name) R 1 1 1 0 -1 0 0 0 0 0 {own} 20 0 1 0 0");
+        self.set("/proc/self/stat", &own);
+    }
+
+    fn watch(&self) -> CpuWatch<Self> {
+        CpuWatch::new(self.clone(), Limits::default())
     }
 }
 
@@ -32,79 +35,70 @@ impl Files for Fake {
     }
 }
 
+fn is_disturbed(state: &State) -> bool {
+    state.is_disturbed(&Limits::default())
+}
+
 #[test]
 fn the_load_of_others_leaves_out_our_own_and_counts_stolen_time() {
     let files = Fake::default();
-    files.ticks(1000, 1000, 0, 500);
-    let mut watch = CpuWatch::new(files.clone(), Limits::default());
+    files.ticks([1000, 1000, 0], "500 0 0 0");
+    let mut watch = files.watch();
     assert_eq!(watch.look().others, None, "too short to say");
-    files.ticks(1100, 1100, 0, 600);
-    let quiet = watch.look();
-    assert_eq!(
-        (quiet.others, quiet.is_disturbed(&Limits::default())),
-        (Some(0.0), false)
-    );
-    files.ticks(1150, 1200, 50, 600);
-    let busy = watch.look();
-    assert_eq!(
-        (busy.others, busy.is_disturbed(&Limits::default())),
-        (Some(0.5), true)
-    );
-    files.ticks(1151, 1200, 50, 600);
-    assert_eq!(
-        watch.look().others,
-        Some(0.5),
-        "the last known, until there is enough to say more"
-    );
-    files.ticks(1250, 1300, 50, 600);
-    // The time of measured programs that have ended is our own.
-    files.set(
-        "/proc/self/stat",
-        "1 (name) R 1 1 1 0 -1 0 0 0 0 0 600 0 70 30 20 0 1 0 0",
-    );
-    assert_eq!(watch.look().others, Some(0.0));
+    for (ticks, own, others) in [
+        ([1100, 1100, 0], "600 0 0 0", 0.0),
+        ([1150, 1200, 50], "600 0 0 0", 0.5),
+        // The last known, until there is enough to say more.
+        ([1151, 1200, 50], "600 0 0 0", 0.5),
+        // The time of measured programs that have ended is our own.
+        ([1250, 1300, 50], "600 0 70 30", 0.0),
+    ] {
+        files.ticks(ticks, own);
+        let state = watch.look();
+        assert_eq!(
+            (state.others, is_disturbed(&state)),
+            (Some(others), others > 0.0)
+        );
+    }
 }
 
 #[test]
 fn throttling_is_a_counter_that_rose() {
     let files = Fake::default();
     files.set("/sys/devices/system/cpu/online", "0-1\n");
-    for core in 0..2 {
-        let at = format!("/sys/devices/system/cpu/cpu{core}");
-        files.set(&format!("{at}/thermal_throttle/core_throttle_count"), "7\n");
-        files.set(
-            &format!("{at}/cpufreq/scaling_cur_freq"),
-            if core == 0 { "3000000\n" } else { "1200000\n" },
-        );
+    let core = |core: usize, file: &str, text: &str| {
+        files.set(&format!("/sys/devices/system/cpu/cpu{core}/{file}"), text);
+    };
+    let count = "thermal_throttle/core_throttle_count";
+    for (at, clock) in ["3000000\n", "1200000\n"].into_iter().enumerate() {
+        core(at, count, "7\n");
+        core(at, "cpufreq/scaling_cur_freq", clock);
     }
-    let limits = Limits::default();
-    let mut watch = CpuWatch::new(files.clone(), limits.clone());
+    let mut watch = files.watch();
     let state = watch.look();
     assert_eq!(
-        (state.clock_mhz, state.is_disturbed(&limits)),
+        (state.clock_mhz, is_disturbed(&state)),
         (Some(1200.0), false)
     );
-    files.set(
-        "/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count",
-        "9\n",
-    );
+    core(1, count, "9\n");
     let state = watch.look();
     assert!(
-        state.is_disturbed(&limits) && state.throttled == ["core temperature"],
+        is_disturbed(&state) && state.throttled == ["core temperature"],
         "{state:?}"
     );
-    assert!(!watch.look().is_disturbed(&limits));
-    files.set("/sys/fs/cgroup/cpu.stat", "usage_usec 1\nnr_throttled 3\n");
-    watch.look();
-    files.set("/sys/fs/cgroup/cpu.stat", "usage_usec 1\nnr_throttled 4\n");
-    assert_eq!(watch.look().throttled, ["quota of the control group"]);
+    assert!(!is_disturbed(&watch.look()));
+    for throttled in [3, 4] {
+        let text = format!("usage_usec 1\nnr_throttled {throttled}\n");
+        files.set("/sys/fs/cgroup/cpu.stat", &text);
+        let found = watch.look().throttled;
+        assert_eq!(found == ["quota of the control group"], throttled == 4);
+    }
 }
 
 #[test]
 fn a_machine_without_sensors_counts_as_untroubled() {
-    let mut watch = CpuWatch::new(Fake::default(), Limits::default());
-    assert_eq!(watch.look(), State::default());
     let files = Fake::default();
+    assert_eq!(files.watch().look(), State::default());
     for path in [
         "/proc/stat",
         "/proc/self/stat",
@@ -113,6 +107,5 @@ fn a_machine_without_sensors_counts_as_untroubled() {
     ] {
         files.set(path, "nonsense 4294967295-1,0-4294967295 \u{0}");
     }
-    let state = CpuWatch::new(files, Limits::default()).look();
-    assert!(!state.is_disturbed(&Limits::default()));
+    assert!(!is_disturbed(&files.watch().look()));
 }

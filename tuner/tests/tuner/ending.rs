@@ -1,62 +1,45 @@
 //! End of a tuning: the race, the final rounds, and the budget that must be enough for both.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
-use tuner::session::{Phase, Session, TuneError, Tuning};
-use tuner::strategy::StrategyKind;
-use tuner::watch::State;
-use tuner::{Failure, FailureKind, Outcome, Value};
-use tuner::{tune, tune_watched};
+use tuner::session::Phase;
+use tuner::tune_watched;
 
-use crate::search::{at, line, whole};
-use crate::session::{Place, tuned};
-use crate::{disturbed, made};
+use crate::prelude::*;
+use crate::session::{Place, tuned, whole};
 
 #[test]
 fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
     let place = Place::new("seed=2,noise=0.05,outliers=0.05");
-    let default = place.synthetic.space().config(0);
-    let session = Session {
-        default: Some(default.clone()),
-        ..place.session(StrategyKind::Random, "launches=150")
-    };
-    let mut store = place.store();
+    let session = place.random(&place.at(0), "launches=150");
     let mut phases = Vec::new();
     let tuning = tune(
         &session,
         &mut place.synthetic.clone(),
-        &mut store,
+        &mut place.store(),
         &mut |progress| {
             phases.push(progress.phase);
             true
         },
-    )
-    .unwrap();
+    );
+    let evidence = tuning.unwrap().evidence;
     let phase = |phase| phases.iter().filter(|&&other| other == phase).count();
-    let details = tuning.evidence.details.as_deref().unwrap();
+    let details = evidence.details.unwrap();
     let race = details.race.unwrap();
     assert_eq!(
         (details.search_launches, race.racers, race.quiet),
         (66, 4, false)
     );
-    assert!(
-        (12..=22).contains(&race.launches) && race.launches == phase(Phase::Racing),
-        "{race:?}"
-    );
-    assert_eq!(phase(Phase::Searching), 22);
-    assert_eq!(details.final_launches, phase(Phase::Deciding));
+    assert!((12..=22).contains(&race.launches), "{race:?}");
     assert_eq!(
-        tuning.evidence.launches,
-        66 + race.launches + details.final_launches
+        (race.launches, phase(Phase::Searching)),
+        (phase(Phase::Racing), 22)
     );
-    assert!(
-        tuning.evidence.launches <= 150,
-        "the budget is for all of it: {}",
-        tuning.evidence.launches
-    );
-    let decision = details.decisions.last().unwrap();
-    assert_eq!(decision.default, default);
+    assert_eq!(details.final_launches, phase(Phase::Deciding));
+    let all = evidence.launches;
+    assert_eq!(all, 66 + race.launches + details.final_launches);
+    assert!(all <= 150, "the budget is for all of it: {all}");
+    assert_eq!(details.decisions.last().unwrap().default, place.at(0));
     // Nothing to race for, or not allowed: straight to the final rounds, or no more launches at
     // all.
     for (finalists, racers, searched) in [(16, 16, 75), (3, 3, 75), (0, 16, 150)] {
@@ -79,32 +62,20 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
     let tired = || {
         let mut launched = HashMap::new();
         made(move |config, launches| {
-            let count: &mut usize = launched.entry(format!("{config:?}")).or_default();
+            let x = number(config);
+            let count: &mut usize = launched.entry(x).or_default();
             *count += launches;
-            let Value::Int(x) = config.0[0] else {
-                panic!("{config:?}")
-            };
             if x > 0 && *count > 28 {
-                return Outcome::Failed(Failure {
-                    kind: FailureKind::Launch,
-                    message: "tired".to_owned(),
-                });
+                return Failed(failed("tired"));
             }
-            Outcome::Times(
-                (0..launches)
-                    .map(|i| 1.0 - 0.05 * f64::from(x > 0) + 1e-6 * (*count + i) as f64)
-                    .collect(),
-            )
+            let time = |i| 1.0 - 0.05 * f64::from(x > 0) + 1e-6 * (*count + i) as f64;
+            Times((0..launches).map(time).collect())
         })
     };
-    let space = line(39);
-    let place = Place::new("");
-    let mut cut = 0;
+    let (key, mut cut) = (Key::of(line(39)), 0);
     for budget in (160..330).step_by(5) {
-        let budget_words = format!("launches={budget}");
-        let mut session = place.session(StrategyKind::Exhaustive, &budget_words);
-        session.task.space = &space;
-        session.default = Some(at(0));
+        let mut session = key.session(StrategyKind::Exhaustive, &format!("launches={budget}"));
+        session.default = Some(ints(&[0]));
         let evidence = tuned(&session, &mut tired()).evidence;
         assert!(
             evidence.launches <= budget,
@@ -112,7 +83,7 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
             evidence.launches
         );
         if evidence.verdict == "the default stays: the budget was used up in the final rounds" {
-            assert_eq!(evidence.chosen.config, session.default.unwrap());
+            assert_eq!(Some(evidence.chosen.config), session.default);
             cut += 1;
         }
     }
@@ -123,83 +94,50 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
 fn decisive_measurements_are_repeated_while_others_use_the_machine() {
     let place = Place::new("seed=3");
     let mut store = place.store();
-    let default = Some(place.synthetic.space().config(0));
-    let session = Session {
-        default,
-        ..place.session(StrategyKind::Random, "20")
-    };
-    let alone = tune(
-        &session,
-        &mut place.synthetic.clone(),
-        &mut store,
-        &mut |_| true,
-    )
-    .unwrap()
-    .evidence;
-    assert_ne!(Some(&alone.chosen.config), session.default.as_ref());
-    let waiting = Duration::from_millis(20);
-    let mut told = Vec::new();
-    let mut decide = |session: &Session<'_>, busy: fn(usize) -> bool| {
-        let (mut watch, mut waits) = (
-            disturbed(
-                State {
-                    others: Some(0.53),
-                    ..State::default()
-                },
-                busy,
-            ),
-            0,
-        );
-        told.clear();
-        let tuning = tune_watched(
-            session,
-            &mut place.synthetic.clone(),
-            &mut store,
-            &mut watch,
-            &mut |step| {
-                waits += usize::from(step.phase == Phase::Waiting);
-                told.extend(
-                    step.trouble
-                        .map(|trouble| (step.spent.evaluations, trouble.to_owned())),
-                );
-                true
-            },
-        );
-        let tuning = tuning.unwrap();
-        let record = store.run_record(tuning.run).unwrap();
-        assert_eq!(
-            record.decision.is_some(),
-            tuning.decided,
-            "what could not be told is not kept as a decision"
-        );
-        (
-            record.measurements.len(),
-            tuning,
-            waits,
-            told.first().cloned(),
-        )
-    };
-    // Disturbed now and then: no disturbed sample is kept, and the same is decided.
     let session = Session {
         fresh: true,
-        patience: Duration::from_mins(1),
-        ..session
+        ..place.random(&place.at(0), "20")
     };
-    let (
-        _,
-        Tuning {
-            evidence, decided, ..
-        },
-        waits,
-        _,
-    ) = decide(&session, |look| look % 50 == 27);
+    let alone = tuned(&session, &mut place.synthetic.clone()).evidence;
+    assert_ne!(alone.chosen.config, place.at(0));
+    let mut decide = |session: &Session<'_>, busy: fn(usize) -> bool| {
+        let mut watch = disturbed(
+            State {
+                others: Some(0.53),
+                ..State::default()
+            },
+            busy,
+        );
+        let (mut waits, mut told) = (0, None);
+        let mut tell = |step: &tuner::session::Progress<'_>| {
+            waits += usize::from(step.phase == Phase::Waiting);
+            let trouble = step
+                .trouble
+                .map(|trouble| (step.spent.evaluations, trouble.to_owned()));
+            told = told.take().or(trouble);
+            true
+        };
+        let mut device = place.synthetic.clone();
+        let tuning = tune_watched(session, &mut device, &mut store, &mut watch, &mut tell).unwrap();
+        let record = store.run_record(tuning.run).unwrap();
+        // What could not be told is not kept as a decision.
+        assert_eq!(record.decision.is_some(), tuning.decided);
+        (record.measurements.len(), tuning, waits, told)
+    };
+    // Disturbed now and then: no disturbed sample is kept, and the same is decided.
+    let (_, tuning, waits, _) = decide(&session, |look| look % 50 == 27);
+    let found = tuning.evidence;
     assert_eq!(
-        (evidence.chosen.config, evidence.launches),
+        (found.chosen.config, found.launches),
         (alone.chosen.config, alone.launches)
     );
-    assert!(waits > 0 && decided);
+    assert!(waits > 0 && tuning.decided);
     // All the time: nothing is decided, and it says why, and what to do, with the first
     // measurement.
+    let short = Session {
+        patience: Duration::from_millis(20),
+        ..session
+    };
     let (
         measured,
         Tuning {
@@ -207,22 +145,13 @@ fn decisive_measurements_are_repeated_while_others_use_the_machine() {
         },
         _,
         told,
-    ) = decide(
-        &Session {
-            patience: waiting,
-            ..session.clone()
-        },
-        |_| true,
-    );
-    let busy = "others take 53 % of this machine and 25 % are allowed: wait until it is quiet, or allow more, as with \
-                --others 70";
+    ) = decide(&short, |_| true);
+    let busy = "others take 53 % of this machine and 25 % are allowed: wait until it is quiet, or \
+                allow more, as with --others 70";
     assert_eq!((decided, told), (false, Some((1, busy.to_owned()))));
-    assert_eq!(
-        measured,
-        20 + evidence.details.unwrap().race.unwrap().launches,
-        "the final rounds kept nothing"
-    );
-    assert_eq!(Some(evidence.chosen.config), session.default);
+    let raced = evidence.details.unwrap().race.unwrap().launches;
+    assert_eq!(measured, 20 + raced, "the final rounds kept nothing");
+    assert_eq!(evidence.chosen.config, place.at(0));
     assert_eq!(
         evidence.verdict,
         format!("the default stays: cannot tell, {busy}")
@@ -232,53 +161,38 @@ fn decisive_measurements_are_repeated_while_others_use_the_machine() {
 #[test]
 fn final_rounds_take_no_more_launches_than_the_search() {
     let place = Place::new("seed=3,noise=0.02");
-    for (evaluations, most) in [(12, 36), (34, 102), (60, 180)] {
-        let budget = evaluations.to_string();
-        let default = Some(place.synthetic.space().config(0));
-        let session = Session {
-            default,
-            ..place.session(StrategyKind::Random, &budget)
-        };
+    for evaluations in [12, 34, 60] {
+        let session = place.random(&place.at(0), &evaluations.to_string());
         let details = tuned(&session, &mut place.synthetic.clone())
             .evidence
             .details
             .unwrap();
-        assert_eq!(details.search_launches, most);
+        assert_eq!(details.search_launches, 3 * evaluations);
+        let last = details.final_launches;
         assert!(
-            details.final_launches <= most && !details.decisions.is_empty(),
-            "{}",
-            details.final_launches
+            last <= 3 * evaluations && !details.decisions.is_empty(),
+            "{last}"
         );
     }
 }
 
 /// Returns times of 1 ms on average, except for one faster configuration. The fastest of 60 samples
 /// looks faster by luck.
-fn lucky(mut seed: u64) -> impl FnMut(i64, usize) -> f64 {
-    move |x, _| {
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let chance = (seed >> 11) as f64 / (1u64 << 53) as f64;
-        (if x == 7 { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
-    }
+fn lucky(seed: u64) -> impl FnMut(i64, usize) -> f64 {
+    let mut chance = Chance(seed);
+    move |x, _| (if x == 7 { 0.93 } else { 1.0 }) + 0.15 * (chance.next() - 0.5)
 }
 
 #[test]
 fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
     for finalists in [3, 5, 6, 15, 16] {
-        let change = |session: &mut Session<'_>| {
-            (session.default, session.launches, session.finalists) = (Some(at(0)), 3, finalists);
-        };
-        let details = whole(&line(59), "60", lucky(1), change)
-            .evidence
-            .details
-            .unwrap();
+        let tuning = whole((59, "60"), lucky(1), |session| {
+            (session.default, session.launches) = (Some(ints(&[0])), 3);
+            session.finalists = finalists;
+        });
+        let details = tuning.evidence.details.unwrap();
         let candidates = &details.decisions.last().unwrap().candidates;
-        let different: HashSet<_> = candidates
-            .iter()
-            .map(|c| format!("{:?}", c.config))
-            .collect();
+        let different: HashSet<_> = candidates.iter().map(|of| number(&of.config)).collect();
         assert_eq!((candidates.len(), different.len()), (finalists, finalists));
     }
 }
@@ -286,22 +200,14 @@ fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
 #[test]
 fn a_race_corrects_the_luck_of_a_search() {
     let found = |racers: usize| {
-        let right = (0..40).filter(|&seed| {
-            let change = |session: &mut Session<'_>| {
-                (
-                    session.seed,
-                    session.launches,
-                    session.racers,
-                    session.finalists,
-                ) = (5, 3, racers, 1);
-            };
-            whole(&line(59), "60", lucky(seed), change)
-                .evidence
-                .chosen
-                .config
-                == at(7)
-        });
-        right.count()
+        let right = |seed: &u64| {
+            let tuning = whole((59, "60"), lucky(*seed), |session| {
+                (session.seed, session.launches) = (5, 3);
+                (session.racers, session.finalists) = (racers, 1);
+            });
+            number(&tuning.evidence.chosen.config) == 7
+        };
+        (0..40).filter(right).count()
     };
     let (with, without) = (found(16), found(1));
     assert!(
@@ -313,43 +219,31 @@ fn a_race_corrects_the_luck_of_a_search() {
 #[test]
 fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
     let place = Place::new("seed=9,noise=0.03");
-    let best = place
-        .synthetic
-        .space()
-        .config(place.synthetic.optimum().unwrap());
-    let session = Session {
-        default: Some(best.clone()),
-        ..place.session(StrategyKind::Random, "40")
-    };
-    let tuning = place.run(&session).unwrap();
-    assert_eq!(tuning.evidence.chosen.config, best);
-    assert!(
-        tuning.evidence.verdict.starts_with("the default stays"),
-        "{}",
-        tuning.evidence.verdict
-    );
+    let best = place.optimum();
+    let evidence = place.run(&place.random(&best, "40")).unwrap().evidence;
+    assert_eq!(evidence.chosen.config, best);
+    says(&evidence.verdict, "the default stays");
     // It was the fastest of the search too, and takes no rival's place in the final rounds.
-    let decisions = &tuning.evidence.details.as_deref().unwrap().decisions;
-    assert_eq!((decisions.len(), decisions[0].candidates.len()), (1, 3));
+    let details = evidence.details.unwrap();
+    let [decision] = &details.decisions[..] else {
+        panic!()
+    };
+    assert_eq!(decision.candidates.len(), 3);
     assert!(
-        decisions[0]
+        decision
             .candidates
             .iter()
             .all(|candidate| candidate.config != best),
-        "{:?}",
-        decisions[0].candidates
+        "{decision:?}"
     );
 
     let place = Place::new("seed=9,fail=0.5");
     let failing = (0..1152)
         .find(|&index| place.synthetic.true_ms(index).is_none())
         .unwrap();
-    let default = place.synthetic.space().config(failing);
-    let session = Session {
-        default: Some(default.clone()),
-        ..place.session(StrategyKind::Random, "40")
-    };
-    let error = place.run(&session).unwrap_err();
+    let error = place
+        .run(&place.random(&place.at(failing), "40"))
+        .unwrap_err();
     assert!(matches!(error, TuneError::DefaultFailed(_)), "{error}");
     let run = place.store().runs().unwrap().pop().unwrap();
     assert!(
@@ -362,25 +256,20 @@ fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
 fn the_search_leaves_room_for_final_rounds_and_without_room_the_default_stays() {
     let place = Place::new("seed=3");
     // The slowest of all: something faster is found at once.
-    let space = place.synthetic.space();
-    let slower = |a: &usize, b: &usize| {
-        place
-            .synthetic
-            .true_ms(*a)
-            .partial_cmp(&place.synthetic.true_ms(*b))
-            .unwrap()
-    };
-    let slowest = (0..space.len())
+    let slower = |a: &Config, b: &Config| place.true_ms(a).total_cmp(&place.true_ms(b));
+    let slowest = (0..place.key.space.len())
+        .map(|index| place.at(index))
         .max_by(slower)
-        .map(|index| space.config(index));
+        .unwrap();
     let evidence_of = |most: usize| {
-        let budget = format!("launches={most}");
-        let session = Session {
-            default: slowest.clone(),
-            fresh: true,
-            ..place.session(StrategyKind::Random, &budget)
-        };
-        place.run(&session).unwrap().evidence
+        let session = place.random(&slowest, &format!("launches={most}"));
+        place
+            .run(&Session {
+                fresh: true,
+                ..session
+            })
+            .unwrap()
+            .evidence
     };
     // They take at least 36. If that would leave the search less than 36, the search gets the whole
     // budget.
@@ -390,17 +279,12 @@ fn the_search_leaves_room_for_final_rounds_and_without_room_the_default_stays() 
         assert_eq!(evidence.launches, most - most % 3, "{evidence:?}");
         let said =
             "the default stays: the budget left no room for final rounds, 36 launches at least";
-        assert_eq!(
-            (evidence.verdict.as_str(), Some(&evidence.chosen.config)),
-            (said, slowest.as_ref()),
-            "{most}"
-        );
+        let found = (evidence.verdict.as_str(), &evidence.chosen.config);
+        assert_eq!(found, (said, &slowest), "{most}");
     }
     for most in 72..90 {
         let evidence = evidence_of(most);
-        assert!(
-            evidence.launches <= most && evidence.verdict.starts_with("better than the default"),
-            "{most}: {evidence:?}"
-        );
+        assert!(evidence.launches <= most, "{most}: {evidence:?}");
+        says(&evidence.verdict, "better than the default");
     }
 }

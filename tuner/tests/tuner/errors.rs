@@ -1,82 +1,57 @@
 //! Kinds of errors, which callers match.
 
-use std::time::Duration;
+use std::process::Command;
 
-use tuner::budget::Budget;
+use tuner::ErrorKind::{Busy, Device as OfDevice, File, Format, Program, Request};
 use tuner::chain::file::ChainFile;
 use tuner::online::{Options, Tuner};
 use tuner::process::ProcessDevice;
 use tuner::program::{ProgramDevice, Reading};
-use tuner::store::Store;
-use tuner::{Error, ErrorKind, SpaceBuilder, read_space};
+use tuner::read_space;
+
+use crate::prelude::*;
+use crate::store::Folder;
 
 #[test]
 fn errors_are_classified_by_what_a_caller_can_do() {
-    let kind = |error: Error| error.kind();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file.toml");
-    assert_eq!(
-        read_space(&file).map_err(kind).unwrap_err(),
-        ErrorKind::File
-    );
-    assert_eq!(
-        ChainFile::read(&file).map_err(kind).unwrap_err(),
-        ErrorKind::File
-    );
-    std::fs::write(&file, "no space, no chain, no store").unwrap();
-    let error = read_space(&file).unwrap_err();
-    assert!(
-        error.kind() == ErrorKind::Format && error.to_string().contains("file.toml: "),
-        "{error}"
-    );
-    assert_eq!(
-        ChainFile::read(&file).map_err(kind).unwrap_err(),
-        ErrorKind::Format
-    );
-    let error = Store::open(&file).unwrap_err();
-    assert_eq!(
-        (error.kind(), Error::from(error).kind()),
-        (ErrorKind::Format, ErrorKind::Format)
-    );
-    assert_eq!(
-        Store::open(folder.path()).unwrap_err().kind(),
-        ErrorKind::File
-    );
-
-    let space = SpaceBuilder::new().ints("tile", [8, 16]).build().unwrap();
-    assert_eq!(
-        SpaceBuilder::new()
-            .ints("tile", [8, 8])
-            .build()
-            .unwrap_err()
-            .kind(),
-        ErrorKind::Request
-    );
-    assert_eq!(
-        "soon".parse::<Budget>().map_err(kind).unwrap_err(),
-        ErrorKind::Request
-    );
-    assert_eq!(
-        Tuner::new(Vec::new(), 0, Options::default())
-            .err()
-            .map(kind),
-        Some(ErrorKind::Request)
-    );
-    assert_eq!(
-        ProgramDevice::new(&space, "mm {tiles}")
-            .validate()
-            .map_err(kind),
-        Err(ErrorKind::Program)
-    );
-    assert_eq!(
-        Reading::regex("(").map_err(kind).unwrap_err(),
-        ErrorKind::Program
-    );
-    let missing = std::process::Command::new(folder.path().join("missing"));
-    let mut device = ProcessDevice::new("missing", missing, Duration::from_secs(10));
-    assert_eq!(device.start().map_err(kind), Err(ErrorKind::Device));
-
-    let store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    let folder = Folder::new();
+    let file = folder.path("file.toml");
+    for kind in [File, Format] {
+        let errors = [
+            read_space(&file).unwrap_err(),
+            ChainFile::read(&file).unwrap_err(),
+        ];
+        assert_eq!(errors.map(|error| error.kind()), [kind; 2]);
+        std::fs::write(&file, "no space, no chain, no store").unwrap();
+    }
+    says(read_space(&file).unwrap_err(), "file.toml: ");
+    let store = folder.store();
     let _measuring = store.measure_alone().unwrap();
-    assert_eq!(store.measure_alone().unwrap_err().kind(), ErrorKind::Busy);
+    for (error, kind) in [
+        (Store::open(&file).err(), Format),
+        (Store::open(&folder.path(".")).err(), File),
+        (store.measure_alone().err(), Busy),
+    ] {
+        let error = error.unwrap();
+        assert_eq!((error.kind(), Error::from(error).kind()), (kind, kind));
+    }
+    let space = SpaceBuilder::new().ints("tile", [8, 16]).build().unwrap();
+    let missing = Command::new(folder.path("missing"));
+    let mut missing = ProcessDevice::new("missing", missing, Duration::from_secs(10));
+    for (error, kind) in [
+        (
+            SpaceBuilder::new().ints("tile", [8, 8]).build().err(),
+            Request,
+        ),
+        ("soon".parse::<Budget>().err(), Request),
+        (Tuner::new(Vec::new(), 0, Options::default()).err(), Request),
+        (
+            ProgramDevice::new(&space, "mm {tiles}").validate().err(),
+            Program,
+        ),
+        (Reading::regex("(").err(), Program),
+        (missing.start().err(), OfDevice),
+    ] {
+        assert_eq!(error.map(|error| error.kind()), Some(kind));
+    }
 }

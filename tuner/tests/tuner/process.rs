@@ -2,10 +2,10 @@
 #![cfg(unix)]
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tuner::process::{ProcessDevice, serve};
-use tuner::{Config, Device, Failure, FailureKind, Outcome, Value, from_fn};
+
+use crate::prelude::*;
 
 fn child(script: &str, time_out_ms: u64) -> ProcessDevice {
     let mut command = Command::new("sh");
@@ -13,65 +13,54 @@ fn child(script: &str, time_out_ms: u64) -> ProcessDevice {
     ProcessDevice::new("script", command, Duration::from_millis(time_out_ms))
 }
 
+/// A child that says at once that it is ready.
 fn device(script: &str, time_out_ms: u64) -> ProcessDevice {
     child(&format!("echo '\"ready\"'; {script}"), time_out_ms)
 }
 
 fn measure(device: &mut ProcessDevice) -> Outcome {
-    device.measure(&Config(vec![Value::Int(1)]), 2)
+    device.measure(&ints(&[1]), 2)
 }
 
-fn failure(outcome: Outcome) -> Failure {
-    match outcome {
-        Outcome::Failed(failure) => failure,
-        Outcome::Times(times) => panic!("{times:?}"),
-    }
+fn one_ms() -> Outcome {
+    Times(vec![1.0])
 }
 
 #[test]
 fn a_child_answers_request_after_request() {
-    let mut device = device(
-        "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"times\\\":[$n.5]}\"; done",
-        20_000,
+    let counts = "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"times\\\":[$n.5]}\"; done";
+    let mut device = device(counts, 20_000);
+    assert_eq!(
+        [(); 2].map(|()| measure(&mut device)),
+        [1.5, 2.5].map(|time| Times(vec![time]))
     );
-    assert_eq!(measure(&mut device), Outcome::Times(vec![1.5]));
-    assert_eq!(measure(&mut device), Outcome::Times(vec![2.5]));
     // One that is slow to begin is waited for.
     let script = r#"sleep 0.5; echo '"ready"'; read -r line; echo '{"times":[1]}'; cat >/dev/null"#;
-    assert_eq!(measure(&mut child(script, 300)), Outcome::Times(vec![1.0]));
+    assert_eq!(measure(&mut child(script, 300)), one_ms());
 }
 
 #[test]
 fn a_child_that_hangs_is_killed_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let once = folder.path().join("once");
     let script = format!(
-        "read -r line; if mkdir {0} 2>/dev/null; then exec sleep 1000; fi; echo '{{\"times\":[1]}}'; cat >/dev/null",
-        once.display()
+        "read -r line; if mkdir {}/once 2>/dev/null; then exec sleep 1000; fi; \
+         echo '{{\"times\":[1]}}'; cat >/dev/null",
+        folder.path().display()
     );
     let mut device = device(&script, 2_000);
     let begun = Instant::now();
     assert_eq!(failure(measure(&mut device)).kind, FailureKind::TimeOut);
     assert!(begun.elapsed() < Duration::from_secs(100));
-    assert_eq!(measure(&mut device), Outcome::Times(vec![1.0]));
+    assert_eq!(measure(&mut device), one_ms());
 }
 
 #[test]
-fn a_child_that_does_not_read_a_long_request_is_killed_in_time() {
-    let mut device = device("exec sleep 5", 50);
-    let long = Config(vec![Value::Text("x".repeat(1 << 20))]);
-    assert_eq!(failure(device.measure(&long, 1)).kind, FailureKind::TimeOut);
-}
-
-#[test]
-fn a_child_that_prints_without_end_is_a_failed_launch() {
-    let mut endless = device("read -r line; cat /dev/zero", 60_000);
-    let said = failure(measure(&mut endless));
-    assert!(
-        said.message.contains("longer than 16 MiB"),
-        "{}",
-        said.message
-    );
+fn a_child_that_does_not_read_or_prints_without_end_is_a_failed_launch() {
+    let long = Config(vec!["x".repeat(1 << 20).into()]);
+    let failed = failure(device("exec sleep 5", 50).measure(&long, 1));
+    assert_eq!(failed.kind, FailureKind::TimeOut);
+    let endless = measure(&mut device("read -r line; cat /dev/zero", 60_000));
+    says(failure(endless).message, "longer than 16 MiB");
 }
 
 #[test]
@@ -89,16 +78,14 @@ fn a_child_that_dies_or_answers_nonsense_is_a_failed_launch_with_the_reason() {
         } else {
             child(script, 20_000)
         };
-        assert_eq!(
-            device
-                .start()
-                .map_err(|error| error.to_string().contains(said)),
-            if begins { Ok(()) } else { Err(true) }
-        );
+        match device.start() {
+            Ok(()) => assert!(begins, "{script}"),
+            Err(error) => says(error, if begins { "nothing" } else { said }),
+        }
         for _ in 0..2 {
             let failure = failure(measure(&mut device));
             assert_eq!(failure.kind, FailureKind::Launch);
-            assert!(failure.message.contains(said), "{}", failure.message);
+            says(failure.message, said);
         }
     }
 }
@@ -107,33 +94,21 @@ fn a_child_that_dies_or_answers_nonsense_is_a_failed_launch_with_the_reason() {
 fn a_child_that_dies_after_its_answer_does_not_fail_the_next_configuration() {
     let mut ends = device("read -r line; echo '{\"times\":[1]}'; exit 3", 20_000);
     for _ in 0..3 {
-        assert_eq!(measure(&mut ends), Outcome::Times(vec![1.0]));
+        assert_eq!(measure(&mut ends), one_ms());
     }
     // A configuration that kills each child fails.
-    let script = r#"while read -r line; do case $line in *7*) kill -9 $$;; esac; echo '{"times":[1]}'; done"#;
+    let script = "while read -r line; do case $line in *7*) kill -9 $$;; esac; \
+                  echo '{\"times\":[1]}'; done";
     let mut dies = device(script, 20_000);
-    for (value, works) in [
-        (1, true),
-        (7, false),
-        (7, false),
-        (2, true),
-        (7, false),
-        (1, true),
-    ] {
-        let outcome = dies.measure(&Config(vec![Value::Int(value)]), 1);
-        assert_eq!(
-            matches!(outcome, Outcome::Times(_)),
-            works,
-            "{value}: {outcome:?}"
-        );
+    for value in [1, 7, 7, 2, 7, 1] {
+        let outcome = dies.measure(&ints(&[value]), 1);
+        assert_eq!(outcome == one_ms(), value != 7, "{value}: {outcome:?}");
     }
     // One that kills a new child is not asked again.
     let folder = tempfile::tempdir().unwrap();
     let begun = folder.path().join("begun");
-    let mut dies = device(
-        &format!("echo >>{}; read -r line; exit 3", begun.display()),
-        20_000,
-    );
+    let script = format!("echo >>{}; read -r line; exit 3", begun.display());
+    let mut dies = device(&script, 20_000);
     for children in 1..=2 {
         failure(measure(&mut dies));
         assert_eq!(
@@ -146,34 +121,27 @@ fn a_child_that_dies_after_its_answer_does_not_fail_the_next_configuration() {
 #[test]
 fn a_child_lives_on_after_a_failed_launch_or_is_replaced_as_asked() {
     // The second answer of a child is a time.
-    let script = r#"read -r line; echo '{"failed":{"kind":"launch","message":"no"}}'; read -r line; \
-            echo '{"times":[1]}'; cat >/dev/null"#;
+    let script = "read -r line; echo '{\"failed\":{\"kind\":\"launch\",\"message\":\"no\"}}'; \
+                  read -r line; echo '{\"times\":[1]}'; cat >/dev/null";
     let mut one = device(script, 20_000);
-    assert_eq!(failure(measure(&mut one)).message, "no");
-    assert_eq!(measure(&mut one), Outcome::Times(vec![1.0]));
+    assert_eq!(measure(&mut one), Failed(failed("no")));
+    assert_eq!(measure(&mut one), one_ms());
     let mut fresh = device(script, 20_000).fresh_after_failures();
     for _ in 0..2 {
-        assert_eq!(failure(measure(&mut fresh)).message, "no");
+        assert_eq!(measure(&mut fresh), Failed(failed("no")));
     }
 }
 
 #[test]
 fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
-    let mut double = from_fn("double", |config, launches| {
-        let Value::Int(x) = config.0[0] else { panic!() };
-        Outcome::Times(vec![2.0 * x as f64; launches])
-    });
-    let request = r#"{"config": [3], "launches": 2}"#.to_owned();
+    let mut double = made(|config, launches| Times(vec![2.0 * number(config) as f64; launches]));
+    let request = || Ok(r#"{"config": [3], "launches": 2}"#.to_owned());
     let mut answers = Vec::new();
-    serve(
-        &mut double,
-        [Ok(request.clone()), Ok(request)],
-        &mut answers,
-    )
-    .unwrap();
+    serve(&mut double, [request(), request()], &mut answers).unwrap();
+    let answer = "{\"times\":[6.0,6.0]}\n";
     assert_eq!(
-        answers,
-        b"\"ready\"\n{\"times\":[6.0,6.0]}\n{\"times\":[6.0,6.0]}\n"
+        String::from_utf8(answers).unwrap(),
+        format!("\"ready\"\n{answer}{answer}")
     );
     assert!(serve(&mut double, [Ok("{}".to_owned())], Vec::new()).is_err());
 }

@@ -2,54 +2,72 @@
 #![cfg(unix)]
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use tuner::budget::Budget;
 use tuner::objective::Objective;
 use tuner::program::{ProgramDevice, Reading, Template};
-use tuner::session::Session;
-use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
-use tuner::strategy::StrategyKind;
-use tuner::{
-    Config, Device, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value, parse_toml,
-    read_space, tune,
-};
+use tuner::{parse_toml, read_space};
+
+use crate::prelude::*;
+use crate::session::tuned;
+use crate::store::Folder;
 
 fn space() -> Space {
-    SpaceBuilder::new()
-        .ints("tile", [8, 16, 32])
-        .choices("mode", ["a", "b c"])
-        .build()
-        .unwrap()
+    let builder = SpaceBuilder::new().ints("tile", [8, 16, 32]);
+    builder.choices("mode", ["a", "b c"]).build().unwrap()
+}
+
+/// A program in the space of tiles and modes, whose numbers match `regex` if it is not empty.
+fn program(command: &str, regex: &str) -> ProgramDevice {
+    let mut program = ProgramDevice::new(&space(), command);
+    if !regex.is_empty() {
+        program.reading = Reading::regex(regex).unwrap();
+    }
+    program
 }
 
 fn config(tile: i64, mode: &str) -> Config {
-    Config(vec![Value::Int(tile), Value::from(mode)])
+    Config(vec![tile.into(), mode.into()])
 }
 
-fn failure(outcome: Outcome) -> Failure {
-    match outcome {
-        Outcome::Failed(failure) => failure,
-        Outcome::Times(times) => panic!("{times:?}"),
+/// Launches once.
+fn launch(program: &mut ProgramDevice, tile: i64) -> Outcome {
+    program.measure(&config(tile, "a"), 1)
+}
+
+#[track_caller]
+fn fails(program: &mut ProgramDevice, tile: i64, kind: FailureKind, said: &str) {
+    let failure = failure(launch(program, tile));
+    assert_eq!(failure.kind, kind, "{}", failure.message);
+    says(failure.message, said);
+}
+
+/// A file that programs write to.
+struct Log(Folder);
+
+impl Log {
+    fn new() -> Self {
+        Self(Folder::new())
+    }
+
+    fn path(&self) -> String {
+        self.0.path("log").display().to_string()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path()).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 }
 
 #[test]
 fn values_come_by_place_and_by_environment_and_numbers_from_the_output() {
-    let mut program = ProgramDevice::new(&space(), "echo t={tile} m={mode} e=$TUNE_tile$TUNE_mode");
-    program.reading = Reading::regex("[te]=([0-9]+)").unwrap();
-    assert_eq!(
-        program.measure(&config(16, "a"), 4),
-        Outcome::Times(vec![16.0; 4])
-    );
-    program.reading = Reading::regex("m=b c e=([0-9]+)b c").unwrap();
-    assert_eq!(
-        program.measure(&config(32, "b c"), 1),
-        Outcome::Times(vec![32.0])
-    );
+    let command = "echo t={tile} m={mode} e=$TUNE_tile$TUNE_mode";
+    let measured = program(command, "[te]=([0-9]+)").measure(&config(16, "a"), 4);
+    assert_eq!(measured, Times(vec![16.0; 4]));
+    let measured = program(command, "m=b c e=([0-9]+)b c").measure(&config(32, "b c"), 1);
+    assert_eq!(measured, Times(vec![32.0]));
     // Where none is read, the time is the duration of the process.
-    let mut program = ProgramDevice::new(&space(), "sleep 0.05");
-    let Outcome::Times(times) = program.measure(&config(8, "a"), 2) else {
+    let Times(times) = program("sleep 0.05", "").measure(&config(8, "a"), 2) else {
         panic!()
     };
     assert!(
@@ -60,298 +78,180 @@ fn values_come_by_place_and_by_environment_and_numbers_from_the_output() {
 
 #[test]
 fn several_samples_of_a_launch_count_and_a_rate_is_better_when_it_is_larger() {
-    let folder = tempfile::tempdir().unwrap();
-    let count = folder.path().join("count");
-    let command = format!(
-        "echo x >> {}; echo '{{{{\"rate\": [100, 200, 400]}}}}'",
-        count.display()
-    );
-    let mut program = ProgramDevice::new(&space(), &command);
+    let log = Log::new();
+    let rates = "echo '{{\"rate\": [100, 200, 400]}}'";
+    let mut program = program(&format!("echo x >> {}; {rates}", log.path()), "");
     (program.reading, program.objective) = (Reading::json("/rate").unwrap(), Objective::Rate);
-    assert_eq!(
-        program.measure(&config(8, "a"), 5),
-        Outcome::Times(vec![10.0, 5.0, 2.5, 10.0, 5.0])
-    );
-    assert_eq!(
-        std::fs::read_to_string(count).unwrap().lines().count(),
-        2,
-        "two launches gave five samples"
-    );
+    let measured = program.measure(&config(8, "a"), 5);
+    assert_eq!(measured, Times(vec![10.0, 5.0, 2.5, 10.0, 5.0]));
+    assert_eq!(log.lines().len(), 2, "two launches gave five samples");
 }
 
 #[test]
 fn failures_are_classified_and_quote_the_programs_last_output() {
-    let of =
-        |command: &str| failure(ProgramDevice::new(&space(), command).measure(&config(8, "a"), 1));
-    let said = of("echo no memory >&2; exit 3");
-    assert_eq!(said.kind, FailureKind::Launch);
-    assert!(
-        said.message.contains("exit status: 3") && said.message.contains("no memory"),
-        "{}",
-        said.message
-    );
-    // Where it says more than is read, its end.
-    let said = of("yes no memory | head -c 17000000 >&2; echo; echo the last word >&2; exit 3");
-    assert!(
-        said.message.ends_with("no memory\nthe last word"),
-        "{}",
-        said.message
-    );
-    assert!(of("kill -9 $$").message.contains("signal: 9"));
-    assert!(of("./there-is-no-such-program").message.contains("127"));
-    let mut silent = ProgramDevice::new(&space(), "echo done");
-    silent.reading = Reading::regex("([0-9]+) ms").unwrap();
-    assert!(
-        failure(silent.measure(&config(8, "a"), 1))
-            .message
-            .contains("no number in its output: \"done")
-    );
-    silent.reading = Reading::regex("d(one)").unwrap();
-    assert!(
-        failure(silent.measure(&config(8, "a"), 1))
-            .message
-            .contains("not a number")
-    );
-    let mut zero = ProgramDevice::new(&space(), "echo 0");
-    zero.reading = Reading::regex("0").unwrap();
-    assert!(
-        failure(zero.measure(&config(8, "a"), 1))
-            .message
-            .contains("not a positive number")
-    );
+    for (command, regex, said) in [
+        ("echo no memory >&2; exit 3", "", "exit status: 3"),
+        ("echo no memory >&2; exit 3", "", "no memory"),
+        // Where it says more than is read, its end.
+        (
+            "yes no memory | head -c 17000000 >&2; echo; echo the last word >&2; exit 3",
+            "",
+            "no memory\nthe last word",
+        ),
+        ("kill -9 $$", "", "signal: 9"),
+        ("./there-is-no-such-program", "", "127"),
+        (
+            "echo done",
+            "([0-9]+) ms",
+            "no number in its output: \"done",
+        ),
+        ("echo done", "d(one)", "not a number"),
+        ("echo 0", "0", "not a positive number"),
+        // Ended before it fills the disk.
+        ("yes", "", "printed more than"),
+        ("yes >&2", "", "printed more than"),
+    ] {
+        fails(&mut program(command, regex), 8, FailureKind::Launch, said);
+    }
+    for (command, said) in [
+        ("yes", "printed more than"),
+        ("yes >&2", "printed more than"),
+        (
+            "echo 'error: no such tile {tile}' >&2; exit 1",
+            "no such tile 32",
+        ),
+    ] {
+        let mut program = program("true", "");
+        program.build = Some(Template::new(command));
+        fails(&mut program, 32, FailureKind::Compile, said);
+    }
 }
 
 #[test]
 fn a_launch_that_takes_too_long_ends_with_all_that_it_started() {
-    let folder = tempfile::tempdir().unwrap();
-    let alive = folder.path().join("alive");
-    let command = format!("(sleep 2; touch {}) & wait", alive.display());
-    let mut program = ProgramDevice::new(&space(), &command);
+    let log = Log::new();
+    let mut program = program(&format!("(sleep 2; touch {}) & wait", log.path()), "");
     program.time_out = Duration::from_millis(200);
     let begun = Instant::now();
-    assert_eq!(
-        failure(program.measure(&config(8, "a"), 1)).kind,
-        FailureKind::TimeOut
-    );
+    fails(&mut program, 8, FailureKind::TimeOut, "");
     assert!(
         begun.elapsed() < Duration::from_millis(1900),
         "it was not waited for"
     );
     std::thread::sleep(Duration::from_millis(2200));
-    assert!(!alive.exists(), "what the shell had started went on");
+    assert!(
+        !Path::new(&log.path()).exists(),
+        "what the shell had started went on"
+    );
 }
 
 #[test]
 fn background_processes_of_a_program_end_with_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("pipe");
-    assert!(
-        std::process::Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let command = format!(
-        "exec 3>{}; (sleep 5; echo alive >&3) & echo 1",
-        pipe.display()
-    );
+    let log = Log::new();
+    let pipe = log.path();
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let command = format!("exec 3>{pipe}; (sleep 5; echo alive >&3) & echo 1");
     // It ends with the last process that could write to the pipe.
     let reader = std::thread::spawn(move || std::fs::read_to_string(pipe).unwrap());
-    let mut program = ProgramDevice::new(&space(), &command);
-    program.reading = Reading::regex("1").unwrap();
-    assert_eq!(
-        program.measure(&config(8, "a"), 1),
-        Outcome::Times(vec![1.0])
-    );
+    assert_eq!(launch(&mut program(&command, "1"), 8), Times(vec![1.0]));
     assert_eq!(reader.join().unwrap(), "");
 }
 
 #[test]
-fn a_program_that_prints_without_end_is_ended_before_it_fills_the_disk() {
-    for command in ["yes", "yes >&2"] {
-        let mut program = ProgramDevice::new(&space(), command);
-        let said = failure(program.measure(&config(8, "a"), 1));
-        assert!(
-            said.kind == FailureKind::Launch && said.message.contains("printed more than"),
-            "{}",
-            said.message
-        );
-        program.build = Some(Template::new(command));
-        let said = failure(program.measure(&config(8, "a"), 1));
-        assert!(
-            said.kind == FailureKind::Compile && said.message.contains("printed more than"),
-            "{}",
-            said.message
-        );
-    }
-}
-
-#[test]
-fn a_build_is_made_once_for_what_it_can_see_and_a_failing_one_is_no_launch() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let mut program = ProgramDevice::new(&space(), "cat {build}/tile");
-    program.build = Some(Template::new(&format!(
-        "echo {{tile}} > {{build}}/tile; echo b >> {}",
-        log.display()
-    )));
-    program.reading = Reading::regex("[0-9]+").unwrap();
-    for (tile, mode) in [(8, "a"), (8, "b c"), (16, "a"), (8, "a")] {
-        assert_eq!(
-            program.measure(&config(tile, mode), 2),
-            Outcome::Times(vec![tile as f64; 2])
-        );
-    }
-    assert_eq!(
-        std::fs::read_to_string(&log).unwrap().lines().count(),
-        2,
-        "the mode is not in the build"
-    );
+fn a_build_is_made_once_for_what_it_can_see() {
     // What stands only in the environment is seen too, and of a command that names nothing all of
-    // it.
+    // it. The mode is not in the first build.
     for (build, builds) in [
+        ("echo {tile}", 2),
         ("echo $TUNE_tile$TUNE_mode", 3),
         ("env | grep TUNE_", 3),
-        ("echo ${TUNE_tile}$TUNE_mod", 2),
+        ("echo ${{TUNE_tile}}$TUNE_mod", 2),
     ] {
-        let mut program = ProgramDevice::new(&space(), "sort {build}/seen");
-        std::fs::write(&log, "").unwrap();
-        program.build = Some(Template::new(&format!(
-            "({}) > {{build}}/seen; echo b >> {}",
-            build.replace('{', "{{").replace('}', "}}"),
-            log.display()
-        )));
-        program.measure(&config(8, "a"), 1);
-        program.measure(&config(8, "b c"), 1);
-        program.measure(&config(16, "a"), 1);
-        assert_eq!(
-            std::fs::read_to_string(&log).unwrap().lines().count(),
-            builds,
-            "{build}"
-        );
+        let log = Log::new();
+        let mut program = program("cat {build}/seen; echo took {tile}", "took ([0-9]+)");
+        let build_and_log = format!("({build}) > {{build}}/seen; echo b >> {}", log.path());
+        program.build = Some(Template::new(&build_and_log));
+        for (tile, mode) in [(8, "a"), (8, "b c"), (16, "a"), (8, "a")] {
+            let measured = program.measure(&config(tile, mode), 2);
+            assert_eq!(measured, Times(vec![tile as f64; 2]), "{build}");
+        }
+        assert_eq!(log.lines().len(), builds, "{build}");
     }
-    program.build = Some(Template::new(
-        "echo 'error: no such tile {tile}' >&2; exit 1",
-    ));
-    let said = failure(program.measure(&config(32, "a"), 1));
-    assert_eq!(said.kind, FailureKind::Compile);
-    assert!(said.message.contains("no such tile 32"), "{}", said.message);
 }
 
 #[test]
 fn a_wrong_answer_is_excluded_by_its_exit_code_or_its_output() {
-    let mut program = ProgramDevice::new(&space(), "echo 5");
-    program.reading = Reading::regex("5").unwrap();
-    program.check = Some(Template::new("test {tile} -ne 16"));
-    assert_eq!(
-        program.measure(&config(8, "a"), 1),
-        Outcome::Times(vec![5.0])
-    );
-    assert_eq!(
-        failure(program.measure(&config(16, "a"), 1)).kind,
-        FailureKind::WrongResult
-    );
-    let mut program = ProgramDevice::new(&space(), "echo 5");
-    program.reading = Reading::regex("5").unwrap();
-    program.check = Some(Template::new(
-        "test {tile} -eq 32 && echo other || echo same",
-    ));
-    program.same_output_as = Some(config(8, "a"));
-    assert_eq!(
-        program.measure(&config(16, "a"), 1),
-        Outcome::Times(vec![5.0])
-    );
-    assert_eq!(
-        failure(program.measure(&config(32, "a"), 1)).kind,
-        FailureKind::WrongResult
-    );
+    for (check, same_output_as) in [
+        ("test {tile} -ne 32", None),
+        (
+            "test {tile} -eq 32 && echo other || echo same",
+            Some(config(8, "a")),
+        ),
+    ] {
+        let mut program = program("echo 5", "5");
+        (program.check, program.same_output_as) = (Some(Template::new(check)), same_output_as);
+        assert_eq!(launch(&mut program, 16), Times(vec![5.0]));
+        fails(&mut program, 32, FailureKind::WrongResult, "");
+    }
 }
 
 #[test]
 fn a_configuration_does_not_hang_because_the_one_it_is_compared_with_does() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let mut program = ProgramDevice::new(
-        &space(),
-        &format!(
-            "echo {{tile}} >> {}; test {{tile}} -ne 8 || sleep 20; echo 5",
-            log.display()
-        ),
-    );
-    program.reading = Reading::regex("5").unwrap();
+    let log = Log::new();
+    let hangs = "test {tile} -ne 8 || sleep 20; echo 5";
+    let mut program = program(&format!("echo {{tile}} >> {}; {hangs}", log.path()), "5");
     program.same_output_as = Some(config(8, "a"));
     program.time_out = Duration::from_millis(300);
-    assert_eq!(
-        failure(program.measure(&config(8, "a"), 1)).kind,
-        FailureKind::TimeOut
-    );
+    fails(&mut program, 8, FailureKind::TimeOut, "");
     for tile in [16, 32] {
-        let failure = failure(program.measure(&config(tile, "a"), 1));
-        assert_eq!(failure.kind, FailureKind::WrongResult);
-        assert!(
-            failure
-                .message
-                .contains("the configuration it is compared with: killed after"),
-            "{}",
-            failure.message
-        );
+        let said = "the configuration it is compared with: killed after";
+        fails(&mut program, tile, FailureKind::WrongResult, said);
     }
     // Itself, and once to be compared with.
-    assert_eq!(
-        std::fs::read_to_string(&log)
-            .unwrap()
-            .matches("8\n")
-            .count(),
-        2
-    );
+    assert_eq!(log.lines().iter().filter(|line| *line == "8").count(), 2);
 }
 
 #[test]
 fn a_placeholder_that_no_parameter_fills_is_an_error_before_anything_runs() {
-    let program = ProgramDevice::new(&space(), "./mm {tile} {threads}");
-    assert!(
-        program
-            .validate()
-            .unwrap_err()
-            .to_string()
-            .contains("there is no {threads}")
-    );
-    assert!(
-        ProgramDevice::new(&space(), "{build}/mm")
-            .validate()
-            .is_err(),
-        "there is no build"
-    );
-    assert!(
-        ProgramDevice::new(&space(), "./mm {tile} $TUNE_mode")
-            .validate()
-            .is_ok()
-    );
-    let mut program = ProgramDevice::new(&space(), "./mm {tile} $TUNE_mode2");
-    assert!(
-        program
-            .validate()
-            .unwrap_err()
-            .to_string()
-            .contains("no command names the parameter mode")
-    );
-    program.reads = vec!["mode".to_owned()];
-    assert!(program.validate().is_ok());
-    let named = parse_toml("[[parameter]]\nname = \"build\"\nvalues = [1, 2]\n")
-        .unwrap()
-        .build()
-        .unwrap();
-    let mut program = ProgramDevice::new(&named, "./mm {build}");
-    assert!(program.validate().is_ok());
-    program.build = Some(Template::new("make {build}"));
-    assert!(
-        program
-            .validate()
-            .unwrap_err()
-            .to_string()
-            .contains("another one")
-    );
+    let named = parse_toml("[[parameter]]\nname = \"build\"\nvalues = [1, 2]\n").unwrap();
+    let (space, named) = (space(), named.build().unwrap());
+    for (space, command, reads, build, refused) in [
+        (
+            &space,
+            "./mm {tile} {threads}",
+            None,
+            None,
+            Some("there is no {threads}"),
+        ),
+        // There is no build.
+        (&space, "{build}/mm", None, None, Some("{build}")),
+        (&space, "./mm {tile} $TUNE_mode", None, None, None),
+        (
+            &space,
+            "./mm {tile} $TUNE_mode2",
+            None,
+            None,
+            Some("no command names the parameter mode"),
+        ),
+        (&space, "./mm {tile} $TUNE_mode2", Some("mode"), None, None),
+        (&named, "./mm {build}", None, None, None),
+        (
+            &named,
+            "./mm {build}",
+            None,
+            Some("make {build}"),
+            Some("another one"),
+        ),
+    ] {
+        let mut program = ProgramDevice::new(space, command);
+        program.reads = reads.into_iter().map(str::to_owned).collect();
+        program.build = build.map(Template::new);
+        match (program.validate(), refused) {
+            (Err(error), Some(said)) => says(error, said),
+            (validated, _) => assert_eq!(validated.is_ok(), refused.is_none(), "{command}"),
+        }
+    }
 }
 
 /// Tunes the example in C as docs/tuning-programs.md does, with a budget of launches.
@@ -360,42 +260,30 @@ fn the_c_example_is_compiled_checked_and_tuned() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let (space, default) = read_space(&examples.join("mm.toml")).unwrap();
     let mut program = ProgramDevice::new(&space, "{build}/mm");
-    let source = examples.join("mm.c");
     program.build = Some(Template::new(&format!(
-        "cc -O2 -DTILE={{tile}} -DUNROLL={{unroll}} {} -o {{build}}/mm -lm",
-        source.display()
+        "cc -O2 -DTILE={{tile}} -DUNROLL={{unroll}} {}/mm.c -o {{build}}/mm -lm",
+        examples.display()
     )));
     program.check = Some(Template::new("{build}/mm check"));
     program.reading = Reading::regex("([0-9.]+) ms").unwrap();
     program.validate().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
-    let (device, tunable) = (
-        DeviceIdentity::named("this", "program"),
-        TunableIdentity::new("mm", 1),
+    let key = Key::of(space);
+    let session = key.session(StrategyKind::Exhaustive, "launches=200");
+    let evidence = tuned(
+        &Session {
+            default,
+            launches: 2,
+            ..session
+        },
+        &mut program,
+    )
+    .evidence;
+    // Every tile compiles and multiplies right.
+    assert!(
+        evidence.launches <= 200 && evidence.failed == 0,
+        "{evidence:?}"
     );
-    let workload = Workload::new();
-    let task = Task {
-        device: &device,
-        tunable: &tunable,
-        workload: &workload,
-        space: &space,
-    };
-    let budget: Budget = "launches=200".parse().unwrap();
-    let session = Session {
-        default: default.clone(),
-        launches: 2,
-        ..Session::new(task, StrategyKind::Exhaustive, 1, budget)
-    };
-    let evidence = tune(&session, &mut program, &mut store, &mut |_| true)
-        .unwrap()
-        .evidence;
-    assert!(evidence.launches <= 200, "{} launches", evidence.launches);
-    assert_eq!(
-        evidence.failed, 0,
-        "every tile compiles and multiplies right"
-    );
-    let tile = space.named(&evidence.chosen.config).int("tile");
+    let tile = key.space.named(&evidence.chosen.config).int("tile");
     // Blocks of two are several times as slow as larger ones, which other load may hide.
     assert!(
         tile > 2 || evidence.verdict.contains("cannot tell"),

@@ -1,5 +1,8 @@
-//! Statistics against tabulated values.
+//! Statistics against tabulated values, and the drift of a series of times.
 
+use std::f64::consts::FRAC_2_PI;
+
+use tuner::drift::DriftDetector;
 use tuner::statistics::{
     effective_count, sign_flip, smallest_sign_flip, student_critical, student_two_sided,
 };
@@ -18,17 +21,14 @@ fn student_agrees_with_tabulated_values() {
         let critical = student_critical(alpha, freedom);
         assert!(
             (critical - table).abs() < 6e-4 * table,
-            "{freedom} {alpha}: {critical} instead of {table}"
+            "{freedom} {alpha}: {critical}"
         );
         assert!((student_two_sided(critical, freedom) - alpha).abs() < 1e-9);
     }
     assert!((student_two_sided(1.959_964, 1e7) - 0.05).abs() < 1e-6);
     // One and two degrees of freedom have closed forms, which are exact for small t as well.
     for t in [0.0_f64, 0.01, 0.1, 0.5, 1.0, 3.0] {
-        let (one, two) = (
-            1.0 - t.atan() * std::f64::consts::FRAC_2_PI,
-            1.0 - t / (2.0 + t * t).sqrt(),
-        );
+        let (one, two) = (1.0 - t.atan() * FRAC_2_PI, 1.0 - t / (2.0 + t * t).sqrt());
         assert!((student_two_sided(t, 1.0) - one).abs() < 1e-12, "{t}");
         assert!((student_two_sided(t, 2.0) - two).abs() < 1e-12, "{t}");
     }
@@ -36,36 +36,37 @@ fn student_agrees_with_tabulated_values() {
 
 #[test]
 fn sign_flip_counts_patterns_exactly() {
-    assert_eq!(sign_flip(&[]), 1.0);
-    assert_eq!(sign_flip(&[1.0]), 1.0);
-    assert_eq!(sign_flip(&[1.0, 1.0, 1.0]), 0.25);
-    assert_eq!(sign_flip(&[1.0, 2.0, 4.0, 8.0]), 2.0 / 16.0);
-    assert_eq!(sign_flip(&[0.0; 5]), 1.0);
-    // 0.1 + 0.2 - 0.1 is not the same float as 0.1 - 0.1 + 0.2, and counts as the same sum.
-    assert_eq!(sign_flip(&[0.1, 0.2, -0.1]), 0.75);
-    assert_eq!(sign_flip(&[0.3; 10]), smallest_sign_flip(10));
-    assert_eq!(sign_flip(&[0.3; 40]), smallest_sign_flip(40));
+    for (values, share) in [
+        (&[][..], 1.0),
+        (&[1.0], 1.0),
+        (&[1.0, 1.0, 1.0], 0.25),
+        (&[1.0, 2.0, 4.0, 8.0], 2.0 / 16.0),
+        (&[0.0; 5], 1.0),
+        // 0.1 + 0.2 - 0.1 is not the same float as 0.1 - 0.1 + 0.2, and counts as the same sum.
+        (&[0.1, 0.2, -0.1], 0.75),
+        (&[0.3; 10], smallest_sign_flip(10)),
+        (&[0.3; 40], smallest_sign_flip(40)),
+    ] {
+        assert_eq!(sign_flip(values), share, "{values:?}");
+    }
 }
 
 #[test]
 fn correlation_costs_values_and_anticorrelation_earns_none() {
-    let rising: Vec<f64> = (0..40).map(f64::from).collect();
-    assert!(effective_count(&rising) < 5.0);
-    let alternating: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
-    assert_eq!(effective_count(&alternating), 40.0);
+    let count = |n: i32, value: fn(i32) -> i32| {
+        effective_count(&(0..n).map(value).map(f64::from).collect::<Vec<_>>())
+    };
+    assert!(count(40, |i| i) < 5.0);
+    assert_eq!(count(40, |i| i % 2), 40.0);
     // Four 0, four 1, and so on: of 39 neighbours 30 are alike, so the correlation is 21 of 40;
     // after the correction for the bias it is 22 of 37.
-    let steps: Vec<f64> = (0..40).map(|i| f64::from(i / 4 % 2)).collect();
-    assert!(
-        (effective_count(&steps) - 40.0 * 15.0 / 59.0).abs() < 1e-9,
-        "{}",
-        effective_count(&steps)
-    );
+    let steps = count(40, |i| i / 4 % 2);
+    assert!((steps - 40.0 * 15.0 / 59.0).abs() < 1e-9, "{steps}");
     // r = 0.625 is 1.77 standard errors, so 0.77 of the correction applies; r without its bias is
     // 1.2, capped at 0.9.
-    let eight = effective_count(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    let eight = count(8, |i| i + 1);
     assert!((eight - 2.181_134_672).abs() < 1e-8, "{eight}");
-    assert_eq!(effective_count(&[]), 0.0);
+    assert_eq!(count(0, |i| i), 0.0);
     // Equal values are not correlated, whatever their mean is rounded to.
     for (value, count) in [
         (1.0, 10),
@@ -80,4 +81,46 @@ fn correlation_costs_values_and_anticorrelation_earns_none() {
             "{count} times {value}"
         );
     }
+}
+
+/// Returns the number of times until the alarm.
+fn feed(detector: &mut DriftDetector, count: usize, time: fn(usize) -> f64) -> Option<usize> {
+    (0..count).position(|i| detector.push(time(i)))
+}
+
+fn wobble(i: usize) -> f64 {
+    1.0 + 0.01 * ((i * 7919) % 11) as f64
+}
+
+#[test]
+fn a_steady_series_never_alarms_and_a_step_does_within_four_windows() {
+    let mut detector = DriftDetector::default();
+    assert_eq!(feed(&mut detector, 10_000, wobble), None);
+    let at = feed(&mut detector, 10_000, |i| 1.3 * wobble(i)).unwrap();
+    assert!(at < 32, "{at}");
+}
+
+#[test]
+fn single_odd_windows_changing_sides_and_nonsense_are_no_drift() {
+    for (count, time) in [
+        (
+            5_000,
+            (|i| if (i / 8) % 10 == 9 { 3.0 } else { 1.0 }) as fn(usize) -> f64,
+        ),
+        (200, |i| if i < 100 { 1.0 } else { [2.0, 0.5][i / 8 % 2] }),
+        (1000, |i| [f64::NAN, 0.0, -1.0, f64::INFINITY][i % 4]),
+    ] {
+        assert_eq!(feed(&mut DriftDetector::default(), count, time), None);
+    }
+}
+
+#[test]
+fn a_change_that_proved_harmless_alarms_once() {
+    let mut detector = DriftDetector::default();
+    let jump = |i| if i < 200 { 1.0 } else { 1.2 };
+    assert!(feed(&mut detector, 1000, jump).is_some());
+    detector.was_harmless();
+    detector.restart(&[]);
+    assert_eq!(feed(&mut detector, 1000, jump), None);
+    assert!(feed(&mut detector, 1000, |_| 2.0).is_some());
 }

@@ -1,12 +1,12 @@
 //! Results that are kept, and those that a lookup finds.
 
-use rusqlite::Connection;
-use tuner::space::Space;
+use tuner::compare::Comparison;
+use tuner::online::{Elapsed, Options, Tuner};
 use tuner::store::contents::Prune;
-use tuner::store::{DeviceIdentity, Found, Observation, Store, StoreError, Workload};
-use tuner::{Config, Failure, FailureKind, Outcome, Value};
+use tuner::store::{Contender, Finding, Found, Observation};
 
-use super::{Folder, Key, config, evidence, place, plan, times};
+use super::{config, evidence, launch, place, plan, times, without};
+use crate::prelude::*;
 
 type Change = fn(&mut DeviceIdentity);
 
@@ -15,43 +15,36 @@ type Other = (fn(&mut Key), Option<u8>);
 
 #[test]
 fn measurements_and_decisions_are_there_after_reopening() {
-    let folder = Folder::new();
-    let key = Key::new();
+    let (folder, key, mut store) = place();
+    let kind = FailureKind::WrongResult;
+    let outcome = Failed(Failure {
+        kind,
+        ..failed("hit 3, ü")
+    });
     let observations = [
         times(config(32, "a"), &[0.1, f64::MIN_POSITIVE, 1e300]),
         Observation {
             config: config(64, "b"),
             launches: 3,
-            outcome: Outcome::Failed(Failure {
-                kind: FailureKind::WrongResult,
-                message: "hit 3, ü".to_owned(),
-            }),
+            outcome,
             took_ms: 0.0,
         },
         times(config(64, "a"), &[0.5, 0.7]),
         times(config(32, "a"), &[]),
     ];
-    let id = {
-        let mut store = folder.store();
-        let mut run = store.begin(&key.task(), &plan()).unwrap();
-        for observation in &observations {
-            store.record(&mut run, observation).unwrap();
-        }
-        let id = run.id();
-        store
-            .finish(run, Some(&evidence(config(32, "a"), 0.1)))
-            .unwrap();
-        id
-    };
+    let mut run = key.begin(&mut store);
+    for observation in &observations {
+        store.record(&mut run, observation).unwrap();
+    }
+    let (id, found) = (run.id(), evidence(config(32, "a"), 0.1));
+    store.finish(run, Some(&found)).unwrap();
+    drop(store);
     let store = Store::open_existing(&folder.file()).unwrap();
     assert_eq!(store.observations(id).unwrap(), observations);
     let record = store.run_record(id).unwrap();
-    assert_eq!(
-        (record.device, record.tunable, record.workload),
-        (key.device, key.tunable, key.workload)
-    );
-    assert_eq!(record.plan, plan());
-    assert_eq!(record.decision, Some(evidence(config(32, "a"), 0.1)));
+    assert_eq!((record.device, record.tunable), (key.device, key.tunable));
+    assert_eq!((record.workload, record.plan), (key.workload, plan()));
+    assert_eq!(record.decision, Some(found));
     assert!(folder.locks() == 0, "a run that is over leaves no lock");
 }
 
@@ -62,10 +55,7 @@ fn another_device_is_near_and_another_code_or_workload_is_not_and_the_uuid_does_
     let changes: [Other; 5] = [
         (|key| key.device.uuid = "GPU-2".to_owned(), Some(0)),
         (|key| key.device.platform = "HIP".to_owned(), Some(2)),
-        (
-            |key| key.workload = key.workload.clone().with("events", 2000).unwrap(),
-            None,
-        ),
+        (|key| *key = key.clone().with("events", 2000), None),
         (|key| key.tunable.version += 1, None),
         (|key| key.tunable.kernel_hash = "abc".to_owned(), None),
     ];
@@ -83,22 +73,16 @@ fn another_device_is_near_and_another_code_or_workload_is_not_and_the_uuid_does_
 fn the_decision_that_was_made_last_counts_even_if_its_run_began_earlier_or_the_clock_was_ahead_before()
  {
     let (folder, key, mut store) = place();
-    let first = store.begin(&key.task(), &plan()).unwrap();
+    let first = key.begin(&mut store);
     let (earlier, later) = (first.id(), key.decided(&mut store, 64));
     store
         .finish(first, Some(&evidence(config(32, "a"), 1.0)))
         .unwrap();
     assert_eq!(key.found(&store).unwrap().0, Value::Int(32));
-    let runs = store
-        .find(&key.task())
-        .unwrap()
-        .into_iter()
-        .map(|found| found.run);
-    assert_eq!(runs.collect::<Vec<_>>(), [earlier, later]);
-    let connection = Connection::open(folder.file()).unwrap();
-    connection
-        .execute("UPDATE runs SET finished = '2099-01-01T00:00:00.000Z'", [])
-        .unwrap();
+    let found = store.find(&key.task()).unwrap();
+    assert!(found.iter().map(|found| found.run).eq([earlier, later]));
+    let ahead = "UPDATE runs SET finished = '2099-01-01T00:00:00.000Z'";
+    folder.sql().execute(ahead, []).unwrap();
     key.decided(&mut store, 128);
     assert_eq!(key.found(&store), Some((Value::Int(128), vec![])));
 }
@@ -132,9 +116,7 @@ fn nearest_takes_what_differs_least_and_says_in_what() {
             "driver 575 instead of 580.1",
         ),
     ];
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let here = Key::new();
+    let (_folder, here, mut store) = place();
     // The farthest first: each nearer one, and of two as far the newer one, takes its place.
     let mut blocks = [32, 64, 128].into_iter().cycle();
     for (step, change, words) in steps {
@@ -145,11 +127,7 @@ fn nearest_takes_what_differs_least_and_says_in_what() {
         let found = store.find(&here.task()).unwrap();
         assert_eq!(found[0].config, config(block, "a"), "step {step}");
         assert_eq!(found[0].relaxed, [(step, words.to_owned())]);
-        assert!(
-            found
-                .windows(2)
-                .all(|pair| pair[0].step() <= pair[1].step())
-        );
+        assert!(found.is_sorted_by_key(Found::step));
     }
     // A nearer one that is older still comes first, and an exact one before all.
     here.decided(&mut store, 128);
@@ -161,198 +139,233 @@ fn nearest_takes_what_differs_least_and_says_in_what() {
 
 #[test]
 fn keys_are_numbers_strings_and_the_place_of_the_call() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let with = |workload: Workload| Key {
-        workload,
+    let (_folder, _, mut store) = place();
+    let empty = || Key {
+        workload: Workload::new(),
         ..Key::new()
     };
-    let base = || {
-        Workload::new()
-            .with("n", 5)
-            .unwrap()
-            .with("x", 0.5)
-            .unwrap()
-    };
-    let workloads = [
+    let base = || empty().with("n", 5).with("x", 0.5);
+    let mut at = base();
+    at.workload = at.workload.at("first kernel");
+    says(&at.workload, " at first kernel");
+    for key in [
         base(),
-        base().with("layout", "mep").unwrap(),
-        base().with("layout", "allen").unwrap(),
-        base().with("layout", 1).unwrap(),
-        base().with("layout", true).unwrap(),
-        base().at("first kernel"),
-        base().with("n", 5.0).unwrap(),
-    ];
-    for (at, workload) in workloads.iter().enumerate() {
-        let key = with(workload.clone());
-        assert_eq!(key.found(&store), None, "{at}: {workload}");
+        base().with("layout", "mep"),
+        base().with("layout", "allen"),
+        base().with("layout", 1),
+        base().with("layout", true),
+        at,
+        base().with("n", 5.0),
+    ] {
+        assert_eq!(key.found(&store), None, "{}", key.workload);
         key.decided(&mut store, 32);
     }
     // The order in which keys are given does not matter.
-    let turned = Workload::new()
-        .with("x", 0.5)
-        .unwrap()
-        .with("n", 5)
-        .unwrap();
-    assert!(with(turned).found(&store).is_some());
+    assert!(empty().with("x", 0.5).with("n", 5).found(&store).is_some());
     // Keys are compared as texts, and 0 has two.
-    with(Workload::new().with("zero", -0.0).unwrap()).decided(&mut store, 32);
-    assert!(
-        with(Workload::new().with("zero", 0.0).unwrap())
-            .found(&store)
-            .is_some()
-    );
-    assert!(
-        workloads[5].to_string().ends_with(" at first kernel"),
-        "{}",
-        workloads[5]
-    );
+    empty().with("zero", -0.0).decided(&mut store, 32);
+    assert!(empty().with("zero", 0.0).found(&store).is_some());
     assert!(Workload::new().with("x", f64::NAN).is_err());
 }
 
 #[test]
 fn a_configuration_is_found_by_the_names_of_its_parameters_and_only_if_the_space_still_has_it() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    Key::new().decided(&mut store, 64);
-    let recorded = |names: [&str; 2], rows: &[[Value; 2]]| {
-        let rows: Vec<Vec<Value>> = rows.iter().map(|row| row.to_vec()).collect();
-        Key {
-            space: Space::recorded(&names.map(str::to_owned), &rows).unwrap().0,
+    let (_folder, key, mut store) = place();
+    key.decided(&mut store, 64);
+    let (a, b, block) = (|| Value::from("a"), || Value::from("b"), Value::Int);
+    for (names, rows, found) in [
+        (
+            &["mode", "block"][..],
+            vec![vec![a(), block(64)], vec![b(), block(32)]],
+            true,
+        ),
+        (
+            &["mode", "block"],
+            vec![vec![a(), block(32)], vec![b(), block(64)]],
+            false,
+        ),
+        (&["mode", "blocks"], vec![vec![a(), block(64)]], false),
+        (&["block"], vec![vec![block(64)]], false),
+    ] {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let space = Space::recorded(&names, &rows).unwrap().0;
+        let key = Key {
+            space,
             ..Key::new()
-        }
-    };
-    let (a, b) = (Value::from("a"), Value::from("b"));
-    let turned = recorded(
-        ["mode", "block"],
-        &[[a.clone(), Value::Int(64)], [b.clone(), Value::Int(32)]],
-    );
-    let found = store.find(&turned.task()).unwrap();
-    assert_eq!(found[0].config, Config(vec![a.clone(), Value::Int(64)]));
-    let without = recorded(
-        ["mode", "block"],
-        &[[a.clone(), Value::Int(32)], [b, Value::Int(64)]],
-    );
-    assert!(store.find(&without.task()).unwrap().is_empty());
-    let renamed = recorded(["mode", "blocks"], &[[a, Value::Int(64)]]);
-    assert!(store.find(&renamed.task()).unwrap().is_empty());
-    let fewer = Space::recorded(&["block".to_owned()], &[vec![Value::Int(64)]])
-        .unwrap()
-        .0;
-    assert!(
-        store
-            .find(
-                &Key {
-                    space: fewer,
-                    ..Key::new()
-                }
-                .task()
-            )
+        };
+        let configs = store
+            .find(&key.task())
             .unwrap()
-            .is_empty()
-    );
+            .into_iter()
+            .map(|found| found.config);
+        let expected = found.then(|| Config(vec![a(), block(64)]));
+        assert!(configs.eq(expected), "{names:?}");
+    }
 }
 
 #[test]
 fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
     let (folder, key, mut store) = place();
-    let mut newer = key.clone();
+    let (mut newer, mut other) = (key.clone(), key.clone());
     newer.tunable.version += 1;
-    let mut other = key.clone();
     other.tunable.name = "sort".to_owned();
-    let (old, new, sort) = (
-        key.decided(&mut store, 32),
+    let old = key.decided(&mut store, 32);
+    let (new, sort) = (
         newer.decided(&mut store, 64),
         other.decided(&mut store, 128),
     );
-    let unfinished = store.begin(&newer.task(), &plan()).unwrap();
-    assert_eq!(
-        store
-            .prune(&Prune {
-                unfinished: true,
-                ..Prune::default()
-            })
-            .unwrap(),
-        [0; 0]
+    let run = newer.begin(&mut store);
+    let id = run.id();
+    let unfinished = Prune {
+        unfinished: true,
+        ..Prune::default()
+    };
+    let these = |runs: &[i64]| Prune {
+        runs: runs.to_vec(),
+        ..Prune::default()
+    };
+    assert_eq!(store.prune(&unfinished).unwrap(), [0; 0]);
+    let named = store.prune(&these(&[id])).unwrap_err();
+    says(
+        named,
+        &format!("run {id} is being continued by another process"),
     );
-    let id = unfinished.id();
-    let named = store
-        .prune(&Prune {
-            runs: vec![id],
-            ..Prune::default()
-        })
-        .unwrap_err()
-        .to_string();
-    assert!(
-        named.contains(&format!("run {id} is being continued by another process")),
-        "{named}"
-    );
-    drop(unfinished);
-    assert_eq!(
-        store
-            .prune(&Prune {
-                unfinished: true,
-                ..Prune::default()
-            })
-            .unwrap(),
-        [id]
-    );
-    assert_eq!(
-        store
-            .prune(&Prune {
-                runs: vec![sort],
-                ..Prune::default()
-            })
-            .unwrap(),
-        [sort]
-    );
+    drop(run);
+    assert_eq!(store.prune(&unfinished).unwrap(), [id]);
+    assert_eq!(store.prune(&these(&[sort])).unwrap(), [sort]);
     assert!(matches!(
-        store.prune(&Prune {
-            runs: vec![sort],
-            ..Prune::default()
-        }),
+        store.prune(&these(&[sort])),
         Err(StoreError::Missing { .. })
     ));
-    assert_eq!(
-        store
-            .prune(&Prune {
-                runs: vec![old, new],
-                ..Prune::default()
-            })
-            .unwrap(),
-        [old, new]
-    );
+    assert_eq!(store.prune(&these(&[old, new])).unwrap(), [old, new]);
     assert!(store.runs().unwrap().is_empty() && folder.locks() == 0);
-    let connection = Connection::open(folder.file()).unwrap();
-    for table in ["runs", "measurements"] {
-        let rows: i64 = connection
-            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
-                row.get(0)
-            })
-            .unwrap();
-        assert_eq!(rows, 0, "{table}");
-    }
+    let rows = "SELECT (SELECT count(*) FROM runs) + (SELECT count(*) FROM measurements)";
+    assert_eq!(folder.sql().query_row(rows, [], |row| row.get(0)), Ok(0));
 }
 
 #[test]
 fn values_that_cannot_be_stored_exactly_are_refused() {
     let (_folder, key, mut store) = place();
-    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    let mut run = key.begin(&mut store);
     for observation in [
         times(config(32, "a"), &[1.0, f64::NAN]),
-        times(
-            Config(vec![Value::Float(f64::INFINITY), Value::from("a")]),
-            &[1.0],
-        ),
+        times(Config(vec![f64::INFINITY.into(), "a".into()]), &[1.0]),
         Observation {
             took_ms: f64::NAN,
-            ..times(config(32, "a"), &[1.0])
+            ..launch(32)
         },
     ] {
-        assert!(matches!(
-            store.record(&mut run, &observation),
-            Err(StoreError::Wrong(_))
-        ));
+        let refused = store.record(&mut run, &observation);
+        assert!(matches!(refused, Err(StoreError::Wrong(_))));
     }
     assert_eq!(run.measurements(), 0);
+}
+
+/// Ten blocks in which the default takes 2 ms, and the other side this time.
+fn compared(time: f64) -> Comparison {
+    let mut blocks = vec![block(&[2.0], &[time]); 10];
+    let judgement = judge(&blocks, &Rules::default().fixed(10));
+    blocks.push(Block::default());
+    Comparison {
+        judgement,
+        blocks,
+        trouble: None,
+    }
+}
+
+#[test]
+fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
+    let (_folder, key, mut store) = place();
+    let [default, proposed, third] = [32, 64, 128].map(|block| config(block, "a"));
+    let finding = Finding {
+        plan: plan(),
+        default: default.clone(),
+        proposed: proposed.clone(),
+        samples: vec![
+            (default.clone(), vec![1.5]),
+            (config(32, "b"), vec![4.0]),
+            (third.clone(), vec![3.0, 3.0]),
+            (config(64, "b"), vec![5.0]),
+        ],
+        failed: Vec::new(),
+        comparison: Some(compared(1.0)),
+        launches: 23,
+        stopped: "the work ended".to_owned(),
+    };
+    let kept = store.keep(&key.task(), &finding).unwrap().unwrap();
+    assert_eq!(kept.decided, Some(proposed.clone()), "{}", kept.verdict);
+    let record = store.run_record(kept.run).unwrap();
+    // Four series of samples, and ten blocks of two sides; of the empty one nothing.
+    assert_eq!(record.measurements.len(), 4 + 20);
+    let found = record.decision.unwrap();
+    let of = |contender: Contender| (contender.config, contender.time_ms, contender.samples);
+    assert_eq!(of(found.chosen), (proposed, 1.0, 10));
+    assert_eq!(of(found.default.unwrap()), (default, 2.0, 10));
+    assert_eq!(of(found.runner_up.unwrap()), (third, 3.0, 2));
+}
+
+#[test]
+fn an_on_line_result_is_stored_after_its_comparison_with_the_default() {
+    let (_folder, key, mut store) = place();
+    let configs: Vec<Config> = (0..key.space.len())
+        .map(|at| key.space.config(at))
+        .collect();
+    let new = || Tuner::new(configs.clone(), 0, Options::default()).unwrap();
+    let tuner = new();
+    let mut worker = tuner.worker();
+    while !tuner.is_complete() {
+        match configs.iter().position(|config| config == worker.begin()) {
+            Some(2) => worker.fail(failed("unlucky")),
+            at => worker.end(Elapsed(if at == Some(4) { 1.0 } else { 2.0 })),
+        }
+    }
+    let report = tuner.report().unwrap();
+    let default = &configs[0];
+    // The samples that chose the best one show nothing.
+    for (comparison, decided, said) in [
+        (None, None, "not compared"),
+        (Some(compared(3.0)), Some(default), "the default stays"),
+        (
+            Some(compared(1.0)),
+            Some(&configs[4]),
+            "better than the default: ",
+        ),
+    ] {
+        let finding = Finding::of_online(&report, default, comparison);
+        let kept = store.keep(&key.task(), &finding).unwrap().unwrap();
+        assert_eq!(kept.decided.as_ref(), decided);
+        says(kept.verdict, said);
+        if decided == Some(&configs[4]) {
+            let found = store.run_record(kept.run).unwrap().decision.unwrap();
+            assert_eq!((found.tried, found.failed), (6, 1));
+            assert_eq!(found.chosen.config, configs[4]);
+        }
+    }
+    assert_eq!(store.find(&key.task()).unwrap()[0].config, configs[4]);
+    // A tuner that only used what was found has learned nothing, and keeps nothing.
+    let tuner = new();
+    tuner.set(&configs[4]).unwrap();
+    let finding = Finding::of_online(&tuner.report().unwrap(), default, None);
+    assert_eq!(store.keep(&key.task(), &finding).unwrap(), None);
+}
+
+#[test]
+fn a_run_of_a_space_with_other_valid_configurations_is_not_continued() {
+    let (_folder, key, mut store) = place();
+    drop(key.begin(&mut store));
+    // The same parameters and values.
+    let of = |left_out: &[(i64, &str)]| Key {
+        space: without(left_out),
+        ..Key::new()
+    };
+    let mut continued = |key: &Key| store.resume(&key.task(), &plan()).unwrap().is_some();
+    let (one, other) = (of(&[(64, "b")]), of(&[(128, "b")]));
+    assert_eq!(
+        [&of(&[]), &one, &other].map(&mut continued),
+        [true, false, false]
+    );
+    // As many configurations, but others.
+    drop(one.begin(&mut store));
+    let mut continued = |key: &Key| store.resume(&key.task(), &plan()).unwrap().is_some();
+    assert_eq!([&other, &one].map(&mut continued), [false, true]);
 }

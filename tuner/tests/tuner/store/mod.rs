@@ -2,17 +2,15 @@
 //! old, damaged, foreign, or whose writer was killed.
 
 mod files;
-mod keeping;
 mod lookup;
 pub mod processes;
 
 use std::path::PathBuf;
 
-use tuner::space::Space;
-use tuner::store::{
-    Contender, DeviceIdentity, Evidence, Observation, Plan, Store, Task, TunableIdentity, Workload,
-};
-use tuner::{Config, Outcome, Value};
+use rusqlite::Connection;
+use tuner::store::{Contender, Evidence, Observation, Plan, Run};
+
+use crate::prelude::*;
 
 pub struct Folder(tempfile::TempDir);
 
@@ -25,19 +23,26 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         self.path("tune.sqlite")
+    }
+
+    pub fn locations(&self) -> Locations {
+        Locations { user: self.file() }
     }
 
     pub fn store(&self) -> Store {
         Store::open(&self.file()).unwrap()
     }
 
+    pub fn sql(&self) -> Connection {
+        Connection::open(self.file()).unwrap()
+    }
+
     /// Counts the locks of runs.
     fn locks(&self) -> usize {
-        let names = std::fs::read_dir(self.0.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name());
+        let names = std::fs::read_dir(self.0.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name());
         names
             .filter(|name| name.as_encoded_bytes().ends_with(b".lock"))
             .count()
@@ -45,38 +50,29 @@ impl Folder {
 }
 
 /// Makes a new store and the key of a task.
-pub fn place() -> (Folder, Key, Store) {
+fn place() -> (Folder, Key, Store) {
     let folder = Folder::new();
     let store = folder.store();
     (folder, Key::new(), store)
 }
 
-fn h200() -> DeviceIdentity {
-    DeviceIdentity {
-        name: "NVIDIA H200".to_owned(),
-        uuid: "GPU-1".to_owned(),
-        compute_capability: "9.0".to_owned(),
-        sm_count: 132,
-        driver: "580.1".to_owned(),
-        runtime: "13.0".to_owned(),
-        platform: "CUDA".to_owned(),
-    }
+/// The space of three blocks and two modes, without some rows.
+fn without(left_out: &[(i64, &str)]) -> Space {
+    let rows = [32, 64, 128]
+        .into_iter()
+        .flat_map(|block| ["a", "b"].map(|mode| (block, mode)));
+    let rows = rows.filter(|row| !left_out.contains(row));
+    let rows: Vec<Vec<Value>> = rows.map(|(block, mode)| config(block, mode).0).collect();
+    Space::recorded(&["block", "mode"].map(str::to_owned), &rows)
+        .unwrap()
+        .0
 }
 
-fn space() -> Space {
-    let names = ["block", "mode"].map(str::to_owned);
-    let rows: Vec<Vec<Value>> = [32, 64, 128]
-        .iter()
-        .flat_map(|&b| ["a", "b"].map(|mode| vec![Value::Int(b), Value::from(mode)]))
-        .collect();
-    Space::recorded(&names, &rows).unwrap().0
+fn config(block: i64, mode: &str) -> Config {
+    Config(vec![block.into(), mode.into()])
 }
 
-pub fn config(block: i64, mode: &str) -> Config {
-    Config(vec![Value::Int(block), Value::from(mode)])
-}
-
-pub fn plan() -> Plan {
+fn plan() -> Plan {
     Plan {
         strategy: "random".to_owned(),
         seed: 7,
@@ -85,21 +81,27 @@ pub fn plan() -> Plan {
     }
 }
 
-pub fn times(config: Config, times: &[f64]) -> Observation {
+fn times(config: Config, times: &[f64]) -> Observation {
     Observation {
         config,
         launches: times.len(),
-        outcome: Outcome::Times(times.to_vec()),
+        outcome: Times(times.to_vec()),
         took_ms: 1.5,
     }
 }
 
-pub fn evidence(config: Config, time_ms: f64) -> Evidence {
+/// One launch of a block.
+fn launch(block: i64) -> Observation {
+    times(config(block, "a"), &[1.0])
+}
+
+fn evidence(config: Config, time_ms: f64) -> Evidence {
+    let interval_ms = Some((time_ms * 0.9, time_ms * 1.1));
     Evidence {
         chosen: Contender {
             config,
             time_ms,
-            interval_ms: Some((time_ms * 0.9, time_ms * 1.1)),
+            interval_ms,
             samples: 5,
         },
         default: None,
@@ -114,42 +116,36 @@ pub fn evidence(config: Config, time_ms: f64) -> Evidence {
     }
 }
 
-/// Everything a task needs, to be changed one thing at a time.
-#[derive(Clone)]
-pub struct Key {
-    pub device: DeviceIdentity,
-    pub tunable: TunableIdentity,
-    pub workload: Workload,
-    pub space: Space,
-}
-
 impl Key {
     fn new() -> Self {
-        let workload = Workload::new()
-            .with("events", 1000)
-            .unwrap()
-            .with("layout", "mep")
-            .unwrap();
-        Self {
-            device: h200(),
-            tunable: TunableIdentity::new("decode", 3),
-            workload,
-            space: space(),
-        }
+        let device = DeviceIdentity {
+            uuid: "GPU-1".to_owned(),
+            compute_capability: "9.0".to_owned(),
+            sm_count: 132,
+            driver: "580.1".to_owned(),
+            runtime: "13.0".to_owned(),
+            ..DeviceIdentity::named("NVIDIA H200", "CUDA")
+        };
+        let key = Self {
+            device,
+            ..Self::of(without(&[]))
+        };
+        key.with("events", 1000).with("layout", "mep")
     }
 
-    pub fn task(&self) -> Task<'_> {
-        Task {
-            device: &self.device,
-            tunable: &self.tunable,
-            workload: &self.workload,
-            space: &self.space,
-        }
+    /// Adds to the workload.
+    fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.workload = self.workload.with(name, value).unwrap();
+        self
     }
 
-    /// Decides for a configuration.
+    fn begin(&self, store: &mut Store) -> Run {
+        store.begin(&self.task(), &plan()).unwrap()
+    }
+
+    /// Decides for a block.
     fn decided(&self, store: &mut Store, block: i64) -> i64 {
-        let mut run = store.begin(&self.task(), &plan()).unwrap();
+        let mut run = self.begin(store);
         store
             .record(&mut run, &times(config(block, "a"), &[1.0, 1.25]))
             .unwrap();
