@@ -37,7 +37,7 @@ pub enum Shuffle {
     Up(u32),
     /// Lane that many above; above lane 31 the caller's own.
     Down(u32),
-    /// Lane with this number (0…31).
+    /// Lane with this number, modulo 32.
     Index(u32),
     /// Lane whose number is the caller's with these bits (0…31) flipped.
     Xor(u32),
@@ -174,7 +174,7 @@ pub trait Block {
         self.shuffle_sync(mask, value, Shuffle::Down(delta))
     }
 
-    /// Returns the value of warp lane `lane` (0…31).
+    /// Returns the value of warp lane `lane`, modulo 32.
     #[track_caller]
     #[inline(always)]
     fn shuffle_idx_sync<T: Scalar>(&self, mask: u32, value: T, lane: u32) -> T {

@@ -210,6 +210,35 @@ impl<'a, T> NonEmpty<'a, T> {
     pub const fn view(self) -> Global<'a, T> {
         self.0
     }
+
+    /// Returns the `len` elements from `first` on; `None` if `len` is 0 or not all are there.
+    ///
+    /// ```
+    /// let words = [1u32, 2, 3];
+    /// let view = simt::Global::from_slice(&words).non_empty().expect("three words");
+    /// assert_eq!(view.part(1, 2).map(|part| part.view().len()), Some(2));
+    /// assert!(view.part(1, 3).is_none() && view.part(3, 0).is_none());
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    pub const fn part(self, first: u32, len: u32) -> Option<Self> {
+        let Global {
+            pointer,
+            len: all,
+            lifetime,
+        } = self.0;
+        if len == 0 || first > all || len > all - first {
+            return None;
+        }
+        // SAFETY: `first` is at most the number of elements of the view, all of which are in one
+        // allocation.
+        let pointer = unsafe { pointer.add(first as usize) };
+        Some(Self(Global {
+            pointer,
+            len,
+            lifetime,
+        }))
+    }
 }
 
 impl<'a> NonEmpty<'a, u32> {

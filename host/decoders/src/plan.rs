@@ -301,7 +301,7 @@ impl Plan {
             Kernel::SortGroups => {
                 self.sharing(params.sort_groups_grid(), params.sort_groups_block_x())
             }
-            Kernel::MakeHits => self.sharing(params.make_hits_grid(), ranked::THREADS),
+            Kernel::MakeHits => self.sharing(params.make_hits_grid(), ranked::HITS_THREADS),
             Kernel::Scan => (self.event_tiles(), (params.scan_block_x(), 1)),
         };
         self.shape_of(kernel, grid, block)

@@ -25,7 +25,7 @@ pub const CLASS_FLIPPED: u32 = 1;
 /// Flag of a class: x falls with the strip number.
 pub const CLASS_REVERSED: u32 = 2;
 
-/// Most ranks.
+/// Maximum number of ranks.
 pub const MAX_RANKS: u32 = UNCONNECTED as u32 & !(REVERSED as u32);
 
 /// The tables.

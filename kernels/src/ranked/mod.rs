@@ -49,8 +49,12 @@ use simt::{Block, Global, GlobalMut, Plain};
 /// `make_hits` reads it.
 pub const PARTS: u32 = 8;
 
-/// Threads of a block of `cluster` and `make_hits`.
+/// Threads of a block of `cluster`.
 pub const THREADS: u32 = PARTS * simt::WARP_SIZE;
+
+/// Threads of a block of `make_hits`: each warp makes two parts, since the instructions before its
+/// first hit cost as much as two turns of its loop.
+pub const HITS_THREADS: u32 = THREADS / 2;
 
 /// Cluster between the kernels, eight bytes.
 #[repr(C, align(8))]
@@ -87,6 +91,9 @@ impl Record {
 
     /// Bit of [`place`](Self::place): the lane of a v5 cluster is reversed, and its strip turned.
     const REVERSED: u32 = 1 << 11;
+
+    /// Unit of the strip in [`place`](Self::place).
+    const STRIP: u32 = 1 << 2;
 
     /// Bits of W in [`sums`](Self::sums).
     const WEIGHT: u32 = 13;
@@ -269,15 +276,17 @@ const FLAGGED_LARGE: u32 = 4;
 /// Not 0: the pool is exhausted, so that some events have no records.
 const EXHAUSTED: u32 = 3;
 
-/// Words of an event's head, a line of 128 bytes: for each part the first record; for each part the
-/// number of records; the report; a spare word.
+/// Number of words in an event's head, a line of 128 bytes: for each part the place of its first
+/// record in the pool; for each part the number of hits of the event before it, and once more for
+/// all parts; the report.
 pub const HEAD_WORDS: u32 = 32;
 
-/// First word with a number of records.
-const HEAD_LENGTHS: u32 = PARTS;
+/// First word with a number of hits before a part. In the head of a deferred event, until
+/// `cluster_unusual` writes it, the words have the number of places that the part has in the pool.
+const HEAD_BEFORE: u32 = PARTS;
 
 /// First word of the report.
-const HEAD_REPORT: u32 = 2 * PARTS;
+const HEAD_REPORT: u32 = HEAD_BEFORE + PARTS + 1;
 
 const _: () = assert!(HEAD_REPORT as usize + N_COUNTS <= HEAD_WORDS as usize);
 

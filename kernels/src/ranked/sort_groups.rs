@@ -29,12 +29,12 @@ use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE}
 
 /// Groups that a warp takes at a time: in both groupings in use, two or three small ones fit in 32
 /// lanes, and with more to choose from, fewer lanes stay empty.
-const PACK: u32 = 8;
+const PACK: u32 = 16;
 
-/// Most hits of a group that a warp sorts in shared memory.
+/// Maximum number of hits of a group that a warp sorts in shared memory.
 pub(super) const ROOM: u32 = 256;
 
-/// Most warps of a block.
+/// Maximum number of warps of a block.
 pub const MAX_WARPS: u32 = 8;
 
 /// Of [`ROOM`] hits for each warp: x and `LHCbID`, or the sorted records; and two orders of them.
@@ -78,9 +78,6 @@ impl Kernel for SortGroups {
 
     #[inline(always)]
     fn run<B: Block>(self, block: &B, &(flip_origin, ref tables, ref work): &Self::Arguments<'_>) {
-        let Some(formulas) = tables.formulas(self.switches.version, flip_origin) else {
-            return;
-        };
         // (The records of an exhausted pool are of no use.)
         let room = if block.load_mut(work.counters, EXHAUSTED) == 0 {
             work.flagged.len()
@@ -89,6 +86,16 @@ impl Kernel for SortGroups {
         };
         let n_groups = block.load_mut(work.counters, FLAGGED).min(room);
         let n_large = block.load_mut(work.counters, FLAGGED_LARGE).min(room);
+        let warp = block.block_idx_x() * block.warps() + block.warp_id();
+        let mut first = warp * PACK;
+        // Most warps of most batches have nothing to do. (No warp waits for the others then: the
+        // condition on the large groups is uniform in the block.)
+        if block.block_idx_x() >= n_large && first >= n_groups {
+            return;
+        }
+        let Some(formulas) = tables.formulas(self.switches.version, flip_origin) else {
+            return;
+        };
         let sorter = Sorter {
             block,
             formulas: &formulas,
@@ -106,7 +113,6 @@ impl Kernel for SortGroups {
             }
             i += block.grid_dim_x();
         }
-        let mut first = (block.block_idx_x() * block.warps() + block.warp_id()) * PACK;
         // Uniform in the warp.
         while first < n_groups {
             let i = first + block.lane_id();
@@ -152,28 +158,36 @@ impl<B: Block> Sorter<'_, B> {
             first: block.shuffle_idx_sync(FULL_MASK, of_lane.first, lane),
             len: block.shuffle_idx_sync(FULL_MASK, of_lane.len, lane),
         };
-        let mut i = 0;
+        let mut large = block.ballot_sync(FULL_MASK, of_lane.len > WARP_SIZE);
         // Uniform in the warp.
-        while i < PACK {
-            let mut group = group_of(i);
-            if group.len > WARP_SIZE {
-                self.in_shared_memory::<false>(group);
-                i += 1;
-                continue;
-            }
-            // The next groups, as far as they fit; the lane's own, and the lane of its first hit.
-            let (mut own, mut first) = (FlaggedGroup::default(), 0);
-            let (mut n, mut most) = (0, 0);
-            while i < PACK && n + group.len <= WARP_SIZE {
+        while large != 0 {
+            self.in_shared_memory::<false>(group_of(large.trailing_zeros()));
+            large &= large - 1;
+        }
+        let mut is_left = of_lane.len > 0 && of_lane.len <= WARP_SIZE;
+        let mut n = 0;
+        // The lane's own group, and the lane of its first hit.
+        let (mut own, mut first) = (FlaggedGroup::default(), 0);
+        let mut most = 0;
+        // Uniform in the warp: each turn adds a group to the pack, the first that fits, or sorts
+        // the pack.
+        loop {
+            let fits = block.ballot_sync(FULL_MASK, is_left && n + of_lane.len <= WARP_SIZE);
+            if fits != 0 {
+                let next = fits.trailing_zeros();
+                let group = group_of(next);
                 if lane >= n {
                     (own, first) = (group, n);
                 }
+                is_left &= lane != next;
                 n += group.len;
                 most = most.max(group.len);
-                i += 1;
-                group = group_of(i);
+            } else if n > 0 {
+                self.in_lanes(own, first, most);
+                (n, most) = (0, 0);
+            } else {
+                return;
             }
-            self.in_lanes(own, first, most);
         }
     }
 
@@ -195,9 +209,10 @@ impl<B: Block> Sorter<'_, B> {
         }
         let n = if is_there { group.len } else { 0 };
         let place = warp_places_by(block, key.x, first, n, most, |peer| {
+            let x = block.shuffle_idx_sync(FULL_MASK, key.x, peer);
             let id = block.shuffle_idx_sync(FULL_MASK, key.id, peer);
             let strip = block.shuffle_idx_sync(FULL_MASK, key.strip, peer);
-            (id, strip, peer) < (key.id, key.strip, lane)
+            (x, id, strip, peer) < (key.x, key.id, key.strip, lane)
         });
         // All records are read before any is overwritten.
         block.sync_warp(FULL_MASK);

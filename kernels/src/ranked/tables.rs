@@ -7,19 +7,19 @@ use crate::bank::v4;
 use crate::detector::BankVersion;
 use simt::{Block, Global, NonEmpty, Plain};
 
-/// Most ranks that `cluster` has room for; the UT has 1192.
+/// Maximum number of ranks that `cluster` has room for; the UT has 1192.
 pub const MAX_RANKS: u32 = 1216;
 
-/// Most boards; the UT has 216, in v4 240.
+/// Maximum number of boards; the UT has 216, in v4 240.
 pub const MAX_BOARDS: u32 = 240;
 
-/// Most groups; the groupings in use have 72 and 84.
+/// Maximum number of groups; the groupings in use have 72 and 84.
 pub const MAX_GROUPS: u32 = 96;
 
-/// Most ranks of a warp.
+/// Maximum number of ranks of a warp.
 pub const MAX_RANKS_OF_WARP: u32 = 256;
 
-/// Most ranks of a thread, all of one group.
+/// Maximum number of ranks of a thread, all of one group.
 pub const MAX_RANKS_OF_THREAD: u32 = 6;
 
 /// Ranks of a thread of `cluster`, in a word: the first in 11 bits, their number in 3, and from bit
@@ -142,7 +142,7 @@ pub struct BoardRecord {
 // SAFETY: `repr(C)`, eight u16, size 16, alignment 16: no padding; integers only.
 unsafe impl Plain for BoardRecord {}
 
-/// Constants of a lane, by rank, apart from those of its class.
+/// Constants of a lane, by rank, apart from the constants of its class.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]

@@ -62,7 +62,7 @@ fn shared_base() -> u32 {
 
 // (Generic addresses of global memory are its own: no conversion. Other memory lies in windows.)
 macro_rules! global_accesses {
-    ($($load_nc:ident $load:ident $store:ident $type:ty, $class:ident, $bits:literal;)*) => {$(
+    ($($load_nc:ident $load:ident $store:ident $type:ty, $class:ident, $loaded:ty, $to:ident, $bits:literal;)*) => {$(
         /// Loads through the read-only cache.
         ///
         /// # Safety
@@ -70,14 +70,14 @@ macro_rules! global_accesses {
         /// - Nothing writes there during the launch.
         #[inline(always)]
         pub(super) unsafe fn $load_nc(pointer: *const u8) -> $type {
-            let value: $type;
+            let value: $loaded;
             // SAFETY: reads one aligned, readable element that nothing writes, required of
             // `pointer`.
             unsafe {
-                asm!(concat!("ld.global.nc.", $bits, " {}, [{}];"), out($class) value, in(reg64) pointer,
+                asm!(concat!("ld.global.nc.", $bits, " {}, [{}];"), out($to) value, in(reg64) pointer,
                      options(pure, readonly, nostack));
             }
-            value
+            value as $type
         }
 
         /// # Safety
@@ -85,14 +85,14 @@ macro_rules! global_accesses {
         /// - No other thread writes there between the two barriers around.
         #[inline(always)]
         pub(super) unsafe fn $load(pointer: *const u8) -> $type {
-            let value: $type;
+            let value: $loaded;
             // SAFETY: reads one aligned, readable element that no other thread writes now, required
             // of `pointer`.
             unsafe {
-                asm!(concat!("ld.global.", $bits, " {}, [{}];"), out($class) value, in(reg64) pointer,
+                asm!(concat!("ld.global.", $bits, " {}, [{}];"), out($to) value, in(reg64) pointer,
                      options(pure, readonly, nostack));
             }
-            value
+            value as $type
         }
 
         /// # Safety
@@ -109,12 +109,13 @@ macro_rules! global_accesses {
         }
     )*};
 }
-// A byte travels in a 16-bit register: there is no smaller one.
+// A byte travels in a 16-bit register: there is no smaller one. What is loaded comes in a register
+// of 32 bits, with zeros above: most of it is used as such.
 global_accesses! {
-    load_nc_u8 load_u8 store_u8 u16, reg16, "u8";
-    load_nc_u16 load_u16 store_u16 u16, reg16, "u16";
-    load_nc_u32 load_u32 store_u32 u32, reg32, "u32";
-    load_nc_u64 load_u64 store_u64 u64, reg64, "u64";
+    load_nc_u8 load_u8 store_u8 u16, reg16, u32, reg32, "u8";
+    load_nc_u16 load_u16 store_u16 u16, reg16, u32, reg32, "u16";
+    load_nc_u32 load_u32 store_u32 u32, reg32, u32, reg32, "u32";
+    load_nc_u64 load_u64 store_u64 u64, reg64, u64, reg64, "u64";
 }
 
 macro_rules! vector_accesses {

@@ -18,7 +18,7 @@ use super::warp_aggregated_atomics;
 use super::warp_scan::warp_exclusive;
 use crate::{Block, FULL_MASK, Shared};
 
-/// Most bins.
+/// Maximum number of bins.
 pub const MAX_BINS: u32 = 16;
 
 /// Bin of an item that is not empty.

@@ -108,15 +108,21 @@ pub fn warp_places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32)
 
 #[inline(always)]
 fn places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32, is_there: bool) -> u32 {
-    let (high, low, lane) = ((key >> 32) as u32, key as u32, block.lane_id());
-    places_by(block, high, first, n, most, is_there, |peer| {
-        (block.shuffle_idx_sync(FULL_MASK, low, peer), peer) < (low, lane)
-    })
+    let lane = block.lane_id();
+    places_by(
+        block,
+        (key >> 32) as u32,
+        first,
+        n,
+        most,
+        is_there,
+        |peer| (block.shuffle_idx_sync(FULL_MASK, key, peer), peer) < (key, lane),
+    )
 }
 
-/// Returns the lane's place as [`warp_places`] does, by `high` and, where two of a group are equal,
-/// by `is_before`: true if the key of the lane that it is given comes before the caller's own. The
-/// whole warp calls it, in converged code.
+/// Returns the lane's place as [`warp_places`] does, by the upper 31 bits of `high` and, where two
+/// of a group are equal in these, by `is_before`: true if the whole key of the lane that it is given
+/// comes before the caller's own. The whole warp calls it, in converged code.
 #[inline(always)]
 pub fn warp_places_by<B: Block>(
     block: &B,
@@ -142,17 +148,18 @@ fn places_by<B: Block>(
     is_before: impl Fn(u32) -> bool,
 ) -> u32 {
     let lane = block.lane_id();
-    let mut place = 0;
-    let mut other = if n == 0 { lane } else { first };
-    let last = other + n.max(1) - 1;
-    let mut is_last_before = 0;
-    let mut i = 0;
+    // (Of 31 bits: the sign of a difference says which is smaller.)
+    let own = high >> 1;
+    let mut other = first;
+    // A bit for each lane from the group's first on, which lies highest: its key is smaller.
+    let mut smaller = 0;
+    let (mut i, most) = (0, most.min(WARP_SIZE));
     while i < most {
         let mut step = || {
-            is_last_before = u32::from(block.shuffle_idx_sync(FULL_MASK, high, other) < high);
-            place += is_last_before;
-            // (Behind the group's last key comes its last again.)
-            other = (other + 1).min(last);
+            let key = block.shuffle_idx_sync(FULL_MASK, own, other);
+            // (A shift of two words, and so one instruction.)
+            smaller = smaller << 1 | key.wrapping_sub(own) >> 31;
+            other += 1;
         };
         // (A loop costs as much as a step.)
         step();
@@ -161,12 +168,9 @@ fn places_by<B: Block>(
         step();
         i += 4;
     }
-    // The last key counts once.
-    place -= if is_last_before == 0 {
-        0
-    } else {
-        i.saturating_sub(n.max(1))
-    };
+    // Without the lanes behind the group.
+    let mut place = (smaller >> (i.saturating_sub(n) % WARP_SIZE)).count_ones();
+    place = if n == 0 { 0 } else { place };
     // Lanes with the same place have the same high word.
     let same = block.match_any_sync(
         FULL_MASK,

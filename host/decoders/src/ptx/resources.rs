@@ -264,7 +264,8 @@ mod tests {
             let shared = kernel.shared_bytes(ut_kernels::detector::BankVersion::V5, 240, 84);
             let threads = match kernel {
                 Kernel::ClusterUnusual | Kernel::SortGroups => UNUSUAL_THREADS,
-                Kernel::Cluster | Kernel::MakeHits => ut_kernels::ranked::THREADS,
+                Kernel::Cluster => ut_kernels::ranked::THREADS,
+                Kernel::MakeHits => ut_kernels::ranked::HITS_THREADS,
                 _ => 1024,
             };
             assert!(

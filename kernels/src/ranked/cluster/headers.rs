@@ -183,13 +183,13 @@ impl Headers<'_> {
                 };
                 let rel = block.load_within(self.raw, place.table + i);
                 let end = block.load_within(self.raw, place.table + i + 1);
-                // (Words: nothing here can wrap.)
+                // (Words: nothing here can wrap. The event's place is below the end of the batch.)
                 let base = place.table + place.n_banks + 1;
                 let fragment = base + rel / 4;
                 let is_there = rel.is_multiple_of(4)
                     && end >= rel
                     && end - rel >= 4 + size
-                    && base + end.div_ceil(4) <= self.raw.view().len()
+                    && end <= 4 * (self.raw.view().len() - base)
                     && is_ut(kind)
                     && version == right;
                 if !is_there {
@@ -301,21 +301,29 @@ impl Headers<'_> {
             return None;
         }
         let words = 2 * payload + v4::HEADER / 2;
-        // Words of the lanes up to each. (Words of no lane count as words of another, and are found
-        // there.)
         let mut ends = [0, 0, 0, 0, 0, n];
-        let mut step = if n == 0 { 0 } else { 1 << n.ilog2() };
-        while step > 0 {
+        if let Some(bank) = self.raw.as_u16().part(words, n) {
+            // Last word of the lanes up to each, one less than 0 for none. (Words of no lane count
+            // as words of another, and are found there.)
+            let mut last = [u32::MAX; v5::LANES as usize - 1];
+            let mut step = 1 << n.ilog2();
+            while step > 0 {
+                let mut lane = 0;
+                while lane < v5::LANES - 1 {
+                    let last = &mut last[lane as usize];
+                    let next = last.wrapping_add(step).min(n - 1);
+                    if v4::lane(block.load_within(bank, next)) <= lane {
+                        *last = next;
+                    }
+                    lane += 1;
+                }
+                step /= 2;
+            }
             let mut lane = 0;
             while lane < v5::LANES - 1 {
-                let end = &mut ends[lane as usize];
-                let next = (*end + step).min(n);
-                if v4::lane(block.load_within(self.raw.as_u16(), words + next - 1)) <= lane {
-                    *end = next;
-                }
+                ends[lane as usize] = last[lane as usize].wrapping_add(1);
                 lane += 1;
             }
-            step /= 2;
         }
         let mut is_good = true;
         let mut first = 0;
@@ -325,7 +333,7 @@ impl Headers<'_> {
             // (Where words do not rise, an end may lie before the previous lane's.)
             if end != first {
                 let n = end.wrapping_sub(first);
-                is_good &= n <= MOST_WORDS
+                is_good &= n <= MAX_WORDS
                     && put(block, shared, record.ranks[lane as usize], words + first, n);
             }
             first = end;
@@ -335,8 +343,8 @@ impl Headers<'_> {
     }
 }
 
-/// Most words of a v4 lane: their number has eight bits.
-const MOST_WORDS: u32 = 255;
+/// Maximum number of words of a v4 lane: the descriptor has eight bits for it.
+const MAX_WORDS: u32 = 255;
 
 /// Stores a lane's descriptor; returns false if the lane is unconnected.
 #[inline(always)]

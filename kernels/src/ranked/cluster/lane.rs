@@ -1,20 +1,43 @@
 //! Bit fields of a lane with hits, before and after it is listed, and of its strips.
 
-/// Descriptor of a lane with hits: the half-word of the batch at which it begins, 31 bits;
-/// reversed, 1 bit; its number of strips, 8 bits from bit 32 on. Never 0.
+use simt::Plain;
+
+/// Entry of the shared table of lanes, eight bytes: a [`Found`] lane until the lists are made, a
+/// [`Listed`] one afterwards; all 0 for a lane without hits.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub low: u32,
+    pub high: u32,
+}
+
+// SAFETY: `repr(C)`, two u32, size and alignment 8: no padding; integers only, so every bit pattern
+// is a value.
+unsafe impl Plain for Entry {}
+
+/// Descriptor of a lane with hits. The low word has the half-word of the batch at which the lane
+/// begins, 31 bits, and in the highest bit whether it is reversed. The high word counts the lane's
+/// strips, 8 bits, and from bit [`LANE`](Self::LANE) on one lane: the sum of high words counts the
+/// strips and the lanes of a warp together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found(pub u64);
+pub(super) struct Found(pub Entry);
 
 impl Found {
-    /// `reversed`: in the highest bit, whether the lane is reversed.
+    /// Position of the number of lanes in a high word, and in a sum of high words.
+    pub const LANE: u32 = 16;
+
+    /// `reversed`: in the highest bit, whether the lane is reversed. `n_strips` is 1…255.
     #[inline(always)]
     pub const fn new(begin: u32, reversed: u32, n_strips: u32) -> Self {
-        Self((begin | reversed & 1 << 31) as u64 | (n_strips as u64) << 32)
+        Self(Entry {
+            low: begin | reversed & 1 << 31,
+            high: n_strips | 1 << Self::LANE,
+        })
     }
 
     #[inline(always)]
     pub const fn n_strips(self) -> u32 {
-        (self.0 >> 32) as u32
+        self.0.high & 0xFF
     }
 
     /// Lists the lane: the low word stays; the high word gets, among the warp's strips, the one
@@ -22,12 +45,13 @@ impl Found {
     /// from the warp's first, 8 bits.
     #[inline(always)]
     pub const fn listed(self, rank: u32, first_strip: u32) -> Listed {
-        let low = self.0 as u32;
-        let first_word = first_strip + (reversed(low) & (self.n_strips() - 1));
-        Listed {
+        let Entry { low, .. } = self.0;
+        let n = self.n_strips();
+        let first_word = first_strip + (reversed(low) & (n - 1));
+        Listed(Entry {
             low,
-            high: rank << RANK | self.n_strips() << N_STRIPS | first_word,
-        }
+            high: rank << RANK | n << N_STRIPS | first_word,
+        })
     }
 }
 
@@ -40,49 +64,33 @@ const fn reversed(low: u32) -> u32 {
 const N_STRIPS: u32 = 15;
 
 /// Position of the rank in a listed lane's high word, and in a key.
-const RANK: u32 = 23;
+pub(super) const RANK: u32 = 23;
 
-/// Most strips of a warp.
+/// Maximum number of strips of a warp.
 pub(super) const MAX_STRIPS: u32 = (1 << N_STRIPS) - 1;
 
 /// Lane of a warp's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
-    low: u32,
-    high: u32,
-}
+pub(super) struct Listed(pub Entry);
 
 impl Listed {
-    #[inline(always)]
-    pub const fn of_bits(bits: u64) -> Self {
-        Self {
-            low: bits as u32,
-            high: (bits >> 32) as u32,
-        }
-    }
-
-    #[inline(always)]
-    pub const fn to_bits(self) -> u64 {
-        self.low as u64 | (self.high as u64) << 32
-    }
-
     /// Half-word of the batch at which the lane begins.
     #[inline(always)]
     pub const fn begin(self) -> u32 {
-        self.low & !(1 << 31)
+        self.0.low & !(1 << 31)
     }
 
     /// Rank, counted from the warp's first.
     #[inline(always)]
     pub const fn rank(self) -> u32 {
-        self.high >> RANK
+        self.0.high >> RANK
     }
 
     /// Word of the lane that is `strip` of the warp.
     #[inline(always)]
     pub const fn word(self, strip: u32) -> u32 {
         strip
-            .wrapping_sub(self.high & MAX_STRIPS)
+            .wrapping_sub(self.0.high & MAX_STRIPS)
             .cast_signed()
             .unsigned_abs()
     }
@@ -90,20 +98,22 @@ impl Listed {
     /// First strip of the lane among the warp's.
     #[inline(always)]
     pub const fn first_strip(self) -> u32 {
-        let n_strips = self.high >> N_STRIPS & 0xFF;
-        (self.high & MAX_STRIPS) - (reversed(self.low) & (n_strips - 1))
+        let Entry { low, high } = self.0;
+        let n_strips = high >> N_STRIPS & 0xFF;
+        (high & MAX_STRIPS) - (reversed(low) & (n_strips - 1))
     }
 
     #[inline(always)]
     pub const fn key(self, word: u32) -> Key {
-        Key(self.high & !0 << RANK
-            | (word & Key::STRIP) ^ (reversed(self.low) & (Key::REVERSED | Key::STRIP)))
+        let Entry { low, high } = self.0;
+        Key(high & !0 << RANK
+            | (word & Key::STRIP) ^ (reversed(low) & (Key::REVERSED | Key::STRIP)))
     }
 
     /// v4: strip and fraction, 11 bits, in the direction in which x rises.
     #[inline(always)]
     pub const fn turned(self, strip_and_fraction: u32) -> u32 {
-        strip_and_fraction ^ (reversed(self.low) & 0x7FF)
+        strip_and_fraction ^ (reversed(self.0.low) & 0x7FF)
     }
 }
 
@@ -134,7 +144,6 @@ mod tests {
     fn a_lane_is_listed_with_its_first_word_at_the_end_that_is_read_first() {
         for is_reversed in [0, 1 << 31] {
             let listed = Found::new(0x7FFF_FFF0, is_reversed, 254).listed(255, 32_000);
-            assert_eq!(Listed::of_bits(listed.to_bits()), listed);
             assert_eq!(
                 (listed.begin(), listed.rank(), listed.first_strip()),
                 (0x7FFF_FFF0, 255, 32_000)

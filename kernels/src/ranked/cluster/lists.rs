@@ -11,9 +11,8 @@
 //! warp, and no barrier. The list takes the place of the descriptors, which all of the warp has in
 //! registers by then.
 
-use super::lane::{Found, Listed};
-use super::shared::{CHUNKS, ClusterShared, WINDOW};
-use crate::ranked::PARTS;
+use super::lane::{Entry, Found, Listed};
+use super::shared::{CHUNKS, ClusterShared};
 use crate::ranked::tables::{MAX_RANKS_OF_THREAD, Share};
 use simt::{Block, FULL_MASK, WARP_SIZE};
 
@@ -28,8 +27,6 @@ pub(super) struct List {
     pub first_strip: u32,
 }
 
-const LANES: u32 = 16;
-
 /// Lists the lanes of a warp whose ranks begin at `first_rank`. All threads of the warp call, after
 /// a barrier.
 #[inline(always)]
@@ -39,17 +36,20 @@ pub(super) fn list<B: Block>(
     share: Share,
     first_rank: u32,
 ) -> List {
-    let mut found = [Found(0); MAX_RANKS_OF_THREAD as usize];
-    // Strips, and lanes with hits from bit 16 on.
+    // (Two arrays of words: an array of pairs would be moved as numbers of eight bytes.)
+    let mut begins = [0; MAX_RANKS_OF_THREAD as usize];
+    let mut counts = [0; MAX_RANKS_OF_THREAD as usize];
+    // Strips, and lanes with hits from bit `LANE` on.
     let mut sum = 0;
     // (Limited once, so that the compiler tests no rank.)
     let first = share.first().min(shared.lanes.len() - MAX_RANKS_OF_THREAD);
     let mut i = 0;
     while i < MAX_RANKS_OF_THREAD {
         if i < share.n() {
-            let lane = Found(block.shared_load(shared.lanes, first + i));
-            sum += lane.n_strips() + (lane.n_strips().min(1) << LANES);
-            found[i as usize] = lane;
+            let Entry { low, high } = block.shared_load(shared.lanes, first + i);
+            sum += high;
+            begins[i as usize] = low;
+            counts[i as usize] = high;
         }
         i += 1;
     }
@@ -62,21 +62,20 @@ pub(super) fn list<B: Block>(
     }
     let all = block.shuffle_idx_sync(FULL_MASK, up_to, WARP_SIZE - 1);
     let before = up_to - sum;
-    let first_strip = before & ((1 << LANES) - 1);
+    let first_strip = before & ((1 << Found::LANE) - 1);
     // The warp has read its descriptors.
     block.sync_warp(FULL_MASK);
-    let (mut strip, mut place) = (first_strip, first_rank + (before >> LANES));
+    let (mut strip, mut place) = (first_strip, first_rank + (before >> Found::LANE));
     let mut i = 0;
     while i < MAX_RANKS_OF_THREAD {
-        let lane = found[i as usize];
-        if lane.n_strips() > 0 {
+        if counts[i as usize] > 0 {
+            let lane = Found(Entry {
+                low: begins[i as usize],
+                high: counts[i as usize],
+            });
             let rank = first - first_rank + i;
             let place_there = place.min(shared.lanes.len() - 1);
-            block.shared_store(
-                shared.lanes,
-                place_there,
-                lane.listed(rank, strip).to_bits(),
-            );
+            block.shared_store(shared.lanes, place_there, lane.listed(rank, strip).0);
             mark(block, shared, strip);
             place += 1;
             strip += lane.n_strips();
@@ -87,40 +86,35 @@ pub(super) fn list<B: Block>(
     block.sync_warp(FULL_MASK);
     List {
         first_rank,
-        n_lanes: all >> LANES,
-        n_strips: all & ((1 << LANES) - 1),
+        n_lanes: all >> Found::LANE,
+        n_strips: all & ((1 << Found::LANE) - 1),
         first_strip,
     }
 }
 
-/// Word of chunk `i` of the caller's warp in [`ClusterShared::begins`].
+/// Word of chunk `i` of the caller's warp in [`ClusterShared::begins`]. All later chunks share a
+/// word, which nothing reads.
 #[inline(always)]
 pub(super) fn chunk<B: Block>(block: &B, i: u32) -> u32 {
-    // (Remainders, so that the compiler knows that it is there.)
-    block.warp_id() % PARTS * CHUNKS + i % CHUNKS
+    super::warp(block) * (CHUNKS + 1) + i.min(CHUNKS)
 }
 
-/// Notes that strip `i` of the window begins a lane.
+/// Notes that strip `i` of the window, or of a later one, begins a lane.
 #[inline(always)]
 fn mark<B: Block>(block: &B, shared: &ClusterShared, i: u32) {
-    if i < WINDOW {
-        block.shared_atomic_or(
-            shared.begins,
-            chunk(block, i / WARP_SIZE),
-            1 << (i % WARP_SIZE),
-        );
-    }
+    let bit = 1u32.rotate_left(i);
+    block.shared_atomic_or(shared.begins, chunk(block, i / WARP_SIZE), bit);
 }
 
 /// Notes which strips of a later window begin a lane. All threads of the warp call.
 #[inline(always)]
 pub(super) fn mark_window<B: Block>(block: &B, shared: &ClusterShared, list: &List, window: u32) {
     block.shared_store(shared.begins, chunk(block, block.lane_id()), 0);
-    // The marks of the window before are gone.
+    // The marks of the previous window are gone.
     block.sync_warp(FULL_MASK);
     let mut i = block.lane_id();
     while i < list.n_lanes {
-        let lane = Listed::of_bits(block.shared_load(shared.lanes, list.first_rank + i));
+        let lane = Listed(block.shared_load(shared.lanes, list.first_rank + i));
         // (Far beyond the window for a lane before it.)
         mark(block, shared, lane.first_strip().wrapping_sub(window));
         i += WARP_SIZE;

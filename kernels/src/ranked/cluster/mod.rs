@@ -27,13 +27,14 @@ mod totals;
 pub use shared::cluster_shared_bytes;
 
 use headers::{EventPlace, Headers};
+use lane::Entry;
 use lists::List;
 use shared::ClusterShared;
 pub(super) use strips::MAX_SIZE;
 use strips::Strips;
 
 use super::tables::{MAX_GROUPS, RankedTables, Share};
-use super::{RankedInput, RankedOptions, THREADS, Work};
+use super::{PARTS, RankedInput, RankedOptions, THREADS, Work};
 use crate::switches::Switches;
 use simt::{Block, FULL_MASK, Global, Kernel, NonEmpty};
 
@@ -162,26 +163,27 @@ fn is_selected<B: Block>(block: &B, selected: Global<'_, u32>, event: u32) -> bo
         || word < selected.len() && block.load(selected, word) >> (event % 32) & 1 != 0
 }
 
+/// Clears shared memory. All threads of the block call.
 #[inline(always)]
 fn clear<B: Block>(block: &B, shared: &ClusterShared) {
     let i = thread(block);
     let mut first = 0;
     while first < shared.lanes.len() {
-        block.shared_store(shared.lanes, first + i, 0);
+        block.shared_store(shared.lanes, first + i, Entry::default());
         first += THREADS;
     }
     block.shared_store(shared.begins, i, 0);
     if i < MAX_GROUPS {
-        block.shared_store(shared.lowest_high, i, u32::MAX);
+        block.shared_store(shared.lowest_high, i, 0);
         block.shared_store(shared.highest_low, i, 0);
     }
-    if i < shared.boards_seen.len() {
+    if i < PARTS {
+        block.shared_store(shared.begins, THREADS + i, 0);
         block.shared_store(shared.boards_seen, i, 0);
-    }
-    if i < shared.before.len() {
-        block.shared_store(shared.before, i, 0);
+        block.shared_store(shared.before, 1 + i, 0);
     }
     if i == 0 {
+        block.shared_store(shared.before, 0, 0);
         block.shared_store(shared.n_strips, 0, 0);
         block.shared_store(shared.unusual_strip, 0, 0);
     }

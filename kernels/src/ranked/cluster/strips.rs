@@ -4,21 +4,40 @@
 //! strip of the warp   0   1   2   3   4   5   6 …
 //! begins (a lane)     1   .   .   1   .   .   .
 //! key                40  41  47  88  89  90  95           rank and turned strip
-//! found (a cluster)   1   .   1   1   .   .   1           the key does not follow the one before
+//! found (a cluster)   1   .   1   1   .   .   1           the key does not follow the previous one
 //! sums               40  ↘       88  ↘   ↘                charge and moment, added up from the cluster's first strip
 //! record              .   .   ↖   ↖   .   .   ↖           written by the strip that begins the next cluster
 //! ```
 //!
-//! A warp streams through its strips, 32 at a time: a *chunk*. The lane of a strip follows from the
-//! bits of the strips that begin one; its word from the bank is the only access to memory. Charge
-//! and moment (charge times number of the strip in its cluster) share a word, which a segmented
-//! scan adds up: most clusters have up to four strips, so two steps nearly always do. Numbers are
-//! counted from the cluster's first strip, so that 128 strips of any charge fit. The strip that
-//! begins a cluster writes the record of the cluster before, which is complete by then. (The first
-//! writes a record of nothing: a warp takes one place more than it has strips.)
+//! **What a warp has.** A warp owns the strips of whole sector groups: some 210 of an event's 1700.
+//! They are numbered in the order in which their hits come out: by rank, and inside a lane in the
+//! direction in which x rises (the strip is *turned*). The bank has them lane by lane, and within a
+//! lane by strip number. A list in shared memory, of the lanes that have strips, says where each
+//! begins; a bit mask says which strips begin a lane.
 //!
-//! Bits of a chunk are in the registers of one warp lane: lane 5 keeps those of chunk 5. Beyond
-//! [`WINDOW`] strips, a warp marks the next window by itself, without a barrier.
+//! **Chunks.** The warp streams through its strips, 32 at a time: a *chunk*. So its 32 threads are
+//! busy whatever the lengths of lanes and clusters, which have three strips and one or two in the
+//! mean. A thread finds its lane by counting the bits of the mask up to its own, and its strip's
+//! word, the only access to the bank, follows from its distance to the lane's first strip.
+//!
+//! **Clusters.** The key of a strip rises by one step to the neighbouring strip of its lane, and by
+//! more to any other: one comparison with the previous strip's key finds where clusters begin,
+//! across lanes and chunks. Charge and moment (charge times number of the strip in its cluster)
+//! share a word, which a segmented scan adds up: most clusters have up to four strips, so two steps
+//! nearly always do. Strips are counted from the cluster's first, so that 128 strips of any charge
+//! fit.
+//!
+//! **Records.** The strip that begins a cluster writes the record of the previous cluster, which is
+//! complete by then, at a place that the count of beginnings gives. So no thread waits for the end
+//! of a cluster, which may lie chunks away. (The first writes a record of nothing: a warp takes one
+//! place more than it has strips.) A chunk hands the next one six numbers, see [`Carried`].
+//!
+//! **Rules.** The warp notices strips that the policy has a rule for, and leaves the rule to
+//! `cluster_unusual`: an unsorted lane is a key that does not rise, a cluster without charge a sum
+//! of 0. One minimum collects them all, and defers the event.
+//!
+//! Bits of a chunk are in the registers of one warp lane: warp lane 5 keeps the bits of chunk 5.
+//! Beyond [`WINDOW`] strips, a warp marks the next window by itself, without a barrier.
 
 use super::lane::{Key, Listed};
 use super::lists::{List, chunk, mark_window};
@@ -28,11 +47,17 @@ use crate::detector::BankVersion;
 use crate::ranked::tables::Bounds;
 use crate::ranked::{Ordinary, Record, Work};
 
-const _: () = assert!(Key::STEP >> 3 == 1 << 2 && Key::REVERSED >> 3 == Record::REVERSED);
 use simt::{Block, FULL_MASK, NonEmpty, WARP_SIZE};
 
-/// Most strips of a cluster: for more, charge and moment do not fit a word.
+/// Maximum number of strips of a cluster: for more, charge and moment do not fit a word.
 pub const MAX_SIZE: u32 = 128;
+
+/// From a key to the [`place`](Record) of a record.
+const KEY_SHIFT: u32 = 3;
+
+const _: () = assert!(
+    Key::STEP >> KEY_SHIFT == Record::STRIP && Key::REVERSED >> KEY_SHIFT == Record::REVERSED
+);
 
 /// Unit of the moment in a word; the charge lies below.
 const MOMENT: u32 = 1 << Record::WEIGHT;
@@ -61,8 +86,7 @@ pub(super) struct Clustered {
 
 /// What a warp carries from a chunk to the next.
 struct Carried {
-    /// Key and sums of the chunk's last strip, in warp lane 0: each lane has those of the lane
-    /// below.
+    /// In warp lane 0, key and sums of the chunk's last strip; in every other, of the strip below.
     key: u32,
     sums: u32,
     /// Number of strips of the last cluster before the chunk, minus one.
@@ -87,8 +111,9 @@ impl Strips<'_> {
 
     #[inline(always)]
     fn cluster_v5<B: Block>(&self, block: &B) -> Clustered {
-        let (n, lane) = (self.list.n_strips, block.lane_id());
-        // The key before the first is far from every other.
+        let (n, warp_lane) = (self.list.n_strips, block.lane_id());
+        // The key before the first is far from every other, so that the first strip begins a
+        // cluster.
         let far = (2 * Key::STEP).wrapping_neg();
         let lanes = self.list.first_rank.wrapping_sub(1);
         // (Before the first cluster lies one of one strip, which is not unusual.)
@@ -109,22 +134,25 @@ impl Strips<'_> {
             }
             // Of the chunk of the caller's number: first strips of lanes, then of clusters;
             // clusters that begin before.
-            let mut bits = block.shared_load(self.shared.begins, chunk(block, lane));
+            let mut bits = block.shared_load(self.shared.begins, chunk(block, warp_lane));
             let mut before = 0;
             let mut i = 0;
             while i < CHUNKS && window + i * WARP_SIZE < n {
                 let begins = block.shuffle_idx_sync(FULL_MASK, bits, i);
                 let n_before = carried.next;
                 let found = self.chunk(block, &mut carried, begins, window + i * WARP_SIZE);
-                (bits, before) = if lane == i {
+                (bits, before) = if warp_lane == i {
                     (found, n_before)
                 } else {
                     (bits, before)
                 };
                 i += 1;
             }
+            // If the thread's ranks begin in this window: the clusters before their chunk, and
+            // those in it before them. A sector group may begin there, whose first hit stage 4
+            // needs.
             let strip = self.list.first_strip.wrapping_sub(window);
-            let of = strip / WARP_SIZE % CHUNKS;
+            let of = strip / WARP_SIZE;
             let (bits, before) = (
                 block.shuffle_idx_sync(FULL_MASK, bits, of),
                 block.shuffle_idx_sync(FULL_MASK, before, of),
@@ -139,7 +167,7 @@ impl Strips<'_> {
             window += WINDOW;
         }
         // The last cluster ends with the last strip, whose key and sums the next lane has.
-        if n > 0 && lane == n % WARP_SIZE {
+        if n > 0 && warp_lane == n % WARP_SIZE {
             let size = carried.size + 1 - (n.next_multiple_of(WARP_SIZE) - n);
             let least = self.close(block, Key(carried.key), carried.sums, size, carried.next);
             carried.least = carried.least.min(least);
@@ -166,13 +194,14 @@ impl Strips<'_> {
             list,
             ..
         } = self;
-        let (thread, below) = (block.lane_id(), block.lanemask_lt());
-        let strip = first + thread;
+        let (warp_lane, below) = (block.lane_id(), block.lanemask_lt());
+        // The strip's lane, in which the strip is a word of the bank. Within a row of a bank two
+        // words of a lane lie next to each other: hence `hit_half_words`.
+        let strip = first + warp_lane;
         let is_there = strip < list.n_strips;
-        let lane = carried
-            .lanes
-            .wrapping_add((begins & (below | 1 << thread)).count_ones());
-        let lane = Listed::of_bits(block.shared_load(shared.lanes, lane));
+        let above = 31 - warp_lane;
+        let lane = carried.lanes.wrapping_add((begins << above).count_ones());
+        let lane = Listed(block.shared_load(shared.lanes, lane));
         // (Behind the last strip this is some word, of which nothing is used.)
         let at = lane
             .begin()
@@ -181,26 +210,30 @@ impl Strips<'_> {
         let key = lane.key(word);
         self.check_bounds(block, lane.rank(), key.turned_strip(), false, is_there);
 
-        // Each lane gets the key of the one below; lane 0 that of lane 31, one chunk later.
-        let rotated = block.shuffle_idx_sync(FULL_MASK, key.0, thread.wrapping_sub(1) % WARP_SIZE);
-        let key_before = if thread == 0 { carried.key } else { rotated };
+        // Each thread compares its key with the key of the warp lane below. Warp lane 0 gets the
+        // key of warp lane 31, which it keeps for the next chunk. (Behind the last strip nothing
+        // begins: the last cluster is closed after the loop.)
+        let rotated = block.shuffle_idx_sync(FULL_MASK, key.0, warp_lane.wrapping_sub(1));
+        let key_before = if warp_lane == 0 { carried.key } else { rotated };
         carried.key = rotated;
         let step = key.0.wrapping_sub(key_before);
         let is_begin = (step != options.step) & is_there;
         let found = block.ballot_sync(FULL_MASK, is_begin);
 
-        // Number of the strip in its cluster; of one that begins a cluster, the size of the cluster
-        // before.
+        // Distance to the nearest beginning below: the number of the strip in its cluster, or for a
+        // strip that begins a cluster, the size of the previous one. Without a beginning in this
+        // chunk the cluster is still open from earlier ones.
         let found_below = found & below;
         let open = if found_below == 0 { carried.size } else { 0 };
         let size = found_below
             .leading_zeros()
-            .wrapping_add(thread.wrapping_sub(31))
+            .wrapping_sub(above)
             .wrapping_add(open);
         let number = if is_begin { 0 } else { size };
-        // (What is added behind the last strip, is part of no cluster.)
+        // Charge and moment of the strip, to which warp lane 0 adds those of an open cluster.
+        // (What is added behind the last strip is part of no cluster.)
         let charge = v5::adc(word as u16);
-        let continued = if thread == 0 && !is_begin {
+        let continued = if warp_lane == 0 && !is_begin {
             carried.sums
         } else {
             0
@@ -208,10 +241,15 @@ impl Strips<'_> {
         let sums = charge
             .wrapping_mul(number.wrapping_mul(MOMENT) | 1)
             .wrapping_add(continued);
-        let sums = segmented_sum(block, sums, number.min(thread));
-        let rotated = block.shuffle_idx_sync(FULL_MASK, sums, thread.wrapping_sub(1) % WARP_SIZE);
-        let sums_before = if thread == 0 { carried.sums } else { rotated };
+        let sums = segmented_sum(block, sums, number.min(warp_lane));
+        let rotated = block.shuffle_idx_sync(FULL_MASK, sums, warp_lane.wrapping_sub(1));
+        let sums_before = if warp_lane == 0 {
+            carried.sums
+        } else {
+            rotated
+        };
         carried.sums = rotated;
+        // The previous cluster ends one strip below.
         if is_begin {
             let at = carried.next + found_below.count_ones();
             let least = self.close(block, Key(key_before), sums_before, size, at);
@@ -235,11 +273,10 @@ impl Strips<'_> {
     fn close<B: Block>(&self, block: &B, key: Key, sums: u32, size: u32, at: u32) -> i32 {
         let charge = (sums | self.options.least_charge).cast_signed();
         let least = charge.min(self.options.too_many.wrapping_sub(size).cast_signed());
-        let first = key
-            .0
-            .wrapping_add(Key::STEP)
-            .wrapping_sub(size.wrapping_mul(Key::STEP));
-        let place = (first >> 3).wrapping_add(self.list.first_rank << Record::RANK);
+        // (A key's lowest bits are 0.)
+        let place = (key.0 >> KEY_SHIFT)
+            .wrapping_sub(size.wrapping_mul(Record::STRIP))
+            .wrapping_add(Record::STRIP + (self.list.first_rank << Record::RANK));
         let sums = if self.options.is_plain != 0 {
             core::hint::cold_path();
             size | (size.wrapping_mul(size.wrapping_sub(1)) / 2 * MOMENT)
@@ -250,11 +287,14 @@ impl Strips<'_> {
         least
     }
 
-    /// v4: every word is a cluster, which the front end has made.
+    /// v4: every word is a cluster, which the front end has made, so that a record's place is the
+    /// number of its strip. The words of a lane need not rise, and a word may even be of another
+    /// lane than its neighbours: the first flags the group, the second makes the event unusual.
     #[inline(always)]
     fn copy_words<B: Block>(&self, block: &B) -> Clustered {
         let Self { shared, list, .. } = self;
-        let (thread, up_to_thread) = (block.lane_id(), block.lanemask_lt() | 1 << block.lane_id());
+        let warp_lane = block.lane_id();
+        let up_to_lane = block.lanemask_lt() | 1 << warp_lane;
         let n = list.n_strips;
         let mut lanes = list.first_rank.wrapping_sub(1);
         let mut last = 0;
@@ -267,23 +307,23 @@ impl Strips<'_> {
                 block.sync_warp(FULL_MASK);
                 mark_window(block, shared, list, window);
             }
-            let bits = block.shared_load(shared.begins, chunk(block, thread));
+            let bits = block.shared_load(shared.begins, chunk(block, warp_lane));
+            let chunks = (n - window).div_ceil(WARP_SIZE).min(CHUNKS);
             let mut i = 0;
-            while i < CHUNKS && window + i * WARP_SIZE < n {
+            while i < chunks {
                 let begins = block.shuffle_idx_sync(FULL_MASK, bits, i);
-                let strip = window + i * WARP_SIZE + thread;
+                let strip = window + i * WARP_SIZE + warp_lane;
                 let is_there = strip < n;
-                let lane = lanes.wrapping_add((begins & up_to_thread).count_ones());
-                let lane = Listed::of_bits(block.shared_load(shared.lanes, lane));
+                let lane = lanes.wrapping_add((begins & up_to_lane).count_ones());
+                let lane = Listed(block.shared_load(shared.lanes, lane));
                 let at = lane.begin().wrapping_add(lane.word(strip));
                 let word = block.load_within(self.raw, at.min(self.last_word()));
                 let position = u32::from(word) & 0x7FF;
                 let turned = lane.turned(position);
                 let key = lane.rank() << 11 | turned;
-                let below =
-                    block.shuffle_idx_sync(FULL_MASK, key, thread.wrapping_sub(1) % WARP_SIZE);
+                let below = block.shuffle_idx_sync(FULL_MASK, key, warp_lane.wrapping_sub(1));
                 // (One more than the key, so that no key comes before the first.)
-                let key_before = if thread == 0 { last } else { below + 1 };
+                let key_before = if warp_lane == 0 { last } else { below + 1 };
                 last = below + 1;
                 let bounds =
                     self.check_bounds(block, lane.rank(), turned >> 2, key < key_before, is_there);
@@ -322,7 +362,7 @@ impl Strips<'_> {
             // (Rare.)
             let both = unsorted || bounds.is_misplaced(turned);
             if turned >= bounds.high() || both {
-                block.shared_atomic_min(self.shared.lowest_high, bounds.group(), rank);
+                block.shared_atomic_max(self.shared.lowest_high, bounds.group(), !rank);
             }
             if turned < bounds.low() || both {
                 block.shared_atomic_max(self.shared.highest_low, bounds.group(), rank + 1);

@@ -4,7 +4,7 @@ use super::shared::ClusterShared;
 use super::strips::Clustered;
 use super::{thread, warp};
 use crate::ranked::tables::{RankedTables, Share};
-use crate::ranked::{HEAD_LENGTHS, HEAD_REPORT, HEAD_WORDS, PARTS, UNUSUAL, Work};
+use crate::ranked::{HEAD_BEFORE, HEAD_REPORT, HEAD_WORDS, PARTS, UNUSUAL, Work};
 use crate::report::Count;
 use simt::{Block, WARP_SIZE};
 
@@ -55,7 +55,7 @@ pub(super) fn write<B: Block>(
             event * tables.n_groups + group,
             before + clustered.first,
         );
-        let is_flagged = block.shared_load(shared.lowest_high, group)
+        let is_flagged = !block.shared_load(shared.lowest_high, group)
             < block.shared_load(shared.highest_low, group);
         if is_flagged && !is_unusual {
             // The next group begins where this one ends; behind the warp's last ends the warp.
@@ -72,14 +72,17 @@ pub(super) fn write<B: Block>(
     }
     let head = event * HEAD_WORDS;
     if block.lane_id() == 0 {
-        // (Of an unusual event: the places that it has.)
-        let n = if is_unusual { n_strips } else { clustered.n };
+        // (In an unusual event: the places that the part has.)
+        let before = block.shared_load(shared.before, warp(block));
+        let before = if is_unusual { n_strips } else { before };
         block.store(work.heads, head + warp(block), place.wrapping_add(1));
-        block.store(work.heads, head + HEAD_LENGTHS + warp(block), n);
+        block.store(work.heads, head + HEAD_BEFORE + warp(block), before);
     }
     let i = thread(block);
-    if (HEAD_REPORT..WARP_SIZE).contains(&i) {
-        let word = if i == HEAD_REPORT + Count::Banks as u32 {
+    if (HEAD_REPORT - 1..WARP_SIZE).contains(&i) {
+        let word = if i == HEAD_REPORT - 1 {
+            block.shared_load(shared.before, PARTS)
+        } else if i == HEAD_REPORT + Count::Banks as u32 {
             block.shared_load(shared.place, 0)
         } else if i == HEAD_REPORT + Count::Strips as u32 {
             block.shared_load(shared.n_strips, 0)

@@ -27,7 +27,7 @@ use lanes::{Found, Lanes, Sink};
 use shared::UnusualShared;
 
 use super::tables::RankedTables;
-use super::{HEAD_LENGTHS, HEAD_REPORT, HEAD_WORDS, PARTS, RankedOptions, Record, UNUSUAL, Work};
+use super::{HEAD_BEFORE, HEAD_REPORT, HEAD_WORDS, PARTS, RankedOptions, Record, UNUSUAL, Work};
 use crate::allen::count_hits::copy_out;
 use crate::bank::headers::{Headers, clear};
 use crate::bank::layout::{Batch, FoundEvent};
@@ -195,6 +195,7 @@ impl Unusual<'_> {
         let n_hits = self.number_clusters(block);
         if block.thread() == 0 {
             block.store(work.n_hits, event, n_hits);
+            block.store(work.heads, event * HEAD_WORDS + HEAD_BEFORE + PARTS, n_hits);
         }
         self.place_parts(block, event);
         // The parts are placed.
@@ -277,7 +278,7 @@ impl Unusual<'_> {
         let n = block.shared_load(shared.places, end) - first;
         let head = event * HEAD_WORDS + part;
         let mut place = block.load_mut(work.heads, head);
-        if n > block.load_mut(work.heads, head + HEAD_LENGTHS) {
+        if n > block.load_mut(work.heads, head + HEAD_BEFORE) {
             match work.take(block, n) {
                 Some(taken) => place = taken,
                 None => {
@@ -286,7 +287,7 @@ impl Unusual<'_> {
             }
         }
         block.store(work.heads, head, place);
-        block.store(work.heads, head + HEAD_LENGTHS, n);
+        block.store(work.heads, head + HEAD_BEFORE, first);
         block.shared_store(shared.part_ends, part, end);
         block.shared_store(shared.shifts, part, place.wrapping_sub(first));
     }
