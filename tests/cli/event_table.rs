@@ -1,6 +1,7 @@
 //! `ut-decode decode --event-table`, and what else is read from ODIN, end to end.
 
 use std::fs::File;
+use std::path::Path;
 
 use crate::support::{
     ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, shows, write,
@@ -72,9 +73,11 @@ fn columns(csv: &[u8], names: &str) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn a_table_has_a_row_for_every_event_with_its_odin_fields() {
-    let directory = &sample();
+const DECODE_ODIN: &str = "decode odin.mdf --event-table events.csv --output hits.csv";
+
+/// Writes `odin.mdf`: events with ODIN banks of both layouts, of an unknown one, with error banks,
+/// and two with several crossings, one of which does not say where its central crossing is.
+fn write_events_with_odin(directory: &Path) {
     let hit = bank(0, &ONE_HIT);
     let odins = [
         odin(1, NOON, 3),
@@ -128,9 +131,13 @@ fn a_table_has_a_row_for_every_event_with_its_odin_fields() {
         nest(other(48, 1, 0, &lost)),
     ];
     write(directory, "odin.mdf", &file.concat());
-    let decode = "decode odin.mdf --event-table events.csv --output hits.csv";
-    let decode = |more: &str| json_of(0, directory, (decode, TABLES, more));
-    let (json, err) = decode("");
+}
+
+#[test]
+fn a_table_has_a_row_for_every_event_with_its_odin_fields() {
+    let directory = &sample();
+    write_events_with_odin(directory);
+    let (json, err) = json_of(0, directory, (DECODE_ODIN, TABLES));
     assert!(
         err.contains("ODIN banks of version 9: their layout is not known"),
         "{err}"
@@ -177,7 +184,21 @@ fn a_table_has_a_row_for_every_event_with_its_odin_fields() {
             .count(),
         1 + 6
     );
+    let said = format!("time {noon}5.000000Z, bunch crossing 99 (no-beam), orbit 77");
+    shows(directory, "inspect odin.mdf --event 1 --bank 0", &said);
+    let (out, _) = run_to(0, directory, ("decode odin.mdf", TABLES));
+    assert!(
+        out.contains("error banks")
+            && out.contains("DaqErrorFragmentMissing")
+            && out.contains("flip"),
+        "{out}"
+    );
+}
 
+#[test]
+fn events_are_chosen_by_time_and_crossing() {
+    let directory = &sample();
+    write_events_with_odin(directory);
     for (select, events) in [
         ("--crossing beam-crossing", "0 4"),
         ("--crossing beam1,no-beam", "1 2"),
@@ -185,7 +206,7 @@ fn a_table_has_a_row_for_every_event_with_its_odin_fields() {
         ("--time ..2024-08-01T12:00:05", "0"),
         ("--crossing no-beam --time 2024-08-01..", "1"),
     ] {
-        let (json, _) = decode(select);
+        let (json, _) = json_of(0, directory, (DECODE_ODIN, TABLES, select));
         assert_eq!(
             columns(&read(directory, "events.csv"), "event").join(" "),
             events,
@@ -200,15 +221,6 @@ fn a_table_has_a_row_for_every_event_with_its_odin_fields() {
     ] {
         run_to(2, directory, ("decode odin.mdf", wrong));
     }
-    let said = format!("time {noon}5.000000Z, bunch crossing 99 (no-beam), orbit 77");
-    shows(directory, "inspect odin.mdf --event 1 --bank 0", &said);
-    let (out, _) = run_to(0, directory, ("decode odin.mdf", TABLES));
-    assert!(
-        out.contains("error banks")
-            && out.contains("DaqErrorFragmentMissing")
-            && out.contains("flip"),
-        "{out}"
-    );
 }
 
 #[test]

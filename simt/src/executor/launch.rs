@@ -243,83 +243,23 @@ impl Executor {
         shared_bytes: u32,
         kernel: &impl Fn(&EmulatedBlock<'_>),
     ) -> Result<LaunchStats, Violation> {
-        let bad = |what: String| Violation {
-            kernel: name.to_owned(),
-            block: 0,
-            thread: 0,
-            location: None,
-            fault: Fault::BadLaunch(what),
-        };
-        let threads = block
-            .0
-            .checked_mul(block.1)
-            .filter(|&threads| threads > 0 && threads <= 1024 && threads % 32 == 0);
-        let Some(threads) = threads else {
-            return Err(bad(format!(
-                "a block of {}x{} threads: the number of threads must be a multiple of 32, from 32 to 1024",
-                block.0, block.1
-            )));
-        };
-        let grid = grid_x
-            .checked_mul(grid_y)
-            .filter(|&grid| grid <= MAX_GRID && grid_y <= MAX_GRID_Y);
-        let Some(grid) = grid else {
-            return Err(bad(format!(
-                "a grid of {grid_x}x{grid_y} blocks: a device takes at most {MAX_GRID} in x and {MAX_GRID_Y} in y, and the \
-                 executor {MAX_GRID} in all"
-            )));
-        };
-        if shared_bytes > MAX_SHARED {
-            return Err(bad(format!(
-                "{shared_bytes} bytes of shared memory: a block has at most {MAX_SHARED}"
-            )));
-        }
-        let state = self.state.get_mut();
-        if self.next_serial.checked_add(grid).is_none() {
-            // Serials run out after four billion blocks. They begin again at 1, so that no shadow
-            // may keep an old one.
-            state
-                .views
-                .iter_mut()
-                .for_each(|view| view.shadows.fill(Shadow::default()));
-            self.spare.iter_mut().for_each(BlockState::forget);
-            self.next_serial = 1;
-        }
-        state.shared_bytes = shared_bytes;
-        state.oldest = self.next_serial;
-        state.stats = LaunchStats {
-            blocks: u64::from(grid),
-            ..LaunchStats::default()
-        };
-        state.touched.clear();
-        state.numbers.clear();
-        state.atomics.clear();
-        state.violation = None;
+        let (threads, grid) =
+            checked_shape((grid_x, grid_y), block, shared_bytes).map_err(|what| Violation {
+                kernel: name.to_owned(),
+                block: 0,
+                thread: 0,
+                location: None,
+                fault: Fault::BadLaunch(what),
+            })?;
+        self.prepare(grid, shared_bytes);
         note_panics();
-
-        // Hardware promises nothing about the order of blocks, so the seed draws it: they begin in
-        // the order start, start + stride, …, modulo the grid, where the stride is coprime to the
-        // grid and so visits every block. It also draws how many blocks are resident, and sometimes
-        // a block that gets a turn only when no other can go on: such an order finds kernels that
-        // take for granted that a block which has begun makes progress before later ones.
-        let start = if grid == 0 {
-            0
-        } else {
-            self.order
-                .below(grid, |block| format!("block {block} begins first"))
-        };
-        let stride = stride_through(grid, &mut self.order);
-        let nth_block = |nth| {
-            ((u64::from(start) + u64::from(nth) * u64::from(stride)) % u64::from(grid.max(1)))
-                as u32
-        };
-        let at_once = |more| format!("up to {} blocks run at a time", more + 1);
-        let resident = 1 + self.order.below(self.max_resident, at_once);
-        let held = |nth| format!("block {} waits until no other can go on", nth_block(nth));
-        let held = self
-            .order
-            .rarely(grid.clamp(1, resident), held)
-            .map(nth_block);
+        let Begin {
+            start,
+            stride,
+            resident,
+            held,
+        } = Begin::draw(grid, self.max_resident, &mut self.order);
+        let nth_block = |nth| nth_block(start, stride, grid, nth);
         let mut begun = 0;
         // Resident blocks, each with the number of writes at the beginning of its last turn if it
         // waits. As long as that number stands, another turn would find what it has found before.
@@ -407,6 +347,108 @@ impl Executor {
         stats.distinct_sectors = touched.count();
         Ok(*stats)
     }
+
+    /// Resets the state of a launch, for a grid of so many blocks.
+    fn prepare(&mut self, grid: u32, shared_bytes: u32) {
+        let state = self.state.get_mut();
+        if self.next_serial.checked_add(grid).is_none() {
+            // Serials run out after four billion blocks. They begin again at 1, so that no shadow
+            // may keep an old one.
+            state
+                .views
+                .iter_mut()
+                .for_each(|view| view.shadows.fill(Shadow::default()));
+            self.spare.iter_mut().for_each(BlockState::forget);
+            self.next_serial = 1;
+        }
+        state.shared_bytes = shared_bytes;
+        state.oldest = self.next_serial;
+        state.stats = LaunchStats {
+            blocks: u64::from(grid),
+            ..LaunchStats::default()
+        };
+        state.touched.clear();
+        state.numbers.clear();
+        state.atomics.clear();
+        state.violation = None;
+    }
+}
+
+/// Returns the number of threads in a block and of blocks in the grid.
+///
+/// # Errors
+/// If no device, or not this executor, takes a launch of this shape.
+fn checked_shape(
+    (grid_x, grid_y): (u32, u32),
+    block: (u32, u32),
+    shared_bytes: u32,
+) -> Result<(u32, u32), String> {
+    let threads = block
+        .0
+        .checked_mul(block.1)
+        .filter(|&threads| threads > 0 && threads <= 1024 && threads % 32 == 0);
+    let Some(threads) = threads else {
+        return Err(format!(
+            "a block of {}x{} threads: the number of threads must be a multiple of 32, from 32 to 1024",
+            block.0, block.1
+        ));
+    };
+    let grid = grid_x
+        .checked_mul(grid_y)
+        .filter(|&grid| grid <= MAX_GRID && grid_y <= MAX_GRID_Y);
+    let Some(grid) = grid else {
+        return Err(format!(
+            "a grid of {grid_x}x{grid_y} blocks: a device takes at most {MAX_GRID} in x and {MAX_GRID_Y} in y, and the \
+             executor {MAX_GRID} in all"
+        ));
+    };
+    if shared_bytes > MAX_SHARED {
+        return Err(format!(
+            "{shared_bytes} bytes of shared memory: a block has at most {MAX_SHARED}"
+        ));
+    }
+    Ok((threads, grid))
+}
+
+/// The order in which the blocks of a launch begin.
+///
+/// Hardware promises nothing about it, so the seed draws it: start, start + stride, …, modulo the
+/// grid, where the stride is coprime to the grid and so visits every block.
+struct Begin {
+    start: u32,
+    stride: u32,
+    /// Number of blocks that are resident at a time.
+    resident: u32,
+    /// A block that gets a turn only when no other can go on. It finds kernels that take for
+    /// granted that a block which has begun makes progress before later ones.
+    held: Option<u32>,
+}
+
+impl Begin {
+    fn draw(grid: u32, max_resident: u32, order: &mut Order) -> Self {
+        let start = if grid == 0 {
+            0
+        } else {
+            order.below(grid, |block| format!("block {block} begins first"))
+        };
+        let stride = stride_through(grid, order);
+        let at_once = |more| format!("up to {} blocks run at a time", more + 1);
+        let resident = 1 + order.below(max_resident, at_once);
+        let nth_block = |nth| nth_block(start, stride, grid, nth);
+        let held = |nth| format!("block {} waits until no other can go on", nth_block(nth));
+        let held = order.rarely(grid.clamp(1, resident), held).map(nth_block);
+        Self {
+            start,
+            stride,
+            resident,
+            held,
+        }
+    }
+}
+
+/// Returns the block that begins after `nth` others.
+fn nth_block(start: u32, stride: u32, grid: u32, nth: u32) -> u32 {
+    ((u64::from(start) + u64::from(nth) * u64::from(stride)) % u64::from(grid.max(1))) as u32
 }
 
 /// Draws a stride that has no common divisor with `n`.

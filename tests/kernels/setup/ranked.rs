@@ -364,16 +364,43 @@ impl RankedSetup {
             launch(executor, Scan, shapes.scan, bug_in(In::Scan), &arguments)?,
         );
 
+        let made = self.make_hits(
+            executor,
+            &mut memory,
+            &bases,
+            bug_in(In::MakeHits),
+            capacity,
+        );
+        self.status = memory.status[0];
+        done(In::MakeHits, made?);
+        Ok(stats.expect("the kernel was launched"))
+    }
+
+    /// Makes hits, with room for `capacity`, of the records in memory.
+    fn make_hits(
+        &mut self,
+        executor: &mut Executor,
+        memory: &mut Memory,
+        bases: &[u32],
+        bug: Bug,
+        capacity: usize,
+    ) -> Result<LaunchStats, Violation> {
+        let n_events = self.batch.n_events;
+        let switches = Switches::production(BankVersion::V5, self.layout);
+        let (ranks, shape) = (
+            self.ranks.view().ranks,
+            self.plan().ranked_shapes().make_hits,
+        );
         let mut floats: [Vec<f32>; 6] = std::array::from_fn(|_| vec![0.0; capacity]);
         self.ids = vec![u32::MAX; capacity];
-        self.offsets = vec![u32::MAX; n_events * n_groups + 1];
+        self.offsets = vec![u32::MAX; n_events * self.tables.n_groups() + 1];
         self.report = vec![u32::MAX; n_events * N_COUNTS];
         let input = HitsInput {
             records: Global::from_slice(&memory.records),
             heads: Global::from_slice(&memory.heads),
             starts: Global::from_slice(&memory.starts),
             counters: Global::from_slice(&memory.counters),
-            bases: Global::from_slice(&bases),
+            bases: Global::from_slice(bases),
             flip_origin: 511.0,
         };
         let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] =
@@ -393,16 +420,7 @@ impl RankedSetup {
             report: executor.writable(&mut self.report),
             status: executor.writable(&mut memory.status),
         };
-        let arguments = (input, tables.ranks, to);
-        let made = launch(
-            executor,
-            MakeHits { switches },
-            shapes.make_hits,
-            bug_in(In::MakeHits),
-            &arguments,
-        );
-        self.status = memory.status[0];
-        done(In::MakeHits, made?);
-        Ok(stats.expect("the kernel was launched"))
+        let arguments = (input, ranks, to);
+        launch(executor, MakeHits { switches }, shape, bug, &arguments)
     }
 }

@@ -8,14 +8,8 @@ use super::parse::{Cmp, Float, Op, Round, Type};
 /// zero-extended.
 pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
     let bits = ty.bits;
-    let low = |value: u64| {
-        if bits == 64 {
-            value
-        } else {
-            value & ((1 << bits) - 1)
-        }
-    };
-    let signed = |value: u64| (value << (64 - bits)) as i64 >> (64 - bits);
+    let low = |value| lowest(bits, value);
+    let signed = |value| signed_of(bits, value);
     // The source of a conversion may be wider than the type of the result.
     let whole = a;
     let (a, b) = (low(a), low(b));
@@ -64,6 +58,67 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
             .ok()
             .and_then(|b| a.checked_shr(b))
             .unwrap_or(0),
+        Op::FunnelShift(..) | Op::BitField | Op::InsertBits | Op::Permute => {
+            move_bits(op, ty, [a, b, c, d])
+        }
+        Op::CountOnes => u64::from(a.count_ones()),
+        Op::Select => {
+            if c != 0 {
+                a
+            } else {
+                b
+            }
+        }
+        Op::Pack => low(b << (bits / 2) | a & ((1 << (bits / 2)) - 1)),
+        Op::Exchange => b,
+        Op::CompareExchange => {
+            if a == b {
+                low(c)
+            } else {
+                a
+            }
+        }
+        Op::Convert(_) | Op::IntToFloat(_) | Op::FloatToInt(..) | Op::FloatToFloat(_) => {
+            convert(op, ty, whole)
+        }
+        Op::Float(op) if bits == 32 => {
+            u64::from(single(op, [a, b, low(c)].map(|bits| f32::from_bits(bits as u32))).to_bits())
+        }
+        Op::Float(op) => long(op, [a, b, c].map(f64::from_bits)).to_bits(),
+        Op::CompareFloat(cmp, unordered) => {
+            let (a, b) = (double(bits, a), double(bits, b));
+            a.partial_cmp(&b).map_or(u64::from(unordered), |order| {
+                cmp_of(cmp, &order, &Ordering::Equal)
+            })
+        }
+        Op::AreNumbers(wanted) => {
+            let are = !double(bits, a).is_nan() && !double(bits, b).is_nan();
+            u64::from(are == wanted)
+        }
+        Op::Compare(cmp) if ty.signed => cmp_of(cmp, &signed(a), &signed(b)),
+        Op::Compare(cmp) => cmp_of(cmp, &a, &b),
+    }
+}
+
+/// Returns the low `bits` bits of a value.
+fn lowest(bits: u32, value: u64) -> u64 {
+    if bits == 64 {
+        value
+    } else {
+        value & ((1 << bits) - 1)
+    }
+}
+
+/// Returns the low `bits` bits of a value as a signed number.
+fn signed_of(bits: u32, value: u64) -> i64 {
+    (value << (64 - bits)) as i64 >> (64 - bits)
+}
+
+/// Returns the result of an instruction that moves bits or bytes to other places.
+fn move_bits(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
+    let bits = ty.bits;
+    let low = |value| lowest(bits, value);
+    match op {
         Op::FunnelShift(left, wraps) => {
             let distance = if wraps { c & 31 } else { c.min(32) };
             let both = b << 32 | a;
@@ -78,7 +133,7 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
             let (shift, length) = (64 - length.min(64 - start), length.min(64));
             match (length, ty.signed) {
                 (0, _) => 0,
-                (_, true) => low((((signed(a) >> start) << shift) >> shift) as u64),
+                (_, true) => low((((signed_of(bits, a) >> start) << shift) >> shift) as u64),
                 (_, false) => (a >> start) << shift >> shift,
             }
         }
@@ -101,32 +156,20 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
             };
             (0..4).map(byte).sum()
         }
-        Op::CountOnes => u64::from(a.count_ones()),
-        Op::Select => {
-            if c != 0 {
-                a
-            } else {
-                b
-            }
-        }
-        Op::Pack => low(b << (bits / 2) | a & ((1 << (bits / 2)) - 1)),
-        Op::Exchange => b,
-        Op::CompareExchange => {
-            if a == b {
-                low(c)
-            } else {
-                a
-            }
-        }
-        Op::Convert(from) if from.signed => {
-            low(((a_of(from, whole) << (64 - from.bits)) as i64 >> (64 - from.bits)) as u64)
-        }
-        Op::Convert(from) => low(a_of(from, whole)),
+        _ => unreachable!("the caller sorts the operations"),
+    }
+}
+
+/// Returns the result of a conversion to `ty`. The source may be wider than the result, so `whole`
+/// is its register.
+fn convert(op: Op, ty: Type, whole: u64) -> u64 {
+    let bits = ty.bits;
+    let low = |value| lowest(bits, value);
+    match op {
+        Op::Convert(from) if from.signed => low(signed_of(from.bits, whole) as u64),
+        Op::Convert(from) => low(lowest(from.bits, whole)),
         Op::IntToFloat(from) => {
-            let (unsigned, signed) = (
-                a_of(from, whole),
-                (whole << (64 - from.bits)) as i64 >> (64 - from.bits),
-            );
+            let (unsigned, signed) = (lowest(from.bits, whole), signed_of(from.bits, whole));
             match (bits, from.signed) {
                 (32, false) => u64::from((unsigned as f32).to_bits()),
                 (32, true) => u64::from((signed as f32).to_bits()),
@@ -147,22 +190,7 @@ pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
         }
         Op::FloatToFloat(from) if bits == 32 => u64::from((double(from, whole) as f32).to_bits()),
         Op::FloatToFloat(from) => double(from, whole).to_bits(),
-        Op::Float(op) if bits == 32 => {
-            u64::from(single(op, [a, b, low(c)].map(|bits| f32::from_bits(bits as u32))).to_bits())
-        }
-        Op::Float(op) => long(op, [a, b, c].map(f64::from_bits)).to_bits(),
-        Op::CompareFloat(cmp, unordered) => {
-            let (a, b) = (double(bits, a), double(bits, b));
-            a.partial_cmp(&b).map_or(u64::from(unordered), |order| {
-                cmp_of(cmp, &order, &Ordering::Equal)
-            })
-        }
-        Op::AreNumbers(wanted) => {
-            let are = !double(bits, a).is_nan() && !double(bits, b).is_nan();
-            u64::from(are == wanted)
-        }
-        Op::Compare(cmp) if ty.signed => cmp_of(cmp, &signed(a), &signed(b)),
-        Op::Compare(cmp) => cmp_of(cmp, &a, &b),
+        _ => unreachable!("the caller sorts the operations"),
     }
 }
 
@@ -209,14 +237,6 @@ macro_rules! float_operations {
 float_operations! { single f32; long f64; }
 
 /// Returns the operand of a conversion, extended from the conversion's source type.
-fn a_of(from: Type, a: u64) -> u64 {
-    if from.bits == 64 {
-        a
-    } else {
-        a & ((1 << from.bits) - 1)
-    }
-}
-
 fn cmp_of<T: Ord>(cmp: Cmp, a: &T, b: &T) -> u64 {
     u64::from(match cmp {
         Cmp::Eq => a == b,

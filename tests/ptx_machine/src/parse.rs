@@ -458,14 +458,6 @@ impl Parser {
     fn kind(&mut self, name: &str, operands: &[&str], line: &str) -> Kind {
         let parts: Vec<_> = name.split('.').collect();
         let ty = || Type::of(parts.last().expect("a type"));
-        // Relaxed accesses are to global memory unless they say otherwise: blocks share no other.
-        let space = || {
-            if parts[1] == "shared" {
-                Space::Shared
-            } else {
-                Space::Global
-            }
-        };
         match (parts[0], parts.get(1).copied().unwrap_or("")) {
             ("bra", _) => Kind::Branch(self.target(operands[0])),
             ("brx", "idx") => {
@@ -479,7 +471,52 @@ impl Parser {
             ("nanosleep" | "fence", _) => Kind::Pause,
             ("bar", "sync") => Kind::Barrier,
             ("bar", "warp") => Kind::WarpBarrier(self.operand(operands[0])),
-            ("vote", _) => {
+            ("vote" | "shfl" | "match" | "redux", _) => self.collective(name, operands, line),
+            ("ld" | "st" | "atom", _) => self.access(&parts, operands, line),
+            ("mov", _) if operands[0].starts_with('{') => {
+                let mut half = |text: &str| {
+                    let name = text.trim_matches(['{', '}', ' ']);
+                    (name != "tmp").then(|| self.register(name))
+                };
+                let (low, high) = (half(operands[0]), half(operands[1]));
+                Kind::Unpack {
+                    low,
+                    high,
+                    from: self.operand(operands[2]),
+                    half_bits: ty().bits / 2,
+                }
+            }
+            _ => {
+                let is_pack =
+                    parts[0] == "mov" && operands.get(1).is_some_and(|text| text.starts_with('{'));
+                let of = |parts| {
+                    if is_pack {
+                        Some((Op::Pack, ty()))
+                    } else {
+                        operation(parts)
+                    }
+                };
+                let (op, ty) =
+                    of(&parts).unwrap_or_else(|| panic!("this machine does not know {line:?}"));
+                let to = self.register(operands[0]);
+                let from = operands[1..]
+                    .iter()
+                    .map(|text| self.operand(text.trim_matches(['{', '}', ' '])));
+                Kind::Compute {
+                    op,
+                    ty,
+                    to,
+                    from: from.collect(),
+                }
+            }
+        }
+    }
+
+    /// Reads an instruction for which the lanes of a mask come together.
+    fn collective(&mut self, name: &str, operands: &[&str], line: &str) -> Kind {
+        let parts: Vec<_> = name.split('.').collect();
+        match parts[0] {
+            "vote" => {
                 assert_eq!(name, "vote.sync.ballot.b32");
                 let (to, predicate) = (self.register(operands[0]), self.operand(operands[1]));
                 Kind::Ballot {
@@ -488,7 +525,7 @@ impl Parser {
                     mask: self.operand(operands[2]),
                 }
             }
-            ("shfl", _) => Kind::Shuffle {
+            "shfl" => Kind::Shuffle {
                 mode: match parts[2] {
                     "up" => Shuffle::Up,
                     "down" => Shuffle::Down,
@@ -502,7 +539,7 @@ impl Parser {
                 clamp: self.operand(operands[3]),
                 mask: self.operand(operands[4]),
             },
-            ("match", "any") => {
+            "match" => {
                 let (to, value) = (self.register(operands[0]), self.operand(operands[1]));
                 Kind::Match {
                     to,
@@ -510,7 +547,7 @@ impl Parser {
                     mask: self.operand(operands[2]),
                 }
             }
-            ("redux", _) => {
+            "redux" => {
                 assert!(name.starts_with("redux.sync.add."), "{line}");
                 let (to, value) = (self.register(operands[0]), self.operand(operands[1]));
                 Kind::ReduxAdd {
@@ -519,6 +556,22 @@ impl Parser {
                     mask: self.operand(operands[2]),
                 }
             }
+            _ => panic!("this machine does not know {line:?}"),
+        }
+    }
+
+    /// Reads an instruction that loads or stores, by its dot-separated parts.
+    fn access(&mut self, parts: &[&str], operands: &[&str], line: &str) -> Kind {
+        let ty = || Type::of(parts.last().expect("a type"));
+        // Relaxed accesses are to global memory unless they say otherwise: blocks share no other.
+        let space = || {
+            if parts[1] == "shared" {
+                Space::Shared
+            } else {
+                Space::Global
+            }
+        };
+        match (parts[0], parts.get(1).copied().unwrap_or("")) {
             ("ld", "param") => {
                 let (parameter, offset) = Self::address(operands[1]);
                 let parameter = self
@@ -600,42 +653,7 @@ impl Parser {
                     new,
                 }
             }
-            ("mov", _) if operands[0].starts_with('{') => {
-                let mut half = |text: &str| {
-                    let name = text.trim_matches(['{', '}', ' ']);
-                    (name != "tmp").then(|| self.register(name))
-                };
-                let (low, high) = (half(operands[0]), half(operands[1]));
-                Kind::Unpack {
-                    low,
-                    high,
-                    from: self.operand(operands[2]),
-                    half_bits: ty().bits / 2,
-                }
-            }
-            _ => {
-                let is_pack =
-                    parts[0] == "mov" && operands.get(1).is_some_and(|text| text.starts_with('{'));
-                let of = |parts| {
-                    if is_pack {
-                        Some((Op::Pack, ty()))
-                    } else {
-                        operation(parts)
-                    }
-                };
-                let (op, ty) =
-                    of(&parts).unwrap_or_else(|| panic!("this machine does not know {line:?}"));
-                let to = self.register(operands[0]);
-                let from = operands[1..]
-                    .iter()
-                    .map(|text| self.operand(text.trim_matches(['{', '}', ' '])));
-                Kind::Compute {
-                    op,
-                    ty,
-                    to,
-                    from: from.collect(),
-                }
-            }
+            _ => panic!("this machine does not know {line:?}"),
         }
     }
 }

@@ -82,115 +82,135 @@ fn floats() -> Vec<f32> {
 fn try_all(machine: &Runner<'_>) {
     let numbers = noise(777);
     for n in [0, 1, 31, 500, 777] {
-        let values: Vec<f32> = numbers[..n]
-            .iter()
-            .map(|&bits| bits as i32 as f32)
-            .collect();
-        let mut result = vec![f32::NEG_INFINITY, f32::INFINITY];
-        run!(machine, extremes, (4, 1), (8, 32), [values], [result]);
-        let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let min = values.iter().copied().fold(f32::INFINITY, f32::min);
-        assert_eq!(result, [max, min]);
+        try_extremes_and_runs(machine, &numbers[..n]);
+        try_lists_and_orders(machine, &numbers[..n]);
+        try_merge(machine, &numbers[..n]);
+        try_scan(machine, &numbers[..n]);
+    }
+    try_products(machine);
+    try_gradient(machine);
+    try_functions(machine);
+    try_updates(machine);
+}
 
-        let values: Vec<u32> = numbers[..n].iter().map(|bits| bits >> 29).collect();
-        let mut places = vec![0; n];
-        run!(machine, runs, (7, 1), (128, 1), [values], [places]);
-        let mut place = 0;
-        for i in 0..n {
-            place = if i % 128 == 0 || values[i] != values[i - 1] {
-                1
-            } else {
-                place + 1
-            };
-            assert_eq!(places[i], place, "{i} of {n}");
-        }
+fn try_extremes_and_runs(machine: &Machine<'_>, numbers: &[u32]) {
+    let n = numbers.len();
+    let values: Vec<f32> = numbers.iter().map(|&bits| bits as i32 as f32).collect();
+    let mut result = vec![f32::NEG_INFINITY, f32::INFINITY];
+    run!(machine, extremes, (4, 1), (8, 32), [values], [result]);
+    let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let min = values.iter().copied().fold(f32::INFINITY, f32::min);
+    assert_eq!(result, [max, min]);
 
-        let values = numbers[..n].to_vec();
-        let (mut list, mut length) = (vec![0; n], vec![0]);
-        run!(machine, odd, (13, 1), (64, 1), [values], [list length]);
-        list.truncate(length[0] as usize);
-        let mut expected: Vec<_> = values
-            .iter()
-            .copied()
-            .filter(|value| value % 2 == 1)
-            .collect();
-        // Blocks append in any order; within a block the order is kept.
-        let place = |value: &u32| {
-            values
-                .iter()
-                .position(|other| other == value)
-                .expect("one of them")
+    let values: Vec<u32> = numbers.iter().map(|bits| bits >> 29).collect();
+    let mut places = vec![0; n];
+    run!(machine, runs, (7, 1), (128, 1), [values], [places]);
+    let mut place = 0;
+    for i in 0..n {
+        place = if i % 128 == 0 || values[i] != values[i - 1] {
+            1
+        } else {
+            place + 1
         };
-        assert!(
-            list.windows(2)
-                .all(|pair| place(&pair[0]) / 64 != place(&pair[1]) / 64
-                    || place(&pair[0]) < place(&pair[1]))
-        );
-        list.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(list, expected);
+        assert_eq!(places[i], place, "{i} of {n}");
+    }
+}
 
-        let mut sorted = vec![0; n];
-        run!(machine, order, (2, 1), (96, 1), [values], [sorted]);
-        for (block, sorted) in sorted.chunks(MOST_KEYS as usize).enumerate() {
-            let first = block as u32 * MOST_KEYS;
-            let mut expected: Vec<_> = (first..first + sorted.len() as u32).collect();
-            expected.sort_by_key(|&i| values[i as usize] & 0xFFF);
-            assert_eq!(sorted, expected);
-        }
-
-        // Some keys are equal, and some differ in the low word only.
-        let values: Vec<u64> = numbers[..n]
+fn try_lists_and_orders(machine: &Machine<'_>, numbers: &[u32]) {
+    let n = numbers.len();
+    let values = numbers.to_vec();
+    let (mut list, mut length) = (vec![0; n], vec![0]);
+    run!(machine, odd, (13, 1), (64, 1), [values], [list length]);
+    list.truncate(length[0] as usize);
+    let mut expected: Vec<_> = values
+        .iter()
+        .copied()
+        .filter(|value| value % 2 == 1)
+        .collect();
+    // Blocks append in any order; within a block the order is kept.
+    let place = |value: &u32| {
+        values
             .iter()
-            .map(|&bits| u64::from(bits % 97) << 29)
-            .collect();
-        let (mut sorted, mut places) = (vec![0; n], vec![u32::MAX; n]);
-        run!(machine, merge, (2, 1), (96, 1), [values], [sorted places]);
-        for (block, (sorted, values)) in sorted
-            .chunks(MOST_KEYS as usize)
-            .zip(values.chunks(MOST_KEYS as usize))
-            .enumerate()
-        {
-            let mut expected: Vec<_> = (0..values.len()).collect();
-            expected.sort_by_key(|&i| values[i]);
-            let first = block * MOST_KEYS as usize;
-            assert!(
-                sorted
-                    .iter()
-                    .map(|&i| i as usize)
-                    .eq(expected.into_iter().map(|i| first + i)),
-                "{n} keys"
-            );
-            for (warp, values) in values[..values.len().min(96)].chunks(32).enumerate() {
-                for (group, values) in values.chunks(GROUP as usize).enumerate() {
-                    let first = first + 32 * warp + GROUP as usize * group;
-                    for (i, value) in values.iter().enumerate() {
-                        let before = |(j, other): (usize, &u64)| (other, j) < (value, i);
-                        let place = values
-                            .iter()
-                            .enumerate()
-                            .filter(|&other| before(other))
-                            .count();
-                        assert_eq!(
-                            places[first + i],
-                            place as u32,
-                            "lane {i} of group {group} of {n} keys"
-                        );
-                    }
+            .position(|other| other == value)
+            .expect("one of them")
+    };
+    assert!(
+        list.windows(2)
+            .all(|pair| place(&pair[0]) / 64 != place(&pair[1]) / 64
+                || place(&pair[0]) < place(&pair[1]))
+    );
+    list.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(list, expected);
+
+    let mut sorted = vec![0; n];
+    run!(machine, order, (2, 1), (96, 1), [values], [sorted]);
+    for (block, sorted) in sorted.chunks(MOST_KEYS as usize).enumerate() {
+        let first = block as u32 * MOST_KEYS;
+        let mut expected: Vec<_> = (first..first + sorted.len() as u32).collect();
+        expected.sort_by_key(|&i| values[i as usize] & 0xFFF);
+        assert_eq!(sorted, expected);
+    }
+}
+
+fn try_merge(machine: &Machine<'_>, numbers: &[u32]) {
+    let n = numbers.len();
+    // Some keys are equal, and some differ in the low word only.
+    let values: Vec<u64> = numbers
+        .iter()
+        .map(|&bits| u64::from(bits % 97) << 29)
+        .collect();
+    let (mut sorted, mut places) = (vec![0; n], vec![u32::MAX; n]);
+    run!(machine, merge, (2, 1), (96, 1), [values], [sorted places]);
+    for (block, (sorted, values)) in sorted
+        .chunks(MOST_KEYS as usize)
+        .zip(values.chunks(MOST_KEYS as usize))
+        .enumerate()
+    {
+        let mut expected: Vec<_> = (0..values.len()).collect();
+        expected.sort_by_key(|&i| values[i]);
+        let first = block * MOST_KEYS as usize;
+        assert!(
+            sorted
+                .iter()
+                .map(|&i| i as usize)
+                .eq(expected.into_iter().map(|i| first + i)),
+            "{n} keys"
+        );
+        for (warp, values) in values[..values.len().min(96)].chunks(32).enumerate() {
+            for (group, values) in values.chunks(GROUP as usize).enumerate() {
+                let first = first + 32 * warp + GROUP as usize * group;
+                for (i, value) in values.iter().enumerate() {
+                    let before = |(j, other): (usize, &u64)| (other, j) < (value, i);
+                    let place = values
+                        .iter()
+                        .enumerate()
+                        .filter(|&other| before(other))
+                        .count();
+                    assert_eq!(
+                        places[first + i],
+                        place as u32,
+                        "lane {i} of group {group} of {n} keys"
+                    );
                 }
             }
         }
-
-        let values: Vec<u32> = numbers[..n].iter().map(|bits| bits >> 8).collect();
-        let (mut sums, mut descriptors) = (vec![0; n], vec![0u64; 1 + 25]);
-        run!(machine, scan, (25, 1), (32, 1), [values], [sums descriptors]);
-        let mut sum = 0u32;
-        for (&value, own) in values.iter().zip(sums) {
-            assert_eq!(own, sum);
-            sum = sum.saturating_add(value);
-        }
     }
+}
 
+fn try_scan(machine: &Machine<'_>, numbers: &[u32]) {
+    let n = numbers.len();
+    let values: Vec<u32> = numbers.iter().map(|bits| bits >> 8).collect();
+    let (mut sums, mut descriptors) = (vec![0; n], vec![0u64; 1 + 25]);
+    run!(machine, scan, (25, 1), (32, 1), [values], [sums descriptors]);
+    let mut sum = 0u32;
+    for (&value, own) in values.iter().zip(sums) {
+        assert_eq!(own, sum);
+        sum = sum.saturating_add(value);
+    }
+}
+
+fn try_products(machine: &Machine<'_>) {
     let values: Vec<f64> = (0..40).map(|i| 1.0 + f64::from(i) / 7.0).collect();
     let (mut chain, mut flags) = (vec![0.0; 40], vec![0u32; 41]);
     run!(machine, products, (40, 1), (32, 1), [values], [chain flags]);
@@ -199,7 +219,9 @@ fn try_all(machine: &Runner<'_>) {
         product *= value;
         assert_eq!(own, product);
     }
+}
 
+fn try_gradient(machine: &Machine<'_>) {
     let (width, height) = (37u32, 21u32);
     let picture: Vec<f32> = noise(width * height)
         .into_iter()
@@ -228,7 +250,9 @@ fn try_all(machine: &Runner<'_>) {
             "{x}, {y}"
         );
     }
+}
 
+fn try_functions(machine: &Machine<'_>) {
     let values = floats();
     let mut result = vec![0u32; values.len()];
     run!(machine, functions, (4, 1), (256, 1), [values], [result]);
@@ -250,7 +274,9 @@ fn try_all(machine: &Runner<'_>) {
             values[i]
         );
     }
+}
 
+fn try_updates(machine: &Machine<'_>) {
     let n = UPDATES as usize;
     let (mut words, mut longs, mut sums) = (vec![0u32; n], vec![0i64; n], vec![0.0f32; n]);
     words[1] = u32::MAX;
