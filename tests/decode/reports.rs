@@ -172,15 +172,12 @@ fn nothing_is_compared_with_a_default_that_failed_in_a_round() {
         report.points[plan.default].failure.as_deref(),
         Some("no memory")
     );
-    assert!(
-        !report.verdict().contains("default"),
-        "{}",
-        report.verdict()
-    );
+    let verdict = report.verdict();
+    assert!(verdict.contains("the default failed"), "{verdict}");
 }
 
 #[test]
-fn the_change_in_the_verdict_follows_from_the_numbers_next_to_it() {
+fn three_rounds_are_too_few_to_compare_with_the_default() {
     let plan = plan(Backend::Cpu, &["batch=16,64"]);
     let rounds = |rates: [f64; 3]| rates.map(|rate| Ok(vec![rate])).to_vec();
     // One slow first round of the best; the default's is not.
@@ -200,7 +197,7 @@ fn the_change_in_the_verdict_follows_from_the_numbers_next_to_it() {
     );
     let verdict = report.verdict();
     assert!(
-        verdict.contains("28657") && verdict.contains("+20.5 % to the default: cannot tell"),
+        verdict.contains("28657") && verdict.contains("too few rounds") && !verdict.contains('%'),
         "{verdict}"
     );
 }

@@ -344,18 +344,25 @@ fn clusters_of_several_strips_are_right() {
 
 #[test]
 fn a_removed_warp_barrier_of_the_sort_is_caught() {
-    for n in 0..2 {
+    // A pack of small groups; in a group of more than 32 hits the keys that others wrote, their last
+    // use, and the records. (The barrier between, 1, matters only to a group that is in order.)
+    let new: fn(usize) -> RankedSetup = RankedSetup::new;
+    for (setup, n) in [
+        (new, 0),
+        (RankedSetup::overlapping, 0),
+        (RankedSetup::overlapping, 2),
+        (RankedSetup::overlapping, 3),
+    ] {
         let bug = Bug::NoWarpBarrier("sort_groups.rs", n);
-        let run = |seed| {
-            RankedSetup::overlapping(1)
-                .run_with(seed, bug, In::Sort, UNUSUAL.len())
-                .err()
-        };
+        let run = |seed| setup(1).run_with(seed, bug, In::Sort, UNUSUAL.len()).err();
         let violation = SEEDS
             .clone()
             .find_map(run)
             .unwrap_or_else(|| panic!("{n}: lanes overwrite what others read"));
-        assert!(is_race(&violation), "{n}: {violation}");
+        assert!(
+            is_race(&violation) || matches!(violation.fault, Fault::UnwrittenShared { .. }),
+            "{n}: {violation}"
+        );
     }
 }
 

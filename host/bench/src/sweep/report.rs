@@ -183,6 +183,9 @@ impl Report {
         let median = measured.map_or(0.0, |spread| spread.median);
         let end = match change {
             _ if best == self.default => ": it is the default".to_owned(),
+            None if self.points[self.default].failure.is_some() => {
+                ": there is no comparison, since the default failed".to_owned()
+            }
             None => ": too few rounds to say if it differs from the default, give it more --rounds"
                 .to_owned(),
             Some(change) => {
