@@ -8,6 +8,10 @@
 //!
 //! There are two kinds. [`launch`] asks a keeper for one launch after the other. [`wrap`] puts a
 //! keeper around a program that stays, and passes its standard input on, line by line.
+//!
+//! Why this is needed: a program that hangs on a GPU, or a server that it started in the
+//! background, would take time from every later measurement, and a tuner that runs for a night
+//! would collect them. Killing the process group is not enough, since `setsid` leaves the group.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Any program as a device: a command line with places for the parameters, run once a launch.
+//! Any program as a device: a command line with places for the parameters, run once per launch.
 //!
 //! ```
 //! # #[cfg(unix)]

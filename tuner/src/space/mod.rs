@@ -4,6 +4,10 @@
 //! mixed radix. The valid keys are sorted, so that a binary search translates between a
 //! configuration's values and its *index* in the list, which strategies use. A configuration takes
 //! 8 bytes.
+//!
+//! For example, with `block` in 32, 64, 128 and `unroll` in 1, 2, the configuration block = 64,
+//! unroll = 2 has the digits 1 and 1, and the key 1 · 2 + 1 = 3. If a constraint forbids block = 32
+//! with unroll = 2 (key 1), the valid keys are 0, 2, 3, 4, 5, and the configuration has index 2.
 
 pub(crate) mod builder;
 mod enumerate;

@@ -4,6 +4,11 @@
 //! the place) as the request. The decision that differs least comes first. A different driver
 //! counts least, then a different runtime or platform, then another device, then another compute
 //! capability. Among equals the newest comes first.
+//!
+//! For example, a cluster has the same GPU with two drivers. A decision made under driver 550
+//! answers a request under driver 560 when the nearest match is allowed, with the remark "driver
+//! 550 instead of 560". A decision for another workload never answers: the best block size for 1000
+//! rows says little about a million.
 
 use std::path::PathBuf;
 

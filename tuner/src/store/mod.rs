@@ -4,6 +4,11 @@
 //! lock). Each measurement is committed when it is complete, so a killed program loses at most the
 //! one in progress. On network file systems (NFS, AFS), which have no shared memory, SQLite falls
 //! back to its rollback journal. [`run`] is the place to read on.
+//!
+//! Why a database and not a text file: several jobs on a machine tune and look up at the same time,
+//! any of them may be killed at any moment, and a decision must never be seen without the
+//! measurements on which it rests. SQLite's transactions give this. And a user can look at the file
+//! with any SQLite tool.
 
 pub mod contents;
 mod error;
@@ -32,6 +37,9 @@ pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run,
 pub const RECORDED: &str = "recorded";
 
 /// Time that a process waits for another's lock before it gives up.
+///
+/// Writers hold the lock for milliseconds. Twenty seconds are only reached if a process that holds
+/// it is stopped.
 pub const WAIT: Duration = Duration::from_secs(20);
 
 /// SQL expression for the present time: UTC with milliseconds.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tuner::chain::file::ChainFile;
-use tuner::chain::{Chain, Group, Member};
+use tuner::chain::{Chain, Member};
 
 use crate::prelude::*;
 
@@ -56,11 +56,13 @@ pub fn chain<'d>(members: Vec<Member<'d>>, file: &str) -> Result<Chain<'d>, Erro
 
 /// Returns the groups with their parameters, as `name: a b`.
 fn groups(chain: &Chain<'_>) -> Vec<String> {
-    let words = |group: &Group| {
-        let names = group.parameters.iter().map(|&at| &*chain.names()[at]);
-        format!("{}: {}", group.name, names.collect::<Vec<_>>().join(" "))
-    };
-    chain.groups().iter().map(words).collect()
+    let names =
+        |of: &[usize]| -> Vec<_> { of.iter().map(|&at| chain.names()[at].as_str()).collect() };
+    chain
+        .groups()
+        .iter()
+        .map(|group| format!("{}: {}", group.name, names(&group.parameters).join(" ")))
+        .collect()
 }
 
 #[test]

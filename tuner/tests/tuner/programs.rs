@@ -271,7 +271,7 @@ fn the_c_example_is_compiled_checked_and_tuned() {
     let session = key.session(StrategyKind::Exhaustive, "launches=200");
     let evidence = tuned(
         &Session {
-            default,
+            default: default.clone(),
             launches: 2,
             ..session
         },
@@ -283,10 +283,12 @@ fn the_c_example_is_compiled_checked_and_tuned() {
         evidence.launches <= 200 && evidence.failed == 0,
         "{evidence:?}"
     );
-    let tile = key.space.named(&evidence.chosen.config).int("tile");
-    // Blocks of two are several times as slow as larger ones, which other load may hide.
+    // Other load may hide that blocks of two are several times as slow as larger ones, so that the
+    // default stays; nothing makes them faster.
+    let chosen = &evidence.chosen.config;
+    let tile = key.space.named(chosen).int("tile");
     assert!(
-        tile > 2 || evidence.verdict.contains("cannot tell"),
+        tile > 2 || Some(chosen) == default.as_ref(),
         "{}",
         evidence.verdict
     );

@@ -100,7 +100,7 @@ fn tune_two(
 /// Returns what a later process finds for a workload.
 fn found(folder: &Folder, load: Option<&str>) -> Option<Config> {
     let mut key = Key::of(space(&["k.width"], 4));
-    key.tunable = TunableIdentity::new("chain", 1);
+    "chain".clone_into(&mut key.tunable.name);
     if let Some(load) = load {
         key.workload = key.workload.with("workload", load).unwrap();
     }
