@@ -3,6 +3,11 @@
 //!
 //! `fuzz/run.sh TARGET SECONDS` runs one under libFuzzer, on stable Rust; `tests/replay.rs` runs
 //! `fixtures/fuzz/TARGET`.
+//!
+//! A target turns bytes into the structure that the code expects, for example a batch with tables
+//! that contradict each other, rather than handing over bytes of which a first check would refuse
+//! nearly all. Where there are two implementations (the reference and a decoder, a writer and a
+//! reader), both run, and a difference is a failure: a wrong result is found, and not only a crash.
 
 mod batches;
 mod files;

@@ -116,7 +116,7 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
     on_the_fakes(&RUNS, || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
         let caller = Caller::new();
-        let mut device = caller.device();
+        let device = caller.device();
         // SAFETY:
         // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of
         //   `device`;
@@ -142,7 +142,7 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
             mep_batch(&events),
             allen_batch(&events),
         ] {
-            let (there, memory, host) = send(&mut device, &mine, &batch.view());
+            let (there, memory, host) = send(&device, &mine, &batch.view());
             // SAFETY: the memory is kept until the batch was collected.
             let ticket = unsafe { decoder.submit_resident(&there, Readback::Hits) }.unwrap();
             decoder.check(ticket, &batch);

@@ -82,7 +82,7 @@ impl Staged {
 
     /// Puts the copy and the count on the stream.
     fn count(&mut self, batch: &BatchView<'_>) -> InFlight {
-        let (there, input, staged) = send(&mut self.device, &self.stream, batch);
+        let (there, input, staged) = send(&self.device, &self.stream, batch);
         let bytes = self.stage.scratch_bytes(&there).expect("a small batch");
         let scratch = self.device.allocate(bytes).expect("room");
         let result = self.device.allocate_host(8).expect("room");

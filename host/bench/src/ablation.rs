@@ -1,6 +1,12 @@
 //! The ladder of Allen merge request !1663: how much each optimisation gains over the previous
 //! rung. A GPU times all rungs in interleaved rounds; without a GPU the executor counts their work.
 //! The figures that the merge request published are listed for comparison.
+//!
+//! A rung is the production kernel with one switch after the other turned back, and not old code:
+//! so the rungs share everything but the optimisation in question, and their hits are compared with
+//! the reference before anything is timed. The published numbers are rates of a whole trigger
+//! sequence, of which the decoding is a part, on one model of GPU; they show the order of the
+//! steps, and their factors cannot be compared with factors of the decoding alone.
 
 use std::time::Duration;
 

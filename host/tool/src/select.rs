@@ -96,6 +96,22 @@ impl SelectArgs {
         )
     }
 
+    /// Returns true if no option chooses events.
+    pub fn takes_all(&self) -> bool {
+        self.shard.is_none() && self.of_job().window(self.skip, self.limit) == Select::default()
+    }
+
+    /// Returns the wanted events that the inputs, in which `seen` was found, do not have. A part of
+    /// a job may be empty.
+    pub fn missing(&self, seen: &Seen) -> Option<String> {
+        match seen.events {
+            _ if self.shard.is_some() => None,
+            0 if self.takes_all() => Some("there is no event in the input".to_owned()),
+            0 => Some("the selection matches no event in the input".to_owned()),
+            n => self.warning(n),
+        }
+    }
+
     /// Returns the error in the options if no event was selected, and none could have been: `seen`
     /// is all that was found in the inputs.
     pub fn impossible(&self, seen: &Seen) -> Option<String> {

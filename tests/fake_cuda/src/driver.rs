@@ -103,7 +103,8 @@ fn append(
     blocks: &[Counted],
     issued: &[(&str, u64)],
 ) -> std::io::Result<()> {
-    let mut text = format!("kernel {entry}\n");
+    let mut text = Vec::new();
+    writeln!(text, "kernel {entry}")?;
     for of in blocks {
         let Counted {
             issued,
@@ -114,14 +115,16 @@ fn append(
             conflicts,
             sectors,
         } = of;
-        text +=
-            &format!("block {issued} {path} {lanes} {barriers} {shared} {conflicts} {sectors}\n");
+        writeln!(
+            text,
+            "block {issued} {path} {lanes} {barriers} {shared} {conflicts} {sectors}"
+        )?;
     }
     for (line, issued) in issued {
-        text += &format!("{issued} {line}\n");
+        writeln!(text, "{issued} {line}")?;
     }
     let mut file = OpenOptions::new().append(true).create(true).open(file)?;
-    file.write_all(text.as_bytes())
+    file.write_all(&text)
 }
 
 /// Runs the body of an API function. A panic in it becomes an error code: it must not unwind into

@@ -1,5 +1,10 @@
 //! The account of loss: how much of the data that was there did not become hits, or became hits
 //! that cannot be trusted.
+//!
+//! The two kinds are counted together, since both mean that the result is not what the detector
+//! measured. Banks that were dropped (a wrong version, a truncated payload) are missing hits; banks
+//! with unsorted strips, or banks of a board that came twice, give hits that may be wrong. Each
+//! lost bank, strip or cluster has one cause, so that the causes add up to the loss.
 
 use std::fmt;
 

@@ -25,7 +25,7 @@ use super::frames::{Frame, Frames, Source};
 use super::mdf::unpacked_bytes;
 use super::packet::Packet;
 use super::part::InputPart;
-use super::pool::{Buffer, Pool};
+use super::pool::{BufferPool, PooledBuffer};
 use super::recognise::{BUFFER, Opened, is_empty};
 use super::select::Select;
 

@@ -102,7 +102,7 @@ impl InputPart {
 
     /// Returns true if it is a whole file.
     pub(super) const fn is_file(&self) -> bool {
-        matches!(self.content, Content::File)
+        matches!(self.content, PartContent::File)
     }
 
     /// Returns true if it is a whole file that is compressed, and can be opened again.

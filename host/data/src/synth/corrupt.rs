@@ -4,6 +4,11 @@
 //! An event gets either faults in its banks or one fault in its container, and a bank gets at most
 //! one fault. So the effect of each fault on the report is known exactly, and every bank that the
 //! [`Ledger`] does not name is whole.
+//!
+//! The ledger makes strong tests possible: decode the damaged file and the undamaged one, and
+//! compare. The counts of trouble must be the counts in the ledger, the hits of named banks may be
+//! missing, and all other hits must be the same. A decoder that loses one bank too many is then
+//! found, which no check on a damaged file alone could do.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -24,6 +24,12 @@ use ut_data::DecodeError;
 use ut_data::input::Layout;
 
 /// Work memory between the kernels of a batch, one piece that begins on a line.
+///
+/// `selected` has one bit per event, for a list of events. `bank_words` has the gathered banks of
+/// MEP layout. `counters` count what several blocks share. `heads` has the head of each event,
+/// `starts` one word per group. `n_hits` has the sizes that the prefix sum adds up into `bases`,
+/// through the `descriptors` of its blocks. `unusual` and `flagged` list events and groups that the
+/// fast kernels leave to others. `records` has the clusters themselves, and most of the memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RankedPlaces {
     selected: Place,

@@ -8,6 +8,21 @@
 //! the right size. These are the launches of the ranked pipeline, with the total in between: no
 //! bank is read twice. The stage keeps tables and nothing of a batch: any number of batches can be
 //! in flight, each with its stream and work space.
+//!
+//! ```text
+//! framework                               stage
+//! allocate scratch_bytes(batch)
+//! count(stream, batch, work)        →     kernels find the clusters
+//!                                         number of hits → two words of pinned memory
+//! wait for the stream, read the number
+//! allocate arrays of hits
+//! write(stream, batch, work, hits)  →     kernels write the hits
+//! next stage on the same stream           (free the work space once it is done)
+//! ```
+//!
+//! The wait in the middle is the framework's: other streams can fill it with work. A decoder that
+//! owns its buffers avoids it by a guess of the number (see `stream.rs`), which a framework with
+//! exact allocations cannot use.
 
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::report::N_COUNTS;

@@ -104,11 +104,11 @@ pub struct CudaSequenceDecoder {
 impl Drop for CudaSequenceDecoder {
     fn drop(&mut self) {
         // There is no caller to be told of a failure.
-        let settled = self
+        let failures = self
             .flights
             .iter_mut()
-            .fold(Ok(()), |all, flight| all.and(flight.settle()));
-        if settled.is_err() {
+            .filter_map(|flight| flight.settle().err());
+        if failures.count() > 0 {
             std::mem::forget(std::mem::take(&mut self.flights));
         } else {
             // SAFETY: the field is not used any more, and dropped here alone.

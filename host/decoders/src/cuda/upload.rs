@@ -1,5 +1,10 @@
 //! Upload of a batch to the device: through pinned memory that the stream keeps, or directly if the
 //! batch lies in pinned memory itself.
+//!
+//! A device can fetch only from pinned memory by itself. A batch in ordinary memory is therefore
+//! copied twice, by the CPU into the staging buffer and by the device out of it. In pieces of 2 MiB
+//! the two copies overlap, so that the batch arrives about as soon as the slower of the two is
+//! done.
 
 use super::batch::{BatchOffsets, DeviceBatch, PinnedBatch};
 use super::buffer::{Buffer, PinnedBuffer};

@@ -1,4 +1,10 @@
 //! A decoder that runs the device kernels in the executor.
+//!
+//! It is the same source as on a GPU, compiled for the CPU, thread by thread, with every access
+//! checked. It is thousands of times slower than the CPU decoder, and has two uses: tests find
+//! races and accesses out of bounds on a machine without a GPU, with as many schedules as seeds;
+//! and the bench counts what a kernel asks of the hardware. Its hits have the bits of every other
+//! backend.
 
 use bytemuck::NoUninit;
 use simt::executor::{Executor, LaunchStats};

@@ -237,7 +237,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let detector = args.detector.load(&files)?;
     let tables = &detector.tables;
     ClusterArgs::check(tables.boards().version);
-    config = config.with_pipeline(args.backend.pipeline());
     let mask = args.mask.as_ref().map(|path| read_mask(path, tables));
     let mask = mask.transpose()?;
     let batch = tuned(args, &detector, &files, &mut config);

@@ -254,7 +254,8 @@ pub fn made_with(args: &Args, detector: &Detector, mask: Option<&Mask>) -> Strin
         mask,
     )
         .hash(&mut digest);
-    let output = (&args.columns, &args.format, args.batch);
+    let batch = args.backend.batch(args.batch);
+    let output = (&args.columns, &args.format, batch);
     let select = &args.inputs.select;
     let events = (
         args.no_checksum,

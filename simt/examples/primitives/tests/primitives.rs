@@ -93,7 +93,7 @@ fn try_all(machine: &Runner<'_>) {
     try_updates(machine);
 }
 
-fn try_extremes_and_runs(machine: &Machine<'_>, numbers: &[u32]) {
+fn try_extremes_and_runs(machine: &Runner<'_>, numbers: &[u32]) {
     let n = numbers.len();
     let values: Vec<f32> = numbers.iter().map(|&bits| bits as i32 as f32).collect();
     let mut result = vec![f32::NEG_INFINITY, f32::INFINITY];
@@ -116,7 +116,7 @@ fn try_extremes_and_runs(machine: &Machine<'_>, numbers: &[u32]) {
     }
 }
 
-fn try_lists_and_orders(machine: &Machine<'_>, numbers: &[u32]) {
+fn try_lists_and_orders(machine: &Runner<'_>, numbers: &[u32]) {
     let n = numbers.len();
     let values = numbers.to_vec();
     let (mut list, mut length) = (vec![0; n], vec![0]);
@@ -153,7 +153,7 @@ fn try_lists_and_orders(machine: &Machine<'_>, numbers: &[u32]) {
     }
 }
 
-fn try_merge(machine: &Machine<'_>, numbers: &[u32]) {
+fn try_merge(machine: &Runner<'_>, numbers: &[u32]) {
     let n = numbers.len();
     // Some keys are equal, and some differ in the low word only.
     let values: Vec<u64> = numbers
@@ -198,7 +198,7 @@ fn try_merge(machine: &Machine<'_>, numbers: &[u32]) {
     }
 }
 
-fn try_scan(machine: &Machine<'_>, numbers: &[u32]) {
+fn try_scan(machine: &Runner<'_>, numbers: &[u32]) {
     let n = numbers.len();
     let values: Vec<u32> = numbers.iter().map(|bits| bits >> 8).collect();
     let (mut sums, mut descriptors) = (vec![0; n], vec![0u64; 1 + 25]);
@@ -210,7 +210,7 @@ fn try_scan(machine: &Machine<'_>, numbers: &[u32]) {
     }
 }
 
-fn try_products(machine: &Machine<'_>) {
+fn try_products(machine: &Runner<'_>) {
     let values: Vec<f64> = (0..40).map(|i| 1.0 + f64::from(i) / 7.0).collect();
     let (mut chain, mut flags) = (vec![0.0; 40], vec![0u32; 41]);
     run!(machine, products, (40, 1), (32, 1), [values], [chain flags]);
@@ -221,7 +221,7 @@ fn try_products(machine: &Machine<'_>) {
     }
 }
 
-fn try_gradient(machine: &Machine<'_>) {
+fn try_gradient(machine: &Runner<'_>) {
     let (width, height) = (37u32, 21u32);
     let picture: Vec<f32> = noise(width * height)
         .into_iter()
@@ -252,7 +252,7 @@ fn try_gradient(machine: &Machine<'_>) {
     }
 }
 
-fn try_functions(machine: &Machine<'_>) {
+fn try_functions(machine: &Runner<'_>) {
     let values = floats();
     let mut result = vec![0u32; values.len()];
     run!(machine, functions, (4, 1), (256, 1), [values], [result]);
@@ -276,7 +276,7 @@ fn try_functions(machine: &Machine<'_>) {
     }
 }
 
-fn try_updates(machine: &Machine<'_>) {
+fn try_updates(machine: &Runner<'_>) {
     let n = UPDATES as usize;
     let (mut words, mut longs, mut sums) = (vec![0u32; n], vec![0i64; n], vec![0.0f32; n]);
     words[1] = u32::MAX;
