@@ -60,7 +60,7 @@ class EventOptions(TypedDict, total=False):
     max_cluster_size: Annotated[int, 128, "Strips that a cluster may have; larger ones are dropped."]
     save_above_max: Annotated[bool, False, "Keep the first strips of larger clusters instead."]
     flip: Annotated[int, 511, "Strips of flipped sectors count from 511 (Allen since v7r9) or from 512 (Allen before)."]
-    threads: Annotated[int, 0, "Threads that decode; 0: one a core."]
+    threads: Annotated[int, 0, "Threads that decode; 0: one per core."]
     checksum: Annotated[bool, True, "Compare checksums."]
     keep_going: Annotated[
         bool, False, "Where a file cannot be read further, go on with the next one; `failures` of the result has the errors."

@@ -89,7 +89,7 @@ parameters! {
     pub batch "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
     layout_word "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
     pub threads "threads", 0, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64],
-        "threads, each with a decoder of its own; 0: one a core";
+        "threads, each with its own decoder; 0: one per core";
     streams "streams", 1, 64, 1, 3, &[1, 2, 3, 4, 6, 8],
         "streams, each with buffers of its own, so that copies and kernels of several batches overlap";
     pipeline_word "pipeline", 0, 1, 1, 0, &[0, 1], "kernels: ranked (five) or allen (seven)";
@@ -370,7 +370,7 @@ impl Parameters {
             .put(Place::layout_word, matches!(layout, Layout::Mep) as u32)
     }
 
-    /// Sets the number of decoders, 0 for one a core.
+    /// Sets the number of decoders, 0 for one per core.
     #[must_use]
     pub const fn with_threads(self, n: usize) -> Self {
         self.put(Place::threads, n as u32)

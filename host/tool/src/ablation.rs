@@ -30,10 +30,10 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 ///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and
 /// hits lying on the device. With --backend emulated the executor counts what each rung asks of a
-/// GPU, exactly and alike on every machine: sectors of 32 bytes, collectives, atomics, barriers,
-/// lanes that idle. Beside it stand registers and occupancy from the compiled PTX, and the rates
-/// that the merge request gives for an RTX A5000. Every rung's hits are compared with the
-/// reference's first.
+/// GPU, with the same result on every machine: sectors of 32 bytes, collectives, atomics, barriers,
+/// idle lanes. The table also has registers and occupancy from the compiled PTX, and the rates that
+/// the merge request gives for an RTX A5000. The hits of every rung are compared with the reference
+/// first.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("backend", |arg| arg.default_value("emulated")))]
 pub struct Args {

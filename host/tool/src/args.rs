@@ -41,20 +41,19 @@ pub fn pipeline() -> impl TypedValueParser<Value = Pipeline> {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Detector")]
 pub struct DetectorArgs {
-    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of
-    /// ut-decode.toml; for events that `ut-decode generate` made, those of its synthetic detector.
+    /// Boards file of your detector (ut_boards*.bin). Without --boards and --geometry, the tables
+    /// named in ut-decode.toml are used; for generated events, the tables of the synthetic detector.
     #[arg(long, value_name = "FILE", requires = "geometry")]
     pub boards: Option<PathBuf>,
     /// Geometry file of your detector (ut_geometry*.bin).
     #[arg(long, value_name = "FILE", requires = "boards")]
     pub geometry: Option<PathBuf>,
-    /// Groups of sectors in which hits are sorted: 18 rows in y a layer, or columns of distinct x
+    /// Groups of sectors in which hits are sorted: 18 rows in y per layer, or columns of distinct x
     /// [default: y-rows].
     #[arg(long, value_parser = one_of!(Grouping::ALL, Grouping::name))]
     grouping: Option<Grouping>,
-    /// Take the synthetic detector, of the format of the banks, also for events that are not seen
-    /// to be made by `ut-decode generate`: for those of pipes, MEP packets and dumps. Hits of real
-    /// events are then wrong.
+    /// Use the synthetic detector whether or not the events are recognised as generated, which they
+    /// cannot be in a pipe. The hits of real events are then wrong.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, value_parser = bank_format(),
         conflicts_with_all = ["boards", "geometry"])]
     #[expect(
@@ -62,8 +61,7 @@ pub struct DetectorArgs {
         reason = "the option, and the format that it may name"
     )]
     pub synthetic_detector: Option<Option<BankVersion>>,
-    /// Take boards and geometry that do not fit each other, or events that are not of their
-    /// detector: you know better.
+    /// Accept boards and geometry that do not fit each other, and events from another detector.
     #[arg(long)]
     pub trust_tables: bool,
 }
@@ -151,7 +149,7 @@ pub struct BackendArgs {
     /// GPU, else cpu. All give the same bits.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
-    /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
+    /// Threads, on a GPU streams; 0: one per core, and 3 streams [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
     /// Kernels of emulated and cuda: ranked, five, which keep clusters in the order of the hits, or
@@ -232,7 +230,7 @@ impl BackendArgs {
         self.fed("layout", None).map(|_| self.config().layout())
     }
 
-    /// Returns the number of threads or streams; `--threads 0` is one a core, and the default of
+    /// Returns the number of threads or streams; `--threads 0` is one per core, and the default of
     /// streams.
     pub fn n_threads(&self) -> usize {
         n_threads(self.backend, self.threads())

@@ -21,10 +21,10 @@ use crate::{Failure, usage};
 
 /// Convert between MDF, MEP packets and Allen-layout dumps; unpack and pack.
 ///
-/// The output's extension decides what is made: one file of the events of all inputs (.mdf,
-/// .mdf.zst, .mep), or else a directory with a dump RUN_EVENT.bin for each event. Says what such an
-/// output lacks or makes up. From MDF to MDF a damaged event is copied byte for byte; any other
-/// output cannot hold the damage, and the command fails.
+/// The extension of the output decides what is written: one file with the events of all inputs
+/// (.mdf, .mdf.zst, .mep), or otherwise a directory with a dump RUN_EVENT.bin for each event. The
+/// command says what such an output lacks or makes up. From MDF to MDF a damaged event is copied
+/// byte for byte; any other output cannot hold the damage, and the command fails.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A file that ends in .mdf, .mdf.zst or .mep, or a directory for dumps.
@@ -37,7 +37,7 @@ pub struct Args {
     /// Leave out and count damaged events.
     #[arg(long)]
     drop_damaged: bool,
-    /// Events of a MEP packet.
+    /// Number of events in a MEP packet.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
     packet_events: u16,
     #[command(flatten)]

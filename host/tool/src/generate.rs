@@ -32,12 +32,12 @@ const PAGE: usize = 4096;
 /// Make synthetic events: an MDF file and the tables of the detector that it belongs to.
 ///
 /// Writes events.mdf, boards.bin and geometry.bin into a directory. The same options give the same
-/// bytes. The events are marked as generated in their trigger mask, so that `decode` knows that
-/// they belong to the embedded detector.
+/// bytes. The events and their banks are marked as generated, so that `decode` uses the synthetic
+/// detector for them.
 ///
 /// With --corrupt, faults.json lists the faults that were made, the banks that are incomplete
-/// because of them, and the report that a decoder must give; one of an earlier run is removed
-/// first.
+/// because of them, and the report that a decoder must give. A faults.json of an earlier run is
+/// removed first.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Profile: how busy the events are.
@@ -60,8 +60,7 @@ pub struct Args {
     /// Version of the geometry file: 0 has the slopes dx/dy by layer, 1 by sector.
     #[arg(long, value_name = "V", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1))]
     geometry_version: u16,
-    /// Write MEP packets, events.mep, not events.mdf; they have no mark, so decode them with
-    /// --boards and --geometry.
+    /// Write MEP packets, events.mep, instead of events.mdf.
     #[arg(long)]
     mep: bool,
     /// Compress each event in blocks, as ROOT does (blocks: zlib, zstd and lz4 in turn), or the
@@ -78,10 +77,10 @@ pub struct Args {
     corrupt: Vec<(FileFault, f64)>,
     /// Let parts fail, from an event on or in a range of events, or in every Nth of them. sector=N,
     /// strips of it (sector=N/FIRST-LAST), lane=BOARD.LANE, board=N or all: dead, quiet (half of
-    /// the hits are lost), hot (a hit more an event), half (of the charge), weak (0.8 of it), noise
-    /// (four hits of little charge more an event), stuck (a bit of each charge is set) or full
-    /// (each charge is 31). board=N: missing, repeat (the same bank again and again), error
-    /// (UTError), truncated or version. all: busy (twice the hits) or fade (to half of them). odin:
+    /// the hits are lost), hot (one more hit per event), half (of the charge), weak (0.8 of the
+    /// charge), noise (four more hits of little charge per event), stuck (a bit of each charge is
+    /// set) or full (each charge is 31). board=N: missing, repeat (the same bank again and again),
+    /// error (UTError), truncated or version. all: busy (twice the hits) or fade (to half). odin:
     /// none, short, layout (of an unknown version), run, number (repeated), crossing or type. For
     /// tests, and to train shifters.
     #[arg(

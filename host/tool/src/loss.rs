@@ -50,7 +50,7 @@ pub struct LossArgs {
     /// [default: max-loss of the settings, else 10%, and 50% of fewer than 20 events].
     #[arg(long, value_name = "SHARE", value_parser = config::share)]
     max_loss: Option<f64>,
-    /// Take events that come more than once; otherwise, more than 1 % of them are an error.
+    /// Accept events that come more than once; otherwise, more than 1 % of them is an error.
     #[arg(long)]
     pub allow_repeated: bool,
 }

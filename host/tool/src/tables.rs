@@ -22,10 +22,10 @@ const MOST_LANES: usize = 2;
 
 /// Show and check a detector's tables.
 ///
-/// Reads the boards and the geometry that `decode` takes, those of the options or else of
-/// ut-decode.toml, says what they hold, layer by layer, and what is odd: sectors that no lane
+/// Reads the boards and the geometry that `decode` would use, from the options or else from
+/// ut-decode.toml, and summarises them layer by layer. Lists what is odd: sectors that no lane
 /// reads, sectors with more than two lanes, one channel on two lanes, and in format v5 boards
-/// without a lane. Exit code 1 when something is odd.
+/// without a lane. Exits with code 1 if anything is odd.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -68,9 +68,9 @@ pub struct Args {
     /// Write the summary as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a table with one row an event here, .csv or .parquet, also of events without hits:
-    /// file, run, number, ODIN's time, bunch crossing, trigger, orbit and TCK, and how many hits,
-    /// banks and troubles it has.
+    /// Write a table with one row per event here, .csv or .parquet, with or without hits: file, run,
+    /// number, ODIN's time, bunch crossing, trigger, orbit and TCK, and the numbers of hits, banks
+    /// and troubles.
     #[arg(long, value_name = "PATH", conflicts_with = "resume")]
     event_table: Option<PathBuf>,
     #[command(flatten)]

@@ -25,14 +25,14 @@ use self::event::{one_bank, one_event};
 use self::extract::extract;
 use self::troubles::{Finder, List, ListFormat, remark};
 
-/// Show what is in files, and what is wrong with it.
+/// Show the contents of files, and their faults.
 ///
 /// Alone: bank types and versions with counts and sizes, the events, troubles by kind and board
 /// with the first event of each, and banks of boards that reported an error. With --troubles: each
 /// trouble with its event, bank, board and byte. With --event, or --event-number alone: the boards
-/// and lanes of one event. With --bank: one bank's header and words. With --extract: an event as a file
-/// of its own. Nothing is decoded into hits, and no detector tables are needed; with the board
-/// table (--boards, or that of ut-decode.toml), the troubles are those that decode counts.
+/// and lanes of one event. With --bank: one bank's header and words. With --extract: one event as a
+/// separate file. Nothing is decoded into hits, and no detector tables are needed; with a board
+/// table (--boards, or the one in ut-decode.toml), the troubles are the same that decode counts.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show this event, counted over all files from 0.

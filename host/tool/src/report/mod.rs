@@ -26,8 +26,8 @@ use ut_report::{Against, Gathered, Gatherer, SYNTHETIC, Sums, draw};
 ///
 /// Decodes the files and writes a self-contained page: events, troubles, maps of the hits and their
 /// charge in every sector, what is dead or hot, distributions, strips, and charts against the event
-/// number, which show a board that dies in the middle of a run. With --reference, the same for a
-/// reference beside it, and what differs. Memory use does not grow with the number of events.
+/// number, which show a board that dies in the middle of a run. With --reference, the page shows a
+/// reference run next to it, and what differs. Memory use does not grow with the number of events.
 /// `docs/report.md` says what each picture means.
 #[derive(Debug, clap::Args)]
 #[allow(
@@ -42,7 +42,8 @@ pub struct Args {
     /// such files.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "reference", "mask_out"])]
     sums: Option<PathBuf>,
-    /// The inputs, and those of --reference, are files of --sums: draw them as one run.
+    /// Take the inputs, and the files of --reference, as files written by --sums, and draw them as one
+    /// run.
     #[arg(long, conflicts_with_all = ["sums", "keep_going", "mask", "SelectArgs", "DetectorArgs", "ClusterArgs"])]
     merge: bool,
     /// Compare with the run in this file or folder, or of this file of --sums, as the reference;

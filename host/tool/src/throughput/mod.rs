@@ -29,10 +29,10 @@ use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 use text::{head, on_gpu, one, several};
 
-/// Measure how many events a second are decoded.
+/// Measure how many events per second are decoded.
 ///
 /// Each thread decodes the whole sample over and over, with its own decoder and buffers; the rate
-/// is that of all threads together. With --backend cuda several modes take turns: the kernels
+/// counts all threads together. With --backend cuda several modes take turns: the kernels
 /// alone, with batches and hits on the device; the same as a stage of a trigger sequence, which
 /// counts the hits, waits for their number and then writes them (only with the pipeline ranked);
 /// with the batches copied in; and end to end. --batch 1,10,100 measures several batch sizes in
@@ -67,7 +67,7 @@ pub struct Args {
     tuned: TunedArgs,
 }
 
-/// Events that are measured, and how many of them.
+/// Which events are measured, and how many.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 struct SampleArgs {
