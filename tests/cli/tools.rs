@@ -34,6 +34,13 @@ fn generate_gives_the_same_bytes_for_the_same_seed() {
     says(1, directory, "generate --output file", "cannot write file");
 }
 
+/// Puts one bank of each fate into an event: a good one, a bad header (a count of 255 in lane 1,
+/// byte 5), a bank cut to 26 of its 32 bytes, and a sourceID that names no board. The third has the
+/// same sourceID as the second, so it must say both that it is truncated and that its board has
+/// sent a bank already.
+///
+/// The good bank has sourceID `5 << 11 | 1 << 10 | 3`, 0x2c03: UT on the A side, TELL40 card 3,
+/// data flow 1. Cards count from 1, so this is board (3 - 1) * 2 + 1 = 5.
 #[test]
 fn inspect_shows_one_event_and_one_bank() {
     let directory = &empty();
@@ -90,6 +97,10 @@ fn inspect_shows_v4_clusters() {
     let directory = &empty();
     // Hybrid 1, strip 3 (from 1), 2 quarters; charge of two strips. Then a cluster on hybrid 6,
     // which is not there.
+    // The first two words are the header: two clusters, then the PCN with the error flag. A cluster
+    // word has two bits of quarters, twelve of the channel, and bit 15 for a high threshold, which
+    // must not reach the channel. Channel 514 is 512 + 2, strip index 2 of hybrid 1; 3072 is 6 *
+    // 512.
     let words = [2u16, 0x0180, 514 << 2 | 2 | 1 << 15, 3072 << 2];
     let mut payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     payload.extend([0xff, 11, 0x8c, 4, 0x8d]);
@@ -116,6 +127,10 @@ fn inspect_shows_v4_clusters() {
     );
 }
 
+/// Strings three events together: a good one, one whose first bank has lost half of its magic
+/// number (byte 48 is the first behind header and sub-header), and a third that ends after 70
+/// bytes. The second costs only itself; the third ends the file, so that the summary must say that
+/// it is not complete, and still give the counts of what came before.
 #[test]
 fn inspect_names_every_problem() {
     let directory = &empty();
@@ -154,6 +169,10 @@ fn inspect_names_every_problem() {
     );
 }
 
+/// Goes around a circle: MDF to dumps of one event each, and back to MDF. An Allen-layout dump has
+/// no field for the version of a bank. A conversion that guessed it would be right for today's data
+/// and silently wrong for v4, so the text must say where the version comes from, and hits must be
+/// equal in all three files.
 #[test]
 fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     let directory = &sample();
@@ -190,6 +209,15 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     );
 }
 
+/// Guards against a conversion that launders data. Writing a new checksum over bytes that did not
+/// match the old one would turn a detected fault into a silent one. So MDF to MDF copies the
+/// damaged event bit for bit, and formats that cannot hold it, packets and dumps, refuse unless
+/// `--drop-damaged` asks for less.
+///
+/// Of the three events one is good, one has a flipped bit in its checksum (byte 12), and one has
+/// lost the magic number of its second bank. Header and sub-header have 48 bytes and the first bank
+/// 8 + 32, so that the second bank begins at byte 88. The three events have 6 banks: the second
+/// event loses its 2, the third the bank with the fault.
 #[test]
 fn a_conversion_copies_damaged_events_or_drops_them_but_never_hides_the_damage() {
     let at = &empty();
@@ -294,6 +322,9 @@ fn tables_are_shown_and_inconsistent_tables_fail() {
         (&json["layers"][0]["sectors"], &json["layers"][3]["sectors"]),
         (&248.into(), &276.into())
     );
+    // A boards file has a header of two words, one word per board, and then eight arrays with one
+    // word for each of the 6 * 216 slots. The same slot of each array is overwritten, so the lane
+    // is a consistent copy, and only the comparison of lanes with each other can find it.
     // Replaces a lane by the next lane: words of the boards file after its header.
     let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1)
         .0
@@ -345,6 +376,9 @@ fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
     );
 }
 
+/// Protects against `/dev/zero` in place of a file, by mistake or by malice. A reader that takes
+/// the whole text into memory before it looks at it would end with the memory of the machine, so
+/// each kind of text has a limit of its size, and the message names it.
 #[test]
 fn endless_texts_and_tables_are_refused() {
     let directory = &sample();
@@ -480,6 +514,10 @@ fn events_that_cannot_be_converted_are_an_error() {
     assert!(!directory.join("c.mdf").exists());
 }
 
+/// Holds the numbers against each other, since none can be known beforehand: quartiles ascend, the
+/// rate per thread times the threads is the rate, and there are more strips than events. Only the
+/// text about 5 distinct events and single passes keeps a reader from comparing this run with a
+/// real measurement.
 #[test]
 fn throughput_says_what_was_measured() {
     let directory = &sample();
@@ -520,6 +558,8 @@ fn throughput_says_what_was_measured() {
         directory,
         "throughput events.mdf --duration 0 --set layout=mep --set threads=1 --set batch=100",
     );
+    // `--batch 100` and `--set batch=100` are two names for one setting. Giving both is an error
+    // even where they agree: a script that sets both has one that does not do what it says.
     assert_eq!(said(&set), said(&json), "options and parameters");
     for twice in ["--threads 1 --set threads=1", "--batch 9 --set batch=9"] {
         for command in ["throughput", "decode"] {
@@ -554,6 +594,9 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
     assert!(err.contains("emulated (ranked), "), "{err}");
 }
 
+/// Measures batches of 1, 10 and 40 with `--events 20`. The last is larger than the number of
+/// events, which grows to fill one batch. Sizes are measured in turn rather than one after another,
+/// so that a machine that becomes slower during the run slows all of these down alike.
 #[test]
 fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
     let directory = &sample();
