@@ -1,5 +1,12 @@
 //! `ut-decode generate --corrupt`: every fault that was made is in the report, and whole banks give
 //! what they gave.
+//!
+//! The generator knows what it broke, and writes that into `faults.json`: the counters to expect,
+//! and which banks of which events are no longer whole. A test therefore needs no list of expected
+//! numbers. It decodes the file with faults, and the same events without the touched banks, and
+//! compares the rows of hits as multisets: all rows of the whole banks must be there, and more rows
+//! only in events with a fault in spite of which a bank is decoded, such as a board that comes
+//! twice.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -261,8 +268,8 @@ fn events_without_faults_have_no_list_of_faults_of_others() {
     generate(directory, "", "cut=1");
     run_to(0, directory, "generate --output .");
     assert!(directory.join("events.mdf").exists() && !directory.join("faults.json").exists());
-    // The list goes before the events are replaced: a run that is killed leaves none beside other
-    // events.
+    // The list goes before the events are replaced: a run that is killed leaves no list next to
+    // events that it does not belong to.
     let before = read(directory, "events.mdf");
     std::fs::create_dir(directory.join("faults.json")).unwrap();
     for faults in ["", "--corrupt cut=1"] {

@@ -1,5 +1,10 @@
 //! Files when things go wrong: written whole or not at all, never over an input, and reported with
 //! a name.
+//!
+//! A job that fails is run again, so each test asks two questions about the failure: is all that
+//! was there before still there, bit for bit, and is there nothing new that looks complete? Names
+//! are the difficult part. One file has many: relative ones, hard and symbolic links, `/dev/stdin`,
+//! and redirections by the shell, which never show on the command line.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -215,6 +220,9 @@ fn beyond_the_limit_on_file_sizes_the_old_files_stay_and_the_message_names_the_n
     assert_eq!(tree(directory), files);
 }
 
+/// Holds the tool in the middle of its work: the input is a named pipe that is open but never
+/// written to. As soon as the temporary file is there, the tool gets SIGTERM, and must take the
+/// file along.
 #[test]
 fn a_signal_ends_the_tool_without_a_half_written_file() {
     let directory = &sample();
@@ -247,6 +255,10 @@ fn a_signal_ends_the_tool_without_a_half_written_file() {
     );
 }
 
+/// Feeds inputs that announce more than they have. Zeros are a valid dump of no banks that is 8
+/// bytes long, so a sparse file of 30 GiB must be refused because it goes on, and not be read to
+/// its end. `many.bin` announces 2³² - 1 banks, whose table alone would have 16 GiB. The shell
+/// allows the tool 1 GB of addresses, so that an attempt to hold either fails at once.
 #[test]
 fn any_number_of_zeros_is_not_a_dump() {
     let directory = &sample();
@@ -313,6 +325,10 @@ fn batches_that_exceed_the_memory_are_refused_with_the_size() {
     }
 }
 
+/// Puts characters into a file name that a terminal obeys: an escape sequence that colours, a
+/// carriage return that goes over the beginning of the line, 0x9b, which begins an escape sequence
+/// by itself, and U+202E, from which on text runs from right to left. Whoever can name a file must
+/// not be able to rewrite what the tool said about it.
 #[test]
 fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
     let directory = &sample();

@@ -16,6 +16,11 @@ struct Mfp<'a> {
 }
 
 /// Makes a packet as its description says, independently of the library's writer.
+///
+/// Written from `docs/format.md` line by line: a writer and a reader that share code can agree on a
+/// mistake. The packet's own header is 8 bytes, then come the sourceIDs, then for each source where
+/// its part begins, in 32-bit words; the size of the packet is in words, too, and the size of a
+/// part in bytes.
 fn packet(first: u64, align: u8, mfps: &[Mfp<'_>]) -> Vec<u8> {
     let pad =
         |bytes: &mut Vec<u8>, unit: usize| bytes.resize(bytes.len().next_multiple_of(unit), 0);
@@ -159,6 +164,12 @@ pub fn packed(mdf: &[u8], n: usize, pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> 
     events.flatten().collect()
 }
 
+/// Wraps the same five events in thirteen ways and wants the same rows and the same report from
+/// each. The names ending in `.any` say nothing about their contents, so the first bytes must.
+/// `several.any` and `gzipped.any` are two streams back to back, which a reader that stops at the
+/// first end would cut in half without an error. `pzstd.any` has a skippable frame before each
+/// stream, as parallel compressors write it. Blocks of 7,000 and 9,000 bytes end in the middle of
+/// banks.
 #[test]
 fn every_container_gives_the_same_hits_as_the_plain_file() {
     let directory = &sample();
@@ -303,6 +314,11 @@ fn unsupported_and_truncated_formats_are_named() {
     }
 }
 
+/// Guards against a collision of two kinds of first bytes. An MDF file begins with the size of its
+/// first event, and a size may look like the magic number of a compression: 0x8b1f is the event of
+/// 35,615 bytes whose file begins with `1f 8b`, as a gzip stream does. Only the two words after the
+/// first, which repeat the size, tell these apart. Sizes of more than a hundred megabytes are not
+/// built whole: that the event reaches beyond the file is enough to show that it was read as MDF.
 #[test]
 fn the_size_of_an_event_is_not_taken_for_a_compression() {
     let directory = &sample();
@@ -419,6 +435,9 @@ fn the_last_fragment_of_a_source_may_do_without_its_padding() {
     // The first MFP begins behind the packet's header, two sourceIDs and two offsets; its size is
     // its second word.
     let size = 8 + 4 + 8 + 4;
+    // With fragments aligned to 8 bytes, the last fragment of 5 bytes has 3 of padding. All of the
+    // padding may be missing; a part of it is no size that a writer makes, and a fourth byte would
+    // be the fragment's.
     for (left_out, is_well) in [(3, true), (2, false), (4, false)] {
         bytes[size] -= left_out;
         let events = all(&bytes).unwrap();

@@ -404,6 +404,8 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
     assert!(read(directory, "unpacked.mdf") == read(directory, "good.mdf"));
 }
 
+/// Compares a packet of two events with a packet of 80, which with fillers of 65,000 bytes has more
+/// than 5 MB.
 #[cfg(unix)]
 #[test]
 fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {

@@ -63,6 +63,8 @@ fn places_of_all() -> impl Iterator<Item = (u64, String)> {
         .flat_map(|(file, n)| (0..n).map(|event| (event, (*file).to_owned())))
 }
 
+/// Guards against an order that depends on which thread finishes first. The four files have 22
+/// events, and only one file has to be unpacked; batches of 2 make many pieces.
 #[test]
 fn the_output_is_independent_of_threads_and_names_file_and_event() {
     let directory = &several();
@@ -104,7 +106,7 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
             .collect();
         assert!(shards == whole, "{n} shards");
     }
-    // Places 4 to 5 cross the first files, 13 is of the third, 17 and 18 are of different packets.
+    // Places 4 to 5 cross the first files, 13 is of the third, 19 and 20 are of different packets.
     let all: Vec<(u64, String)> = places_of_all().collect();
     let at = |places: &[usize]| {
         let is_at = |row: &&String| places.iter().any(|&chosen| all[chosen] == place(row));

@@ -481,5 +481,7 @@ fn real_tables_and_events_that_do_not_belong_together_give_no_hits() {
     for input in inputs.iter().filter(|input| !input.starts_with('v')) {
         run_to(1, at, format!("decode {input}"));
     }
+    // Eight pairs of tables times eight inputs are 64. Of these, 8 are `unseen` and left out, and 8
+    // are the own events of their tables, which decode. All others must be refused.
     assert_eq!(refusals, 48);
 }

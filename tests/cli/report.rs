@@ -74,6 +74,11 @@ fn of_kind<'a>(json: &'a Value, kind: &str) -> Vec<&'a Value> {
         .collect()
 }
 
+/// Plants six faults of six kinds in 600 events and wants six lines, no more: a report that also
+/// finds things in good parts is one that shifters learn to ignore. Events are numbered from 1,000,
+/// so that a place in the file cannot be taken for an event number. The board dies at event 1,300;
+/// the report may say so up to 20 events early, as it only knows in which bin of events the hits
+/// end.
 #[test]
 fn exactly_the_broken_parts_are_found_and_marked() {
     let directory = &empty();
@@ -166,6 +171,8 @@ fn exactly_the_broken_parts_are_found_and_marked() {
 fn planted_chips_and_strips_are_found_and_can_be_masked() {
     let directory = &empty();
     // Sectors near the beam, where a strip has enough hits to be judged.
+    // A chip reads 128 strips, so that the first two plants are the second and the fourth chip of
+    // their sectors.
     let plants = "--plant sector=112/128-255:dead --plant sector=110/384-511:dead --plant sector=135/77:dead";
     run_to(
         0,
@@ -470,6 +477,9 @@ fn a_report_on_no_events_or_broken_files_fails_with_the_reason_and_leaves_no_par
     );
 }
 
+/// Protects the way in which a farm makes one page of a run: each node sums up its share, and a
+/// last one merges. Sums must be associative to the last bit, since the pages are compared byte by
+/// byte. A mean kept as a float, or a list in the order in which threads finish, would fail here.
 #[test]
 fn sums_of_shards_and_any_number_of_threads_make_the_page_of_the_whole_run() {
     let directory = &empty();
@@ -503,6 +513,9 @@ fn sums_of_shards_and_any_number_of_threads_make_the_page_of_the_whole_run() {
     assert!(page(directory, "piped.html") == page(directory, "whole.html"));
 }
 
+/// Checks that an error of a file is one error, however many parts come upon it. Both files have
+/// nine events and break off in the last, so event 8 of `a.mdf` fails in part 2, which comes to the
+/// end of this file, and in part 3, which does so again.
 #[test]
 fn sums_of_shards_of_cut_files_make_the_page_of_the_whole_run() {
     let directory = &empty();
@@ -689,6 +702,10 @@ fn a_strict_report_fails_after_its_page_if_the_data_are_wrong_or_missing() {
     strict(0, "good.mdf", "--shard 30/32");
 }
 
+/// Ties each kind of plant to one line of the report, with the numbers that follow from the plant:
+/// `/7` hits every seventh event from the first on, 86 of 600, and `odin:crossing/20` hits 30. A
+/// second line would mean that one cause is reported twice under different names, as a dead board
+/// would be if its lanes were listed, too.
 #[test]
 fn every_planted_fault_is_one_line_with_its_time() {
     let directory = &empty();

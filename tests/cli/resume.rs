@@ -81,6 +81,14 @@ fn set_modified(path: &Path, seconds_before: u64) {
         .unwrap();
 }
 
+/// Walks one folder through a chain of changes. After each change three things must hold: exactly
+/// the named inputs are decoded, a second run decodes none, and the folder has the bytes of a fresh
+/// one. The third catches what the first cannot, an output that was rightly skipped by its name but
+/// belongs to other options.
+///
+/// Skipping too little only costs time, but skipping too much leaves stale hits among new ones. So
+/// the harmless changes here (threads, backend, layout, a comment in the mask, another spelling of
+/// a path) are few, and the fresh folder shows of each that the bytes are the same.
 #[test]
 fn only_new_changed_or_differently_decoded_inputs_are_decoded_again() {
     let directory = &inputs();
@@ -237,6 +245,10 @@ fn a_truncated_input_is_tried_again_each_time_and_a_pipe_is_always_decoded() {
     }
 }
 
+/// Kills the job eight times, 40 to 160 ms after its start, which is in the middle of other work
+/// each time. From one kill to the next, the number of files may fall by two at most, which leaves
+/// room for temporary files but not for the loss of outputs. A stray temporary file, as an older
+/// process would leave it, is removed.
 #[test]
 fn a_job_that_is_killed_repeatedly_ends_with_the_outputs_of_an_undisturbed_job() {
     let directory = &inputs();
