@@ -1,4 +1,11 @@
 //! Detector tables: the real files, and every way in which a file can be wrong.
+//!
+//! Tables are read once and trusted by every kernel from then on: an index out of range here would
+//! be an access out of bounds on the device, and a NaN would be a hit that no comparison can sort.
+//! So a table is refused with the field, the slot and the byte, and the tests compute these bytes
+//! by themselves. A boards file is a count, a version, one word per board and eight arrays with one
+//! word per lane. A geometry file is a count and a version in two bytes each, and then ten arrays
+//! with one word per sector, the first strips first; version 1 adds an eleventh, the slopes.
 
 use ut_decoding::detector::{
     BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, Lane, N_SECTORS,
@@ -60,6 +67,8 @@ fn real_boards_fit_the_geometry_of_their_format_alone() {
 #[test]
 fn a_geometry_that_contradicts_the_boards_is_refused_unless_it_is_trusted() {
     type Change = fn(&mut Geometry);
+    // Each limit has a case on either side: a sector may be off by 3 mm in x but not by 20 mm, and
+    // a pitch by 1 % but not by 3 %.
     let cases: [(BankVersion, Change, &str); 12] = [
         (BankVersion::V5, |_| {}, ""),
         (BankVersion::V4, |_| {}, ""),
@@ -196,6 +205,10 @@ fn y_rows_have_18_groups_a_layer_at_rising_y() {
     }
 }
 
+/// Moves two sectors away from all others, which are at x = 0. At 20 and 40 mm they are linked by
+/// steps of exactly 20 mm, and the layer is one group. At 40.01 mm the last step is 20.01 mm, so
+/// sector 7 begins a group, and every group from the next layer on (sector 248) has a number one
+/// higher.
 #[test]
 fn a_gap_of_exactly_20_mm_in_x_starts_no_group() {
     let (_, mut geometry) = synth::detector(BankVersion::V5, 0);
@@ -497,6 +510,8 @@ fn numbers_that_make_no_hits_are_errors() {
     }
     // The weight is 12/pitch².
     let at = 4 + 4 * (N_SECTORS + 3);
+    // A pitch of 1e-30 would have a weight of 1.2e61, above the largest `f32`, and 1e30 a weight
+    // that becomes 0.
     for pitch in [0.0, -0.0, -0.19, 1e-30, f32::MIN_POSITIVE, 1e30_f32] {
         assert_bad(
             &Geometry::parse(&with_word(&bytes, at, pitch.to_bits()), "t").unwrap_err(),

@@ -118,6 +118,8 @@ fn geometric_positions_are_the_mean_of_the_strips_and_without_clustering_each_st
     let geometric = DecodeOptions::default().with_position(Position::Geometric);
     let unclustered = DecodeOptions::default().with_clustering(false);
     // Several warps read these strips, and neighbouring strips have different charges.
+    // 120 strips are almost four warps; the mean of the strips is (100 + 219) / 2 = 159.5, and the
+    // mean by charge is another.
     let long = lane_0((100..220).map(|strip| (strip, 1 + (strip * strip % 31) as u8)));
     for (options, bank, strips) in [
         (geometric, v5(0, &BANK), &[100.5, 300.0][..]),
@@ -130,6 +132,9 @@ fn geometric_positions_are_the_mean_of_the_strips_and_without_clustering_each_st
     }
 }
 
+/// Covers the last round of a loop over lanes. The detector has 1,192 of these, 9 * 128 + 40, so
+/// that in rounds of 128 the last one is never full. With 1,152 lanes it is, and a loop that ends
+/// one round early or late shows.
 #[test]
 fn a_detector_whose_lanes_the_threads_of_a_block_share_evenly_is_decoded() {
     let tables = changed(BankVersion::V5, |boards, _| {
@@ -457,6 +462,12 @@ fn hits_of_lanes_that_overlap_are_ordered_by_x_and_by_id_wherever_a_lane_or_a_wi
     let any = (1..=70)
         .map(|n| [every_second(101 - n, 101), behind()])
         .collect();
+    // Strip `s` of a lane lies at `p0_x + s / 8`, which is exact in an `f32`, so that equal x are
+    // equal bits. In the first case, strip 100 of the lane at 10.5 and strip 104 of the lane at 10
+    // both have an x of 23. In the second, strip 0 of the first lane meets strip 62 of the second,
+    // which is hit 31 of that lane, the last in a run of 32. In the third, 400 strips are more than
+    // a window of 256, and strip 0 of the second lane falls between strips 396 and 398 of the
+    // first. In the last, it falls between strips 198 and 200.
     for (p0_x, cases) in [
         // Equal x: the lane with the larger ids begins at a smaller x, so that its hits are made
         // first.

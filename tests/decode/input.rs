@@ -110,6 +110,8 @@ fn a_sub_header_of_another_length_is_followed() {
     }
 }
 
+/// Catches a checksum that adds bytes as unsigned numbers. The two differ from 0x80 on: 0xff takes
+/// one away instead of adding 255. Text and small numbers would never show it.
 #[test]
 fn checksum_takes_bytes_as_signed() {
     // By hand: h = -1; h += h << 10 -> 0xfffffbff; h ^= h >> 6 -> 0xfc000010; then the three
@@ -123,6 +125,9 @@ fn checksum_takes_bytes_as_signed() {
     assert_eq!(checksum(&[]), 0);
 }
 
+/// Damages magic numbers and sizes one at a time. The event has 48 bytes of headers and banks of
+/// 32, 38 (padded to 40) and 16 bytes with their headers; so the second begins at byte 80, the
+/// third at 120, and the event ends at 136. A size of 17 for the third is one byte beyond that.
 #[test]
 fn a_damaged_bank_costs_the_rest_of_the_event() {
     let good = unchecked_event();
@@ -194,6 +199,10 @@ fn a_damaged_container_is_an_error_and_the_events_before_it_are_kept() {
     }
 }
 
+/// Cuts the second event after each of its bytes. Within the first 12 the three size words are not
+/// there yet, and the message says how many of these bytes were found; from then on it says how
+/// many bytes are left. A stream of unknown length must say the same as a file whose length is
+/// known.
 #[test]
 fn a_file_cut_anywhere_gives_the_whole_events_and_an_error() {
     let good = unchecked_event();
@@ -300,6 +309,11 @@ fn a_dump_whose_table_does_not_fit_is_an_error() {
     }
 }
 
+/// Reads dumps given as words: the number of banks, one more offset than banks, counted from the
+/// end of this table, and then the banks. In the first, `2, 0, 8, 16` is a table of 16 bytes for
+/// two banks of 8 bytes. The second bank begins at byte 16 + 8 = 24, where only one word is left.
+/// In the second, offsets fall; in the fourth, they are so large that the end of the bank, counted
+/// from the beginning of the file, needs more than 32 bits.
 #[test]
 fn a_dump_is_broken_from_a_missing_bank_on() {
     for (words, bank, byte, what) in [
@@ -373,6 +387,9 @@ fn the_builder_keeps_ut_banks_and_splits_before_it_mixes_versions() {
     assert!(batch.raw.is_empty() && batch.offsets.is_empty() && batch.meta.is_empty());
 }
 
+/// Expects batches of 2, 1, 1 and 1 events: a limit of two parts the three events of `a.mdf`; the
+/// dump stands alone, as its bank has no version; and the good event of `b.raw` is delivered before
+/// the error of the cut event behind it, rather than lost with it.
 #[test]
 fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
     let good = unchecked_event();

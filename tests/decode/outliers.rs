@@ -42,6 +42,8 @@ fn strips_of(slot: usize) -> Range<usize> {
 fn set_lane(view: &mut RunView, slot: usize, hits: u64) {
     let (sector, strips) = (sector_of(slot), strips_of(slot));
     let n = strips.len() as u64;
+    // The differences of rounded-down sums add up to `hits` exactly: 5 hits on 3 strips are 1, 2
+    // and 2.
     for (i, strip) in (0..).zip(strips) {
         view.strips[sector * 512 + strip] = (i + 1) * hits / n - i * hits / n;
     }

@@ -54,6 +54,9 @@ fn lanes_of_sectors(boards: &Boards) -> BTreeMap<u16, Vec<u32>> {
     lanes
 }
 
+/// Adds up to the real detector: two lanes read each of 144 sectors, a half each, and one lane
+/// reads each of the other 904, which makes 904 + 2 * 144 = 1,192 lanes. The second half has bit 8
+/// of its channel set, as its strips begin at 256.
 #[test]
 fn on_v5_boards_one_lane_or_two_half_lanes_read_every_sector() {
     let (boards, _) = synth::detector(BankVersion::V5, 0);
@@ -113,6 +116,8 @@ fn v5_lanes(payload: &[u8]) -> [Vec<(u16, u16)>; 6] {
     })
 }
 
+/// Sums over generated events, from the bytes of their banks and not from the library's decoder, so
+/// that a mistake that decoder and generator share shows here.
 #[derive(Default)]
 struct Figures {
     events: f64,

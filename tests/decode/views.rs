@@ -412,6 +412,9 @@ fn filled(bins: &[u64]) -> Vec<(usize, u64)> {
         .collect()
 }
 
+/// Puts a value on, below and above the edge of each last bin: 255 of charge and of hits in a lane,
+/// 63 of cluster size. The charge of 7,874 is the largest that 254 strips of ADC 31 can have. An
+/// index that is not limited would be a panic in the one event of a run that is extreme.
 #[test]
 fn the_last_bins_take_everything_above() {
     let tables = tables(BankVersion::V5);
@@ -593,6 +596,10 @@ fn banks_of(strips: [u16; 2]) -> (Vec<u8>, Vec<BankEntry>) {
     (data, entries)
 }
 
+/// Counts what two neighbouring events have in common, which is the kind of number that goes wrong
+/// at the seams of a divided file: the first event of a part has no event before it there. Parts
+/// therefore keep their first and last event, and the count at a seam is made when both sides are
+/// known, in whatever order they arrive.
 #[test]
 fn repeated_banks_and_changes_of_the_run_are_counted_however_a_file_is_divided() {
     let tables = tables(BankVersion::V5);
