@@ -119,6 +119,7 @@ impl Staged {
             .device
             .allocate(4 * (n_offsets + n_report))
             .expect("room");
+        // Seven arrays of four bytes per hit.
         let memory = self.device.allocate((28 * n).max(1)).expect("room");
         let (address, results_at) = (memory.address(), results.address());
         flight.hits = SequenceHits {

@@ -70,6 +70,10 @@ fn banks_are_gathered_in_mep_layout() {
     }
 }
 
+/// Sets bit `event % 32` of word `event / 32`. The lists have events at both sides of a word's end
+/// (31, 32), repeat some, and are longer than the number of events. Event 70 of 70 does not exist,
+/// and neither does the largest number: these must set the status, and no bit of a word that is
+/// there or beyond.
 #[test]
 fn a_list_in_any_order_becomes_one_bit_per_event() {
     let n_events = 70;
@@ -110,6 +114,9 @@ fn a_list_in_any_order_becomes_one_bit_per_event() {
     }
 }
 
+/// Selects events 1, 2 and 4 by the bits `0b10110`, then none, then all with bits for events that
+/// do not exist. The offsets of an event that is left out all equal the end of the event before it,
+/// so that a reader needs no list to find the hits.
 #[test]
 fn events_that_are_not_selected_have_no_hits_and_nothing_in_their_report() {
     for (mut setup, all) in [
@@ -206,6 +213,9 @@ fn banks_beyond_the_first_gathering_round_are_gathered() {
     }
 }
 
+/// Gives the hits one place too few, and then room for two events and seven hits. The offsets must
+/// be those that all hits would have, since a caller learns from the last one how much room to
+/// make.
 #[test]
 fn hits_without_room_are_not_written_and_the_status_says_so() {
     for (mut setup, expected) in [

@@ -1,4 +1,8 @@
 //! The counts of a launch.
+//!
+//! Counts replace times where there is no GPU, so they must be what a GPU would do: a sector is 32
+//! aligned bytes of global memory, and shared memory has 32 banks of four bytes, which serve one
+//! word each at a time. The expected numbers are worked out by hand from these two facts.
 
 use simt::executor::{EmulatedBlock, Executor};
 use simt::{Block, FULL_MASK, Global, GlobalMut, Plain, Shared, SharedLayout};
@@ -74,6 +78,9 @@ fn bank_conflicts_are_counted() {
         (|lane| 8 * lane, 1),
     ]);
     // Half of the lanes at a time.
+    // Sixteen elements of 8 bytes fill the 32 banks once, without a conflict. With every second
+    // one, elements 0 and 16 share a bank: two turns for each half, one more than needed, so 2 in
+    // all. With a distance of 128 bytes all sixteen share one: 15 more turns for each half.
     conflicts::<u64>([
         (|lane| lane, 0),
         (|_| 7, 0),
@@ -146,6 +153,7 @@ fn host_addresses_do_not_change_sector_counts() {
         );
     }
     let bytes = [0u8; 64];
+    // Bytes 28 to 31 end with the first sector; from 29 on, four bytes reach into the second.
     for (at, sectors) in [(28, 1), (29, 2), (31, 2), (32, 1)] {
         let view = Global::from_slice(&bytes);
         let stats = run(0, 32, 0, |block| _ = block.load_bytes::<u32>(view, at)).unwrap();

@@ -7,6 +7,9 @@ use simt::{Block, FULL_MASK, Global, GlobalMut};
 
 use super::{must_fail, run, words};
 
+/// Lets 32 threads write elements 0 to 31 and read elements 1 to 32. Only the last read is wrong:
+/// element 32, at byte 128. On a GPU it would give whatever the block before has left, often the
+/// value that was meant.
 #[test]
 fn reading_unwritten_shared_memory_is_a_violation() {
     let array = words(64);
@@ -154,6 +157,10 @@ fn a_view_of_an_earlier_launch_is_refused() {
     }
 }
 
+/// Goes beyond each limit of a device by as little as possible: 2³¹ - 1 blocks in x and 65,535 in
+/// y, 227 KiB of shared memory, 1,024 threads. Blocks must be whole warps: 33 threads are not, and
+/// neither are 16 times 3. Products are chosen to wrap in 32 bits, as 2¹⁶ times 2¹⁵ blocks do in a
+/// signed number.
 #[test]
 fn impossible_grids_and_partial_warps_are_refused_before_the_launch() {
     let warp = (32, 1);
@@ -185,6 +192,10 @@ fn impossible_grids_and_partial_warps_are_refused_before_the_launch() {
         .unwrap();
 }
 
+/// Tells two kinds of endless loops apart. A loop that only reads waits for something that no one
+/// will write, which is certain after fewer steps: a sixteenth of the limit. A loop that writes may
+/// be making progress, and gets all 1,000. The last launch shows that an executor with limits still
+/// runs what stays within these.
 #[test]
 fn an_endless_loop_is_reported() {
     let mut executor = Executor::new(0);
@@ -292,6 +303,9 @@ fn a_panic_in_a_lane_is_a_violation_and_the_executor_stays_usable() {
         .unwrap();
 }
 
+/// Makes two blocks wait for each other where only one can be resident. A device with room for both
+/// runs this kernel well, and a full or small one hangs, so the mistake passes every test on an
+/// empty GPU.
 #[test]
 fn waiting_for_a_block_that_is_not_resident_is_a_deadlock() {
     for (resident, seed) in (0..20).flat_map(|seed| [(0, seed), (1, seed)]) {

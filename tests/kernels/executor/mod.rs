@@ -1,4 +1,10 @@
 //! The executor: results of correct kernels, and the faults that it reports.
+//!
+//! The executor is what finds the races of the kernels, so it is itself the tool that must not be
+//! wrong. Each rule has two kinds of tests here: kernels that keep it, which must run under every
+//! schedule, and kernels that break it, which must be caught under every schedule, and not only
+//! under those where the fault changes a result. The kernels are a few lines, so that only one rule
+//! is at stake.
 #![allow(
     clippy::if_same_then_else,
     reason = "the same collective at two places is the very thing that is tested"
@@ -112,6 +118,8 @@ fn collectives_give_the_results_that_cuda_documents() {
         block.sync_threads();
     })
     .unwrap();
+    // Each of the two warps has eleven calls by all lanes and three by the odd ones. The shuffle of
+    // eight bytes moves in two halves, which makes twelve and three collectives.
     assert_eq!((stats.barriers, stats.collectives), (1, 2 * 15));
     assert_eq!(stats.collective_lanes, 2 * (12 * 32 + 3 * 16));
 }
@@ -135,6 +143,8 @@ fn a_shuffle_from_outside_the_warp_gives_the_lanes_own_value() {
     .unwrap();
 }
 
+/// Asks for 2²⁹ + 1 elements of eight bytes. Their 2³² + 8 bytes are 8 in 32 bits, and a size that
+/// wraps would fit everywhere.
 #[test]
 fn a_layout_whose_size_overflows_never_fits() {
     for len in [(1 << 29) + 1, u32::MAX] {
@@ -367,6 +377,9 @@ fn a_shuffle_from_a_lane_outside_the_mask_is_reported() {
     }
 }
 
+/// Breaks the same rule in three ways that need different words: one thread of three warps is
+/// missing, two warps wait at two barriers, and a whole warp waits where others have left. The
+/// message must name a thread that is missing, since on a GPU such a kernel only hangs.
 #[test]
 fn a_barrier_that_not_all_threads_reach_is_reported() {
     for violation in must_fail(96, 0, |block| {

@@ -1,4 +1,12 @@
 //! Races: the accesses that conflict, and the operations that order them.
+//!
+//! Two accesses race if they may touch the same byte, at least one writes, not both are atomic, and
+//! nothing orders them. A result that is right by luck is a race all the same. So each test runs
+//! two accesses, and asks of 20 or 30 schedules whether all find a race or none does: "sometimes"
+//! would mean that the executor depends on the order in which it happened to run the threads.
+//!
+//! Thread 1 is in the warp of thread 0, and threads 33 and 40 are in the other warp, which only a
+//! barrier of the block orders with the first.
 
 use simt::executor::{EmulatedBlock, Executor, Fault};
 use simt::{Block, FULL_MASK, GlobalMut, Plain, Shared, SharedLayout};
@@ -132,6 +140,9 @@ struct Narrow {
 // SAFETY: four numbers, the larger ones first, twelve bytes without padding.
 unsafe impl Plain for Narrow {}
 
+/// Lays out 3 bytes, 40 structs of 16 bytes and 40 of 12. The first structs begin at byte 16, where
+/// they are aligned, the second behind them at 16 + 640, and all end at 16 + 40 * 28. Later the
+/// second kind is used from byte 0 on, over what the others have left.
 #[test]
 fn structs_and_numbers_use_shared_memory_side_by_side_and_in_turn() {
     let mut layout = SharedLayout::new();
@@ -408,6 +419,7 @@ fn a_writer_must_be_ordered_after_both_of_two_readers() {
     assert_eq!(outcome, [true; 30]);
 }
 
+/// Orders lane 2 after lane 0 only by way of lane 1, which takes part in both barriers.
 #[test]
 fn order_between_lanes_is_transitive() {
     let outcome = races(32, |block, array| {
