@@ -1,4 +1,9 @@
 //! Results of instructions without side effects.
+//!
+//! A result must have the bits that a GPU gives, since the hits are compared bit by bit. Three
+//! things are easy to get wrong: registers are wider than most types, so each operand is cut to its
+//! type first and each result last; shifts by more than the width give 0 or the sign in PTX, where
+//! Rust panics or wraps; and conversions round as their name says, and clamp.
 
 use std::cmp::Ordering;
 
@@ -115,6 +120,15 @@ fn signed_of(bits: u32, value: u64) -> i64 {
 }
 
 /// Returns the result of an instruction that moves bits or bytes to other places.
+///
+/// For example:
+///
+/// * `shf.l` of `a` = 0x80000000 and `b` = 1 by 1: the two words as one are 0x1_80000000, shifted
+///   0x3_00000000, and the upper word is 3.
+/// * `bfe` of 0xABC from bit 4 with 8 bits is 0xAB, or as a signed number 0xAB - 0x100 = -85.
+/// * `bfi` of 0xF into 0 at bit 4 with 4 bits is 0xF0.
+/// * `prmt` with the selector 0x4321 takes bytes 1, 2 and 3 of `a` and byte 0 of `b`, from the
+///   lowest on: it moves `a` down by a byte and fills up from `b`.
 fn move_bits(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
     let bits = ty.bits;
     let low = |value| lowest(bits, value);
@@ -236,7 +250,7 @@ macro_rules! float_operations {
 }
 float_operations! { single f32; long f64; }
 
-/// Returns the operand of a conversion, extended from the conversion's source type.
+/// Returns 1 if the comparison of two values holds, and 0 otherwise.
 fn cmp_of<T: Ord>(cmp: Cmp, a: &T, b: &T) -> u64 {
     u64::from(match cmp {
         Cmp::Eq => a == b,

@@ -1,4 +1,12 @@
 //! Reads instructions from PTX text.
+//!
+//! The text is the compiler's own output, so only its spelling is understood, and anything else is
+//! a panic that quotes the line: an instruction that is skipped or guessed at would make the
+//! machine a bad witness. An instruction is a guard, a name and operands. For example, `@%p1
+//! add.s32 %r3, %r1, 4` becomes the guard `(p1, true)`, the operation `Add` of a signed type of 32
+//! bits, a target register and two operands. Registers are numbered in the order in which they are
+//! first named, whatever their type: each holds 64 bits, of which an instruction uses what its type
+//! says.
 
 use std::collections::HashMap;
 
@@ -345,6 +353,9 @@ struct Parser {
 
 impl Parser {
     /// Splits a body into instructions, and collects labels and tables.
+    ///
+    /// Takes a label for the number of the instruction that follows it. A branch may come before
+    /// its label, so labels are collected here, before any instruction is read.
     fn statements(&mut self, body: &str) -> Vec<String> {
         let mut statements = Vec::new();
         let lines: Vec<_> = body
