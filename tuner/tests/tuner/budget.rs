@@ -26,11 +26,15 @@ fn the_first_limit_ends_and_what_is_left_is_estimated_from_the_pace() {
     ] {
         assert_eq!(budget.reached(&spent).as_deref(), reached);
     }
+    // The pace is 2,000 ms / 25 = 80 ms per evaluation, so the 75 that are left take 6 s. Final
+    // rounds of 1 s come on top: 7 s. With final rounds of 9 s the sum is 15 s, and the 8 s that
+    // are left of the time decide.
     // Final rounds come on top of evaluations, and not of a time.
     assert_eq!(
         [1e3, 9e3].map(|ms| budget.left_ms(&spent, ms)),
         [Some(7e3), Some(8e3)]
     );
+    // 40 launches took 2 s, 50 ms each: in the 3 s that are left of 5 s there is time for 60.
     let left = |text: &str| text.parse::<Budget>().unwrap().launches_left(&spent);
     let budgets = ["launches=100", "time=5", "launches=10,time=5", "5"];
     assert_eq!(budgets.map(left), [Some(60), Some(60), Some(0), None]);

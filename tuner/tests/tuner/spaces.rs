@@ -20,6 +20,10 @@ fn evaluate(text: &str) -> Result<Value, Error> {
     Expr::parse(text, &named)?.evaluate(&[Value::Int(7)])
 }
 
+/// Holds expressions to Python's results where other languages differ, since people write
+/// constraints with Python in mind. Division rounds down and a remainder has the sign of the
+/// divisor (`-7 // 2` is -4, `-7 % 3` is 2), `**` binds more tightly than a minus before it and
+/// groups from the right, comparisons chain, and `and` and `or` give one of their sides.
 #[test]
 fn expressions_mean_what_python_means() {
     for table in [
@@ -321,6 +325,9 @@ const CONDITIONS: [(&str, Meaning); 8] = [
 ];
 
 proptest! {
+    /// Compares the enumeration, which applies a constraint as soon as its parameters have values,
+    /// with a loop over all combinations. The conditions are given twice, as text and as Rust.
+    /// `free` has no constraint, so it multiplies the space and must not reorder it.
     #[test]
     fn enumeration_equals_brute_force(
         sizes in prop::array::uniform3(0usize..6),

@@ -1,4 +1,9 @@
 //! Files that are not what they should be.
+//!
+//! The store is a database that programs open by themselves to look a result up. So a file that is
+//! no store, one of another version, or a damaged one must be an error that names the file, and the
+//! file must keep every byte: an attempt to repair someone's data could cost all of it. SQLite
+//! writes by itself in several ways (journals, write-ahead logs, triggers), and each has a test.
 
 use std::path::Path;
 use std::process::Command;
@@ -120,6 +125,8 @@ fn a_store_of_another_schema_or_one_that_would_compute_something_is_refused_and_
     }
 }
 
+/// Overwrites each page of 4,096 bytes in turn, from byte 100 on, behind the header of the first
+/// page, and cuts the file at five places.
 #[test]
 fn a_damaged_file_is_refused_and_left_alone() {
     let (folder, key, mut store) = place();
