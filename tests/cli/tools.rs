@@ -171,8 +171,8 @@ fn inspect_names_every_problem() {
 
 /// Goes around a circle: MDF to dumps of one event each, and back to MDF. An Allen-layout dump has
 /// no field for the version of a bank. A conversion that guessed it would be right for today's data
-/// and silently wrong for v4, so the text must say where the version comes from, and hits must be
-/// equal in all three files.
+/// and silently wrong for v4. So the first text must ask to note the version, the second must say
+/// that it was given, and hits must be equal in all three files.
 #[test]
 fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     let directory = &sample();
@@ -377,8 +377,8 @@ fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
 }
 
 /// Protects against `/dev/zero` in place of a file, by mistake or by malice. A reader that takes
-/// the whole text into memory before it looks at it would end with the memory of the machine, so
-/// each kind of text has a limit of its size, and the message names it.
+/// the whole text into memory before it looks at it would use all memory of the machine, so each
+/// kind of text has a limit of its size, and the message names it.
 #[test]
 fn endless_texts_and_tables_are_refused() {
     let directory = &sample();
