@@ -3,6 +3,11 @@
 //!
 //! All words are u32, little endian: `n_boards, version, stripsPerHybrid[n]`, then eight arrays of
 //! `6 n` words, one word per lane slot. A slot that nothing is connected to is all zeros.
+//!
+//! A table of `n` boards has `8 + 4 n + 192 n` bytes: 42,344 with the 216 boards of v5, and 47,048
+//! with the 240 board numbers of v4. A lane's fields and its `chanID` say the same in two ways, and
+//! validation compares them: where they differ, the file is damaged or its writer had another
+//! layout in mind, and every LHCbID of the lane would be suspect.
 
 use std::path::Path;
 
@@ -13,6 +18,10 @@ use super::file_layout::{BOARDS, BOARDS_HEADER, LANE_ARRAYS, MAX_BOARDS, check_k
 use super::{STRIPS_PER_SECTOR, sector_id};
 
 /// Bit 8 of a `ChannelID`: the second half-sector, on v5 lanes that read out 256 strips.
+///
+/// Only the table marks the half. Hit words of such a lane count strips from the beginning of the
+/// whole sector, so decoders clear the strip bits of `chanID` before they add a strip. Otherwise 256
+/// would be added twice, and the sum would carry into the bit of the sector.
 pub(crate) const SUB_SECTOR_BIT: u32 = 1 << 8;
 
 /// Detector type of the UT in `ChannelID`.

@@ -1,5 +1,18 @@
 //! Names of a strip: `ChannelID` inside the UT, `LHCbID` among all detectors (`docs/format.md`,
 //! "Sector ids").
+//!
+//! Both are numbers made of bit fields, so a hit names its strip in one `u32`. The boards file has
+//! ChannelIDs and hits have LHCbIDs. For a strip of the UT they differ only in the top four bits.
+//! The hit 0x30400E0B of the worked example in `docs/format.md` is
+//!
+//! ```text
+//! 0x3 << 28                                             UT, among all detectors
+//! 0x400E0B   type 2, side 0, layer 0, stave 0, face 0,  the ChannelID
+//!            module 3, sector 1, strip 11
+//! ```
+//!
+//! The sector in a `ChannelID` is only 0 or 1, a place on the module. The sector id, 0…1047, takes
+//! all fields together.
 
 /// Detector type of the UT in the top four bits of an `LHCbID`.
 const UT_IN_LHCB: u32 = 3;
@@ -77,6 +90,8 @@ impl ChannelId {
     }
 
     /// Returns true if it names the UT.
+    ///
+    /// Bits 23 to 31 must be 0, so an `LHCbID` that is passed by mistake does not name the UT.
     pub const fn is_ut(self) -> bool {
         self.0 >> 21 == UT
     }

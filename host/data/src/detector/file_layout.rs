@@ -1,5 +1,10 @@
 //! Layout of the two tables files: where each array begins, how long a file must be by its header,
 //! and so which of the two it is. `docs/format.md` describes both.
+//!
+//! The kind of a file follows from its first words together with its length. The two options that
+//! name the files are easily swapped, and a swapped pair should be called that, not "a bad number
+//! of boards". No file can pass as both kinds: a geometry begins with 1048 in its low half, which
+//! is no number of boards.
 
 use ut_format::detector::{BankVersion, LANES_PER_BOARD, MAX_SLOTS};
 

@@ -1,4 +1,12 @@
 //! Check that boards and geometry are tables of one detector.
+//!
+//! The two tables come from different places, and a wrong pair fails silently: LHCbIDs follow from
+//! the boards alone, so they would be right while every position is wrong. A geometry with the
+//! opposite convention for flipped sectors moves a hit by up to the width of a sector, 96 mm.
+//!
+//! Hence the checks compare the geometry with how the UT is built. They go from coarse to fine: a
+//! sector at the place of another sector, a wrong step from strip to strip, a wrong layer, a sector
+//! moved inside its stave, and at last the flipped sectors.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +41,9 @@ const WHOLE: f32 = 70.0;
 const Z_OF_LAYER: [f32; N_LAYERS] = [2322.0, 2372.0, 2597.0, 2647.0];
 const Z_TOLERANCE: f32 = 45.0;
 
-/// Largest relative difference between the pitch and the step from strip to strip. In real
-/// geometries it is 0.4 %.
+/// Largest relative difference between the pitch and the step from strip to strip. In the stereo
+/// layers it is 0.8 %, because `dp0diX` is the step at fixed y, pitch / cos 5°, and `dp0diY` comes on
+/// top; elsewhere it is 0.
 const PITCH_TOLERANCE: f32 = 0.02;
 
 /// Checks that a geometry describes the UT, in the form that decoders of banks of `version` expect:
@@ -158,6 +167,8 @@ fn misplaced(lanes: &[Lane], geometry: &Geometry) -> Option<(usize, &'static str
                 .map(|&(_, at, _)| at)
                 .collect();
             whole.sort_unstable_by(f32::total_cmp);
+            // A median, so that one misplaced sector is found and does not move the place that it
+            // is compared with.
             let Some(&median) = whole.get(whole.len() / 2) else {
                 continue;
             };

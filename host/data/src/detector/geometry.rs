@@ -3,6 +3,11 @@
 //! Little endian: `u32 n_sectors | version << 16`, then arrays with one word per sector: u32
 //! `firstStrip`, f32 `pitch, dy, dp0diX, dp0diY, dp0diZ, p0X, p0Y, p0Z, cos`, and from version 1 on
 //! `dxDy`.
+//!
+//! A file of version 1 has 4 + 4 · 11 · 1048 = 46,116 bytes, a file of version 0 without `dxDy`
+//! 41,924. The constants are not interpreted here, only checked: a decoder adds and multiplies them
+//! without looking, so one NaN would put NaN into every hit of a sector, and would break the order
+//! of the hits.
 
 use std::path::Path;
 
@@ -35,7 +40,7 @@ pub struct Sector {
     pub dp0di_y: f32,
     /// Step in z.
     pub dp0di_z: f32,
-    /// x of the lower end of strip 0.
+    /// x of strip 0 at y = 0, to which a stereo strip is extended; not of its lower end.
     pub p0_x: f32,
     /// y of the lower end of strip 0.
     pub p0_y: f32,
@@ -48,7 +53,9 @@ pub struct Sector {
 }
 
 impl Sector {
-    /// Returns the weight of a hit, 12/pitch², in 1/mm².
+    /// Returns the weight of a hit, 12/pitch², in 1/mm². It is the inverse of the variance of a
+    /// position that is known only to lie on one strip. The UT's pitches of 0.1873 mm and half of
+    /// it give 342 and 1368.
     pub fn weight(&self) -> f32 {
         12.0 / (self.pitch * self.pitch)
     }

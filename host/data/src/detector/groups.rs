@@ -1,5 +1,9 @@
 //! Sector groups: hits are output per group and sorted inside it (`docs/format.md`, "Sector
 //! groups").
+//!
+//! The order inside a group is by x. So the choice of groups decides how far a decoder must sort,
+//! and which hits a tracking algorithm finds next to each other. Nothing else depends on it: the
+//! hits are the same in both groupings, with the same LHCbIDs and positions.
 
 use super::{Geometry, N_LAYERS, sectors_of_layer};
 use crate::named;
@@ -32,6 +36,8 @@ impl Grouping {
 }
 
 /// Number of y-rows in a layer: 14 of whole sensors, and 4 of sensors half as long near the beam.
+/// The four lie where places 6 to 9 of stave 0 are, and have the rows 14 to 17. So in the column of
+/// 22, rows 6 and 7 of the other columns are missing.
 const ROWS: usize = 18;
 
 /// Row of each place in a column of 14, 18 and 22 sectors.
@@ -59,6 +65,9 @@ fn y_rows(n_sectors: usize) -> (Vec<u16>, usize) {
 }
 
 /// Gap in x above which a new group starts, mm.
+///
+/// The sectors of a column begin at nearly the same x. Columns are 96 mm apart, and 48 mm where
+/// sectors have half the width, so 20 separates columns without cutting one.
 const SAME_X: f32 = 20.0;
 
 /// Walks each layer's sectors in the order of p0X and starts a group where a gap is wider than

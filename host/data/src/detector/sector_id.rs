@@ -4,6 +4,14 @@
 //! The sectors of a half-layer are numbered stave by stave along x, and inside a stave along y. The
 //! outer staves have 14 sectors; near the beam some sensors are cut in two, so that stave 1 has 18
 //! sectors and stave 0 has 22.
+//!
+//! So a half-layer of the first two layers has 6 · 14 + 18 + 22 = 124 sectors. The other two layers
+//! have one more outer stave on each side and 138 sectors per half-layer, which makes 4 · 124 + 4 ·
+//! 138 = 1048.
+//!
+//! *Example.* Side 0, layer 0, stave 0, face 0, module 3, sector 1: the place along the stave is 2
+//! · 3 + 1 = 7, the place in the column is 5 + 2 · (7 − 5) + 1 = 10, and 14 · 6 + 18 sectors of
+//! other staves come before: id 112.
 
 use super::{Lane, N_LAYERS};
 
@@ -67,6 +75,8 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
     // Staves with 14 sectors in the half-layer. On side C the ids run towards the beam, on side A
     // away from it.
     let n_outer = 6 + layer / 2;
+    // Places that are cut in two count twice. Below the middle of the stave sector 0 has the
+    // smaller id, above the middle sector 1.
     let id = match stave {
         0 => {
             let place = match m {

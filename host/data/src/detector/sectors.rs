@@ -1,5 +1,8 @@
 //! Mounting place and lanes of each sector, by sector id. [`SectorPlaces`] also finds the sector of
 //! a channel.
+//!
+//! The way from a hit back to the hardware goes through here: LHCbID, `ChannelID`, sector id, and
+//! then the board and lane that a person has to look at.
 
 use super::{Boards, ChannelId, Geometry, LANES_PER_BOARD, Lane, N_SECTORS, sector_id};
 
@@ -74,6 +77,7 @@ fn lane_of(channel: ChannelId) -> Lane {
     }
 }
 
+/// Places of all sectors, and an index from channels to sectors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SectorPlaces {
     /// Places by sector id.

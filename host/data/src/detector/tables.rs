@@ -58,9 +58,15 @@ impl PartialEq for DetectorTables {
 }
 
 /// Hashes of the files of the synthetic detector's boards.
+///
+/// Invented data must not be taken for measured data, and the other way round. Generated events
+/// bear a mark, and these hashes recognise the invented tables, also where a user wrote them to
+/// files. One hash is for v4 and one for v5. When the synthetic detector changes, the test at the
+/// end of this file fails and shows the new numbers.
 const SYNTHETIC_BOARDS: [u64; 2] = [0x241a_3da5_68be_ea07, 0x86df_dc60_2a5e_ba35];
 
-/// Hashes of the files of the synthetic detector's geometry.
+/// Hashes of the files of the synthetic detector's geometry. For v4 and v5, each in file version 0
+/// and 1.
 const SYNTHETIC_GEOMETRIES: [u64; 4] = [
     0x3a93_6a1f_c473_6e1f,
     0xaf36_fd25_267e_aaf7,
@@ -263,6 +269,9 @@ impl DetectorTables {
 
     /// Lowers `max_hits` to the largest number of hits that `n_events` events can have, with one
     /// bank of at most 64 KiB per board and two bytes per hit.
+    ///
+    /// For one event of 216 boards that is 7,077,888, far more than any real event has. But a small
+    /// batch with a generous `max_hits` then does not reserve memory that it can never fill.
     pub fn hits_at_most(&self, n_events: usize, max_hits: usize) -> usize {
         const HITS_OF_BANK: usize = 1 << 15;
         max_hits.min(n_events.saturating_mul(self.boards().n_boards() * HITS_OF_BANK))

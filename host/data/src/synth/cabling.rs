@@ -8,6 +8,10 @@
 //!
 //! v4: 30 board ids for each half-layer, of which the first 22 (first two layers) or 23 are used;
 //! the sectors are dealt out in the order of their ids, five or six to a board.
+//!
+//! In numbers, v5: 8 · 13 + 8 · 14 = 216 boards. A quarter has 62 sectors in the first two layers
+//! and 69 in the others, of which nine have two lanes, so 71 or 78 lanes share its boards, and 1048
+//! + 16 · 9 = 1192 lanes are connected in all. The order of the boards is side C before side A.
 
 use super::geometry::geometry;
 use crate::detector::{
@@ -29,6 +33,9 @@ pub(super) fn boards(version: BankVersion) -> Boards {
 /// Returns the sourceID of a board. For v4, as in simulation, it is the number of the board. For v5
 /// it follows Run 3: five bits for the side (5 is A, 6 is C), bit 10 for the data flow, and in the
 /// low byte the number of the TELL40, counted from 1. Each TELL40 has two boards.
+///
+/// *Example.* Board 3 is on side C and the second board of its TELL40, number 2: 6 << 11 | 1 << 10
+/// | 2 = 0x3402.
 pub(super) fn source_id(boards: &Boards, board: usize) -> u16 {
     if boards.version == BankVersion::V4 {
         return board as u16;

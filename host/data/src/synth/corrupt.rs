@@ -344,6 +344,8 @@ impl Corruptor {
                 bytes[at..at + 2].copy_from_slice(&(channel << 2).to_le_bytes());
                 (Count::UnconnectedHits, 1)
             }
+            // Swaps the first two hits of a lane. They are neighbours in the first row, so four
+            // bytes rotate.
             FileFault::UnsortedLanes if v5 && has_hits => {
                 let sorts = |lane: &usize| {
                     bytes[COUNT_BYTES[*lane]] > 1 && self.is_connected(bank.source_id, *lane)
@@ -432,6 +434,7 @@ impl Corruptor {
                 bytes[at + 2..at + 4].copy_from_slice(&(size as u16).to_le_bytes());
             }
         }
+        // With the checksum made right again, a reader must find the fault in the bank itself.
         let sum = checksum(&bytes[16..]);
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
         self.note(

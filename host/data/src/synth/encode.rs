@@ -1,4 +1,12 @@
 //! Encoders of bank payloads (`docs/format.md`), which decoders read back.
+//!
+//! They share only the places of the count bytes with the decoders. So a layout that is wrong on
+//! one side shows as a difference, and is not wrong on both sides alike.
+//!
+//! *Example.* Hit 0 of lane 0 of a v5 bank is at byte 8 + 2 · 2 · 5 = 28, because lanes run
+//! backwards in a row: lane 5 comes first. A bank with one or two hits in its fullest lane has 8
+//! bytes of header and 24 bytes of row, since the last row goes without its eight bytes for no
+//! lane.
 
 use ut_format::bank::COUNT_BYTES;
 

@@ -1,5 +1,9 @@
 //! Seeded events: strips on the sectors of the synthetic UT, and the banks that its boards would
 //! send.
+//!
+//! An event takes two steps. First strips are hit, sector by sector and without regard to boards;
+//! plants act on these. Then each board's strips become a bank in one of the two formats. So both
+//! formats have the same strips, and a test can compare decoders across formats.
 
 use std::ops::RangeInclusive;
 
@@ -80,6 +84,8 @@ const ODIN: u64 = 0x0D13_B4A4;
 const START: u64 = 1_780_315_200_000_000;
 
 /// Orbits of the LHC from one event to the next.
+///
+/// An orbit takes 88.9 µs, so events are 0.98 ms apart on average.
 const ORBITS_PER_EVENT: u64 = 11;
 
 /// Event type of ODIN: physics.
@@ -240,6 +246,7 @@ impl Generator {
         // 45 trains of 48 bunches, with gaps of 30.
         let train = dice.below(45);
         let mut crossing = (1 + 78 * train + dice.below(48)) as u16;
+        // Picoseconds: an orbit, and 24.95 ns from one bunch crossing to the next.
         let time = START + (orbit * 88_924_476 + u64::from(crossing) * 24_950) / 1_000_000;
         let (mut run, mut number, mut version, mut kind, mut words) = (RUN, index, 7, 3, 10);
         for (_, plant) in self.failing(index) {
@@ -366,7 +373,8 @@ impl Iterator for Generator {
 }
 
 /// Returns the cluster that a v4 front end makes of neighbouring strips: mean weighted by ADC,
-/// rounded to quarter strips.
+/// rounded to quarter strips. Strip 10 with ADC 5 and strip 11 with ADC 15 have the moment 15 and
+/// the charge 20: (8 · 15 + 20) / 40 = 3 quarters after strip 10.
 fn v4_cluster(hybrid: usize, strips: &[Strip], dice: &mut Dice) -> V4Cluster {
     let charge: u32 = strips.iter().map(|&(_, adc)| u32::from(adc)).sum();
     let moment: u32 = (0..)

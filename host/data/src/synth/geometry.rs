@@ -129,6 +129,8 @@ fn place(lane: &Lane) -> Sector {
     let dp0di_x = pitch / cos;
     let dp0di_y = pitch * sin;
     let dy = length * cos;
+    // `p0_x` is where strip 0 crosses y = 0 if it is extended, as the hit formula has it, so v does
+    // not enter. `p0_y` is the lower end of the strip itself.
     let p0_x = x_stave + u / cos - half * dp0di_x;
     let p0_y = y_stave + v * cos + u * sin - half * dp0di_y - dy / 2.0;
 

@@ -6,6 +6,12 @@
 //! simulation of physics: the distributions that cost a decoder time (occupancy by radius, hits in
 //! a lane, cluster sizes, ADC spectra, spread between events) are the ones measured on simulated
 //! minimum-bias events, and everything else is random.
+//!
+//! The parts build on each other: `geometry` places the sectors, `cabling` connects them to boards
+//! by their distance from the beam, `spectra` and `profile` say how many clusters of which kind an
+//! event has, `events` puts the strips into banks, and `plant` and `corrupt` spoil them. A plant is
+//! a part that the user chooses and that fails in chosen events, as a detector's parts do. `corrupt`
+//! breaks the format at random places and keeps a ledger, for tests of decoders.
 
 mod cabling;
 pub mod corrupt;

@@ -3,6 +3,9 @@
 use crate::named;
 
 /// A kind of events. The strip counts are means over 1000 events of seed 1, v5 banks.
+///
+/// The strip counts follow from the mean number of clusters, 400 to 14,000, with about 1.5 strips
+/// per cluster. The ratio falls to 1.42 for `PbpbHigh`, where clusters overlap and lanes are full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]

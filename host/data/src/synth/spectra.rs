@@ -9,6 +9,10 @@ use chacha20::ChaCha8Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
 /// Random numbers of one event.
+///
+/// The seed is the key of the generator and the event is its stream, so event 1,000,000 costs no
+/// more than event 0, and threads can make events in any order. The constant in the key keeps these
+/// numbers apart from other uses of the same seed.
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
@@ -44,6 +48,7 @@ impl Dice {
         weights.len() - 1
     }
 
+    /// Draws the number of strips in a cluster, 1 to 76; the mean is 1.5.
     pub fn cluster_size(&mut self) -> u16 {
         /// Sizes 1 to 11, and everything from 12 on, in 1/10000.
         const SIZES: [u16; 12] = [7440, 1664, 490, 167, 73, 50, 27, 21, 15, 11, 10, 32];
@@ -54,6 +59,8 @@ impl Dice {
             return size as u16;
         }
         let (first, last) = TAIL;
+        // The inverse of the cumulative distribution of 1/size²: 12 for 0, and nearly 77 for nearly
+        // 1.
         (first / (1.0 - self.unit() * (1.0 - first / last))) as u16
     }
 
@@ -94,6 +101,8 @@ impl Dice {
 /// Events take their places in the distribution in steps of the golden ratio from where the seed
 /// says: that spreads them so evenly that even a few dozen events in a row have nearly the mean of
 /// the profile.
+///
+/// For protons the result is between 0.32 and 2.09, for ions between 0.08 and 3.6.
 pub(super) fn activity(seed: u64, event: u64, ions: bool) -> f64 {
     /// Deciles of the number of clusters in units of its mean.
     const DECILES: [f64; 11] = [
