@@ -20,8 +20,8 @@ use super::{STRIPS_PER_SECTOR, sector_id};
 /// Bit 8 of a `ChannelID`: the second half-sector, on v5 lanes that read out 256 strips.
 ///
 /// Only the table marks the half. Hit words of such a lane count strips from the beginning of the
-/// whole sector, so decoders clear the strip bits of `chanID` before they add a strip. Otherwise 256
-/// would be added twice, and the sum would carry into the bit of the sector.
+/// whole sector, so decoders clear the strip bits of `chanID` before they add a strip. Otherwise
+/// 256 would be added twice, and the sum would carry into the bit of the sector.
 pub(crate) const SUB_SECTOR_BIT: u32 = 1 << 8;
 
 /// Detector type of the UT in `ChannelID`.

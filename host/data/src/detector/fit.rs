@@ -42,8 +42,8 @@ const Z_OF_LAYER: [f32; N_LAYERS] = [2322.0, 2372.0, 2597.0, 2647.0];
 const Z_TOLERANCE: f32 = 45.0;
 
 /// Largest relative difference between the pitch and the step from strip to strip. In the stereo
-/// layers it is 0.8 %, because `dp0diX` is the step at fixed y, pitch / cos 5°, and `dp0diY` comes on
-/// top; elsewhere it is 0.
+/// layers it is 0.8 %, because `dp0diX` is the step at fixed y, pitch / cos 5°, and `dp0diY` comes
+/// on top; elsewhere it is 0.
 const PITCH_TOLERANCE: f32 = 0.02;
 
 /// Checks that a geometry describes the UT, in the form that decoders of banks of `version` expect:

@@ -3,9 +3,9 @@
 //! A mask removes hits after decoding. It needs one bit per strip of the detector, works the same
 //! for every backend and option, and leaves the report an account of the data as they are.
 //!
-//! The bits are indexed by `ChannelID`: 2²³ of them in 1 MiB for the 536,576 strips. An index by
-//! sector and strip would be smaller, but a hit carries its LHCbID, and this way the test of a hit
-//! is one shift and one look-up.
+//! The bits are indexed by `ChannelID`: 2²³ bits, 1 MiB, for the 536,576 strips. An index by sector
+//! and strip would be smaller, but a hit carries its LHCbID, and this way the test of a hit is one
+//! shift and one look-up.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};

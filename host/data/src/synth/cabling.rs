@@ -10,8 +10,8 @@
 //! the sectors are dealt out in the order of their ids, five or six to a board.
 //!
 //! In numbers, v5: 8 · 13 + 8 · 14 = 216 boards. A quarter has 62 sectors in the first two layers
-//! and 69 in the others, of which nine have two lanes, so 71 or 78 lanes share its boards, and 1048
-//! + 16 · 9 = 1192 lanes are connected in all. The order of the boards is side C before side A.
+//! and 69 in the others, of which nine have two lanes, so 71 or 78 lanes share its boards. In all,
+//! 1048 and 16 · 9 lanes are connected, 1192. The order of the boards is side C before side A.
 
 use super::geometry::geometry;
 use crate::detector::{

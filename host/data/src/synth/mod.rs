@@ -10,8 +10,8 @@
 //! The parts build on each other: `geometry` places the sectors, `cabling` connects them to boards
 //! by their distance from the beam, `spectra` and `profile` say how many clusters of which kind an
 //! event has, `events` puts the strips into banks, and `plant` and `corrupt` spoil them. A plant is
-//! a part that the user chooses and that fails in chosen events, as a detector's parts do. `corrupt`
-//! breaks the format at random places and keeps a ledger, for tests of decoders.
+//! a part that the user chooses and that fails in chosen events, as a detector's parts do.
+//! `corrupt` breaks the format at random places and keeps a ledger, for tests of decoders.
 
 mod cabling;
 pub mod corrupt;

@@ -4,10 +4,10 @@
 //! A description is `PART[/STRIPS]:AILMENT[/EVERY][@EVENTS]`. `lane=4.1/0-63:hot/10@500-999` adds a
 //! hit to one of the first 64 strips of lane 1 of board 4, in the events 500, 510, … and 990.
 //!
-//! A planted fault of a sector, lane or board leaves the strips of all other parts as they are: each
-//! plant draws from separate random numbers, and not from the event's. So a comparison of two files
-//! of one seed shows the fault and nothing else. (In v4 banks the neighbour sums change, too; no
-//! decoder reads them.)
+//! A planted fault of a sector, lane or board leaves the strips of all other parts as they are:
+//! each plant draws from separate random numbers, and not from the event's. So a comparison of two
+//! files of one seed shows the fault and nothing else. (In v4 banks the neighbour sums change, too;
+//! no decoder reads them.)
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
