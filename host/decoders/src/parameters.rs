@@ -2,6 +2,12 @@
 //! such as `cpu.simd` or `cluster.block_x`; those without a place say how a decoder is fed. All can
 //! be set from outside (`--set cluster.block_x=64`) and found by the tuner; nothing about a launch
 //! is hard-wired elsewhere.
+//!
+//! Each parameter is one entry of the table below. The entry makes the name, the limits, the
+//! default, the text for users, the values that the tuner tries, and the method that reads it. The
+//! order of the table has a meaning: a backend's parameters are a range of it, from the vector
+//! instructions of the CPU over the kernels and the GPU to the ways of feeding a decoder. An entry
+//! in the wrong place gives a parameter to the wrong backend.
 
 use simt::WARP_SIZE;
 use ut_kernels::ranked::sort_groups::MAX_WARPS;
@@ -11,7 +17,8 @@ use super::{Backend, Pipeline};
 use ut_data::error::ErrorKind;
 use ut_data::input::Layout;
 
-/// Maximum number of threads in a block on any device.
+/// Maximum number of threads in a block on any device. CUDA has had this limit since compute
+/// capability 2.0.
 const MAX_THREADS: u32 = 1024;
 
 /// A parameter, whose values may be [words].
@@ -34,6 +41,7 @@ pub struct Parameter {
 /// [`MAX_WARPS`] warps.
 const MAX_SORT_THREADS: u32 = MAX_WARPS * WARP_SIZE;
 
+/// Numbers of threads that a tuner tries for kernels whose blocks are a row of warps.
 const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
 
 /// Makes the table of parameters, and a method of [`Parameters`] that reads each.
@@ -80,7 +88,8 @@ parameters! {
         "blocks for each multiprocessor that decode unusual events; 0: as many as have a place there";
     pub make_hits_grid "ranked.make_hits_grid", 0, 64, 1, 0, &[0, 2, 4, 8, 16],
         "blocks for each multiprocessor that make hits of records; 0: as many as have a place there";
-    // Of a GPU.
+    // Of a GPU. Registers are given out in units of 256 for a warp, hence multiples of 8; a thread
+    // has at most 255.
     pub registers "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 56, 64],
         "registers that the driver's compiler may give a thread of all kernels but cluster_unusual; 0: as many as it likes";
     carve_out_word "ranked.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],

@@ -96,6 +96,9 @@ impl DeviceTables {
 
     /// Checks that 32 bits can count the bytes, words and counters of a batch, whose longest array
     /// has `most_words` words.
+    ///
+    /// *Example.* With v5 and 72 groups, an event counts as 1296 + 72 + 32 words: slots, groups and
+    /// the lanes of a warp. Half of 2³² is the limit, so a batch has at most 1,533,916 events.
     pub fn check_size(
         &self,
         backend: &'static str,
@@ -182,6 +185,9 @@ pub fn add_meta(meta: EventMeta, counts: &mut EventReport) {
 }
 
 /// Makes the error that a batch's hits, whose groups end at `offsets`, exceed `capacity`.
+///
+/// Names the first event whose last group ends beyond the capacity, and the hits up to there, so
+/// that a caller can see how much larger the buffer must be for the batch up to this event.
 pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> DecodeError {
     let ends = || {
         offsets
@@ -217,6 +223,11 @@ pub const fn most_records(version: BankVersion, bytes: usize, n_events: usize) -
 pub(super) const UNUSUAL_THREADS: u32 = 256;
 
 /// Returns the number of events that a device clusters at once.
+///
+/// A block of `cluster` takes one event. By its warps, registers and shared memory, four blocks fit
+/// on a multiprocessor of sm_75 and six on one of every later architecture, so an H200 with 132
+/// multiprocessors clusters 792 events at once. A batch that is much smaller leaves multiprocessors
+/// idle, which is why the default batch of a GPU depends on this number.
 pub fn events_at_once(device: Multiprocessors) -> u32 {
     let registers = MAX_REGISTERS
         .iter()

@@ -87,7 +87,7 @@ impl EmulatedConfig {
 }
 
 /// Multiprocessors that the executor stands for: a small GPU, so that blocks take several events in
-/// turn.
+/// turn. Two multiprocessors of sm_75 hold eight blocks of `cluster`.
 const DEVICE: Multiprocessors = Multiprocessors {
     number: 2,
     each: Architecture::ALL[0],
@@ -275,6 +275,9 @@ fn run_allen<'h>(
 }
 
 /// Decodes with room for `records` records; returns the number of records in the batch.
+///
+/// The number may exceed `room`: kernels that find no room still count. Then the hits are not
+/// complete, and the caller tries again with room for that many.
 fn run_ranked<'h>(
     launcher: &mut ExecutorLauncher<'h>,
     ranks: &'h RankTables,
@@ -313,6 +316,9 @@ fn run_ranked<'h>(
 }
 
 /// Addresses of the tables, which stay where they are.
+///
+/// The executor counts accesses to the tables apart from accesses to the batch, since all events
+/// share them and a GPU keeps them in its caches.
 #[derive(Default)]
 struct Constants(Vec<usize>);
 

@@ -14,6 +14,8 @@ pub(super) struct ExecutorLauncher<'h> {
     stats: &'h mut Vec<(&'static str, LaunchStats)>,
 }
 
+/// Memory that a kernel may write: work buffers are owned and live for one batch, and the caller's
+/// arrays of hits, offsets and counters are borrowed, so that results need no copy.
 pub(super) enum HostBuffer<'h, T> {
     Own(Vec<T>),
     Of(&'h mut [T]),

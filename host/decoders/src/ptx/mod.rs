@@ -1,5 +1,14 @@
 //! The kernels as PTX, embedded in `ut_kernels`, and their resources on each architecture. A stable
 //! compiler and a driver suffice to run it; `docs/ptx.md` says how it is made and checked.
+//!
+//! A module holds a pipeline for one bank format and one layout. Format and layout are constants of
+//! the compilation and not arguments, so a kernel has no branches on them. The price is four
+//! modules for each pipeline. The format follows from the tables and the layout from the batch, so
+//! a decoder needs at most two.
+//!
+//! An entry is named by kernel and variant: `count_hits__v5_allen__bins8` is the kernel
+//! `count_hits` of the variant `v5_allen__bins8`. Kernels have single underscores, so the first
+//! double one divides the two.
 
 mod registers;
 mod resources;

@@ -1,5 +1,16 @@
 //! A limit of registers, written into the PTX when it is loaded: the driver's option
 //! (`CU_JIT_MAX_REGISTERS`) applies to all entries of a module, also to those that only spill.
+//!
+//! The limit stands between the parameters and the body of an entry, where `.maxnreg` from the
+//! source is taken out:
+//!
+//! ```text
+//! .visible .entry cluster__v5_allen_ranked(
+//!     …
+//! )
+//! .maxnreg 40        becomes .maxnreg 48 with cuda.registers=48
+//! {
+//! ```
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

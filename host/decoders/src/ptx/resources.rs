@@ -1,5 +1,9 @@
 //! Resources of the kernels on each architecture, as committed or measured with the installed
 //! `ptxas`.
+//!
+//! The driver compiles the PTX on the user's machine, and only it knows the registers there. The
+//! committed figures, of `ptxas` on every architecture, let tests without a GPU say that no kernel
+//! spills and that enough blocks are resident, and `ut-decode kernels` prints them anywhere.
 
 use std::path::Path;
 

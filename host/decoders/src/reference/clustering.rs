@@ -1,4 +1,13 @@
 //! The clustering of one lane, in the numbered steps of `docs/format.md`.
+//!
+//! The steps stay in the order and with the state of the page, even where a shorter form would do.
+//! In particular a cluster that is too long goes on: its strips are added to sums that are never
+//! emitted, until a strip is not the neighbour of the strip before it, or the lane ends.
+//!
+//! *Example.* Strips 1, 2, 3, 4 and 9 with ADC 1, 1, 1, 1 and 2, `max_size` 2 and `save_above_max`.
+//! At 3, the cluster of 1 and 2 is emitted as (3, 2), and *exceeded* is set. Strips 3 and 4 are
+//! added for nothing. At 9 there is a gap, and nothing is emitted. At the end 9 is emitted, as (18,
+//! 2).
 
 use ut_data::{Count, DecodeOptions, EventReport, Position};
 

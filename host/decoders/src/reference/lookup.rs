@@ -1,4 +1,8 @@
 //! Look-up of boards and sectors, straight from the contents of the boards and geometry files.
+//!
+//! Other decoders read the flat arrays that `DetectorTables` derives from these files. If both used
+//! the arrays, an error in deriving them would be in both, and no comparison could find it. So the
+//! formula for sector ids is here a second time.
 
 use ut_data::detector::{BankVersion, Boards, DetectorTables, Geometry, Lane, Sector};
 

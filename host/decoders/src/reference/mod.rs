@@ -238,6 +238,13 @@ impl ReferenceDecoder {
     }
 
     /// Emits a cluster, as in `docs/format.md`, "Clustering".
+    ///
+    /// Both sums are exact as floats: the largest Σpos is 31 · 511 · 254 = 4,023,614, below 2²⁴, so
+    /// only the quotient rounds, and every backend must round it in the same way.
+    ///
+    /// *Example.* Strips 10 and 11 with ADC 5 and 15: Σpos = 215, W = 20, the mean is 10.75 and the
+    /// strip of the LHCbID (430 + 20) / 2 / 20 = 11. In a flipped sector, n = 511 − 10.75, but the
+    /// strip is the same.
     #[expect(clippy::manual_midpoint, reason = "as docs/format.md writes it")]
     fn v5_hit(&self, slot: usize, cluster: clustering::Cluster) -> Hit {
         let clustering::Cluster {
@@ -280,6 +287,9 @@ impl ReferenceDecoder {
 }
 
 /// Returns an integer that is ordered as the float is, as in `docs/format.md`, "The order of hits".
+///
+/// Negative floats grow in magnitude with their bits, so all their bits are inverted; positive ones
+/// only move behind them. −0 becomes 0x7FFFFFFF and +0 0x80000000, its neighbour.
 fn order(value: f32) -> u32 {
     let bits = value.to_bits();
     if bits & 0x8000_0000 != 0 {
@@ -308,6 +318,7 @@ impl Decoder for ReferenceDecoder {
         self.check.check(&batch)?;
         let mut written = 0;
         for event in 0..batch.n_events {
+            // A search for each event. An oracle may be slow, as long as it is easy to believe.
             let is_selected = batch
                 .selected
                 .is_none_or(|list| list.contains(&(event as u32)));
