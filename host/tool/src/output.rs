@@ -1,4 +1,8 @@
 //! Text and JSON to standard output and files.
+//!
+//! Standard output belongs to the data. If a command writes JSON or hits there, everything for a
+//! person goes to standard error, so that `ut-decode … --json - | jq` works without further
+//! options.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -2,6 +2,10 @@
 //! output.
 //!
 //! Any value that names an existing file and is not an output is an input, whatever the subcommand.
+//!
+//! Files are compared by device and inode, and not by name: a link, another path or a redirected
+//! standard output lead to the same file. For an output that does not exist yet, there is only its
+//! path, with links followed.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -19,6 +23,8 @@ use tuner::store::Locations;
 /// Name of this program, to which the stores belong.
 pub const APPLICATION: &str = "ut-decode";
 
+/// Ids of the options that name outputs, with `-` for `_`. An option that writes a file and is
+/// missing here counts as an input, and two such options may name one file.
 const OUTPUTS: [&str; 8] = [
     "output",
     "json",

@@ -1,4 +1,14 @@
 //! Options that choose events.
+//!
+//! All counting is over all inputs together, from 0. Options of two kinds apply one after the
+//! other. The first kind chooses places, before an event is read: `--events` names them, `--shard`
+//! leaves one of *n* contiguous parts of all places, and `--skip` and `--limit` take a window of
+//! the places that are left. The second kind then looks into the events at these places: run,
+//! number, time and crossing. So `--run 5 --limit 10` looks at ten events, and does not look for
+//! ten events of run 5.
+//!
+//! *Example.* Of 1000 events, `--shard 2/3` are the events 333 to 665: part *i* of *n* ends at 1000
+//! *i* / *n*, rounded down. `--shard 2/3 --skip 10 --limit 5` are 343 to 347.
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -1,4 +1,11 @@
 //! Summary of `decode`, as text and as JSON.
+//!
+//! Each thread sums up its batches in a `Part`, and the thread that takes the results adds the
+//! parts in the order of the events. So the first event with a trouble is the first in the inputs,
+//! and not the first that any thread came to.
+//!
+//! The text is for a person and may change. The JSON is for programs: a name in it stays, with its
+//! meaning, or the version of the schema rises.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -51,6 +58,7 @@ impl Part {
         decoding: Duration,
     ) -> Self {
         let mut hits_of_layer = [0; N_LAYERS];
+        // Each event has the same groups, so the layers repeat from event to event.
         for (ends, &layer) in hits.offsets().windows(2).zip(layers.iter().cycle()) {
             hits_of_layer[layer] += u64::from(ends[1] - ends[0]);
         }

@@ -1,4 +1,7 @@
 //! Tuned values for the commands that decode.
+//!
+//! Tuned values never change a hit. So looking them up never ends a command: a store that cannot be
+//! read costs speed and a warning, and the defaults are used.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,21 @@
 //! State of a job that goes from piece to piece of the inputs, in their order: sums, failures,
 //! outputs.
+//!
+//! Threads decode, but one thread takes their results, piece by piece and in the order of the
+//! inputs. So outputs, sums and messages do not depend on the number of threads, and nothing here
+//! needs a lock.
+//!
+//! A job ends in one of four ways:
+//! 1. All pieces were taken: outputs are completed and get their names.
+//! 2. An input failed: with `--keep-going` the job goes on, else it stops. Outputs that hold hits
+//!    from before the failure are completed, with the reason in their metadata, and named as
+//!    incomplete.
+//! 3. An output failed (a full disk), or its reader has gone: files that are complete stay, and
+//!    others do not appear.
+//! 4. A signal came: as before, and the program ends as that signal would have ended it.
+//!
+//! Lists of failures, runs and incomplete files end at a limit, so that a job of a million inputs
+//! still ends with messages that a person can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,12 +47,15 @@ use ut_decoders::Backend;
 use ut_files::EventTable;
 use ut_report::{Detector, SYNTHETIC, facts, repeated_json};
 
-/// Maximum number of runs to list.
+/// Maximum number of runs to list. The smallest numbers are kept, so that the list does not depend
+/// on the order of the inputs.
 const LISTED_RUNS: usize = 100;
 
 /// Incomplete outputs that are listed at the end.
 const LISTED: usize = 100;
 
+/// State of the job between two pieces. [`Taker::take`] is called for each piece, and then
+/// [`Taker::conclude`] once.
 pub struct Taker<'a> {
     args: &'a Args,
     detector: &'a Detector,
@@ -132,6 +151,8 @@ impl<'a> Taker<'a> {
     ) -> bool {
         let result = self.reach(file).and_then(|()| match done {
             Ok(done) => self.add(done, reached),
+            // A file that cannot be read is the user's to judge, hence --keep-going. Any other
+            // error, such as a lost GPU, would meet each of the next files as well.
             Err(error) => {
                 if error.is_of_input() {
                     self.failed += usize::from(self.last_failed.replace(file) != Some(file));
@@ -435,6 +456,10 @@ impl<'a> Taker<'a> {
     }
 
     /// Returns the failure of the job; prints the others, and what was lost.
+    ///
+    /// The first reason that applies is the message and the exit code: inputs that were left out, a
+    /// failure, oddities under `--strict`, options that can select nothing, too many lost hits, and
+    /// at last missing events.
     fn verdict(self) -> Result<(), Failure> {
         let (missing, impossible) = (self.missing(), self.impossible());
         let inputs = &self.args.inputs;

@@ -4,6 +4,10 @@
 //! complete. So a reader never sees half a file, and a run that is killed leaves the file of the
 //! run before in its place. Temporary files of runs that no longer live are removed by the next
 //! run.
+//!
+//! An output of an input is named after it: `run1.mdf.zst` becomes `run1.parquet`, and in the
+//! second of eight shards `run1-2-of-8.parquet`. Two inputs of the same name, from different
+//! folders, are refused before anything is decoded.
 
 use std::collections::HashMap;
 use std::fs;
@@ -57,6 +61,8 @@ impl Story {
     }
 }
 
+/// Files to write. With one file for each input, files are completed in the order of the inputs,
+/// and `next` moves on when a piece of a later input arrives.
 pub enum Plan {
     One(PathBuf),
     /// One an input, in their order; `next` is the input in work.
@@ -68,6 +74,8 @@ pub enum Plan {
     },
 }
 
+/// File that is being written. A file for an input is only begun with its first hit: a job that
+/// fails early does not leave empty files for inputs that it never came to.
 struct Open {
     file: HitFile,
     has_hits: bool,
@@ -276,6 +284,7 @@ impl Outputs {
     /// Notes why the hits of the input in work are not all there.
     pub fn note(&mut self, what: String) {
         if let Plan::Inputs { why, .. } = &mut self.plan {
+            // The first reason is the cause; later ones often follow from it.
             why.get_or_insert(what);
         }
     }

@@ -5,6 +5,23 @@
 //! mask and the program. The manifest is replaced as a whole, so that it never says of a
 //! half-written output that it is done. It is replaced now and then, and not for each input: with a
 //! million small inputs, writing the manifest would otherwise take longer than decoding.
+//!
+//! Times of change are compared for equality and not for order: a file that was restored from a
+//! backup has an older time, and other contents. Hits are recognised in the same way, so that an
+//! output that was replaced by hand is made anew.
+//!
+//! ```text
+//! {
+//!   "version": 1,
+//!   "outputs": {
+//!     "run1.parquet": {
+//!       "input": {"path": "/data/run1.mdf", "size": 81904, "modified": 1780315200000000000,
+//!                 "made_with": "4be1c0a2905d77f3"},
+//!       "hits": {"size": 20511, "modified": 1780315260123456789}
+//!     }
+//!   }
+//! }
+//! ```
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -244,6 +261,10 @@ fn read(path: &Path) -> Result<Manifest, String> {
 
 /// Returns a digest of everything but the input that hits depend on. Backend, layout and threads
 /// change no bit.
+///
+/// Options that change hits, their columns or their order must be listed here. One that is
+/// forgotten lets `--resume` keep outputs of other options, which no later check would notice.
+/// (`--events`, `--shard`, `--skip` and `--limit` are not: `--resume` refuses them.)
 pub fn made_with(args: &Args, detector: &Detector, mask: Option<&Mask>) -> String {
     let tables = &detector.tables;
     let mut digest = XxHash64::with_seed(0);

@@ -1,4 +1,8 @@
 //! Work of a thread of `decode` on a batch.
+//!
+//! Everything that grows with the hits is done here, in parallel: hits are masked, summed up and
+//! encoded as text or as a row group. The thread that takes the results only adds numbers and
+//! writes bytes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +17,8 @@ use ut_data::{BatchReport, BatchView, DetectorTables, UtHits};
 use ut_decoders::{DecodeError, Decoder};
 use ut_files::{Encoded, Encoder, Rows};
 
+/// Decoder, encoder and tables of one thread. Threads share the tables and the mask, and nothing
+/// that changes.
 pub struct Worker<'a> {
     pub decoder: Box<dyn Decoder>,
     pub layers: Arc<[usize]>,
@@ -22,6 +28,7 @@ pub struct Worker<'a> {
     pub has_table: bool,
 }
 
+/// Results of a batch, all that remains when its hits are gone.
 pub struct Batch {
     pub part: Part,
     pub runs: BTreeSet<u32>,

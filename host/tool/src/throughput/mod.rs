@@ -1,4 +1,10 @@
 //! `ut-decode throughput`: rate of decoding.
+//!
+//! The order of `run` matters. The reference decodes the sample before anything is timed, so that a
+//! decoder with wrong hits ends the command and has no rate. Tuned values are looked up before
+//! samples are laid out, because the size of a batch may be tuned. The environment is watched from
+//! before the first repetition to after the last one, since a machine that was busy for a part of
+//! the time is a common reason for odd rates.
 
 mod text;
 

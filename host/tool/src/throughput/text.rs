@@ -1,4 +1,8 @@
 //! Results of `throughput` for people.
+//!
+//! A rate is shown as a median with quartiles: half of the repetitions lie between them. Everything
+//! that makes a rate doubtful (few distinct events, single passes, a debug build, events with
+//! trouble) is a note above it, so that a copied result has its caveats with it.
 
 use std::fmt::Write as _;
 

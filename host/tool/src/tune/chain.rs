@@ -28,9 +28,14 @@ use crate::{Failure, config};
 
 /// Largest batch where there are several workloads: a batch of lead collisions takes half a
 /// megabyte an event, and several sets are held.
+///
+/// So a set of batches takes half a gigabyte.
 const LARGEST_BATCH: i64 = 1024;
 
-/// Number of strips for which events of a profile are made.
+/// Number of strips for which events of a profile are made, if banks held nothing but strips.
+///
+/// So the banks of a workload have 4 MB, busy or quiet, and take about as long to measure. That is
+/// 180 events of `pp-nominal`, which have 22 kB each. A workload has 50 events at least.
 const STRIPS: usize = 2_000_000;
 
 const FILE: &str = "\
@@ -196,6 +201,8 @@ fn events_of(
 }
 
 /// Returns the decoder's space, without batches that would fill the memory.
+///
+/// A space is a list of rows, so a smaller one is a recorded list of the rows that remain.
 fn without_large_batches(all: &Space) -> Result<Space, Failure> {
     let names = all.names();
     let batch = names.iter().position(|name| name == "batch");

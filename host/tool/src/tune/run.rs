@@ -1,4 +1,7 @@
 //! `ut-decode tune run`: finds good launch parameters of the decoder, and keeps them.
+//!
+//! Options, the device, the sample and the start of the measuring process are checked before the
+//! store is locked for measuring. The lock makes two tunings on one machine wait for each other.
 
 use std::path::Path;
 

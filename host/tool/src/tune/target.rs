@@ -1,4 +1,9 @@
 //! Decoder as the target of a tuning, and the process that measures it.
+//!
+//! A configuration may crash the driver, or hang. So the decoder runs in a second process of this
+//! program: `tune run` starts `tune measure` with the arguments it was given, sends configurations
+//! to its standard input, and reads times from its standard output. A configuration whose process
+//! dies or answers late counts as failed, and the next one gets a new process.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -95,6 +100,8 @@ pub fn process(args: &Args, target: &Target) -> Result<Box<dyn Device>, Failure>
 
 /// Turns the arguments of `tune run` into arguments of `tune measure`, which makes the same device
 /// from the arguments.
+///
+/// Only the first `run` behind `tune` is the subcommand; later ones may be names of files.
 fn measuring(args: &[OsString]) -> Vec<OsString> {
     let tune = args
         .iter()
