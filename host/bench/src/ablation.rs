@@ -43,6 +43,9 @@ pub struct Published {
 }
 
 /// Table published in the merge request; each row adds one step to the previous row.
+///
+/// From the first rung to the last the whole sequence gains 6.2 %, 195,834 over 184,450. A step of
+/// the decoding alone is larger, because the rest of the sequence does not change.
 pub const PUBLISHED: [Published; 9] = [
     Published {
         step: "2024-patches",

@@ -1,5 +1,15 @@
 //! Modes of a measurement on a GPU: kernels only, as a stage of a sequence, with copies to the
 //! device, and with copies to and from it.
+//!
+//! `device-resident`, `hits-on-device` and `end-to-end` each add one part of the way, so that their
+//! differences name the bottleneck. If `hits-on-device` is slower than `device-resident`, the link
+//! to the GPU limits; if `end-to-end` is slower still, the way back does, since a hit has 28 bytes
+//! and a strip two. `sequence` is what a framework sees: the host waits once per batch for the
+//! number of hits.
+//!
+//! The first pass of a decoder is compared with the reference, bit for bit. Later passes are
+//! compared by their number of hits only: copying the hits back for a comparison would be a part of
+//! the time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -258,6 +268,10 @@ impl OnGpu<'_> {
 
     /// Measures the time of each kernel by the device's clock, over `passes` passes with one batch
     /// in flight. One pass before them does not count.
+    ///
+    /// The streams of a normal measurement overlap kernels of different batches, and the time of a
+    /// kernel then depends on what runs next to it. With one batch in flight the times add up, but
+    /// their sum can be more than a batch takes with several streams.
     pub fn kernel_times(&self, passes: usize) -> Result<Vec<KernelTime>, DecodeError> {
         let config = self.config.clone().with_streams(1);
         let mut decoder = CudaDecoder::new(self.tables, self.options, config)?;

@@ -6,6 +6,10 @@
 //! A visit makes a new decoder, warms it up, and times one repetition. The first hits and reports
 //! of a point are compared with the reference's; a point with other bits is excluded and named. The
 //! `emulated` backend counts the work in place of time, once, since counts do not vary.
+//!
+//! The modules follow the way of a sweep: `axis` reads the values from the command line, `plan`
+//! combines them and leaves out points that cannot run, this module visits the points, `report`
+//! compares them with the default, and `page` draws them.
 
 pub mod axis;
 mod page;
