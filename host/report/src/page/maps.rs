@@ -84,6 +84,8 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
 }
 
 /// Returns the corners of what all layers need, so that all have one scale.
+///
+/// They are symmetric about the beam, so that it is in the middle of every map.
 fn ends(shapes: &[SectorShape]) -> Vec<(f64, f64)> {
     let corners = shapes
         .iter()
@@ -96,6 +98,10 @@ fn ends(shapes: &[SectorShape]) -> Vec<(f64, f64)> {
 }
 
 /// Returns the ends of 98 % of the values, at most a factor `far` from the middle one.
+///
+/// Of 1048 values the ten lowest and the ten highest do not count: one hot sector would otherwise
+/// make all others look alike. The limit `far` is for the other case, many values far from the
+/// middle.
 fn range(values: &[f64], far: f64) -> Option<(f64, f64)> {
     let mut values: Vec<f64> = values
         .iter()

@@ -1,4 +1,13 @@
 //! The page: its sections in order.
+//!
+//! The page, the JSON, the lines for a terminal and the mask come from the same verdicts, so that
+//! they name the same parts. Two runs are called A and B everywhere; B is the reference. An outlier
+//! of A that B has as well is *known*: it leaves the list, which is to show news, but it stays in
+//! the mask of A, since its hits are as bad as before.
+//!
+//! The order of the sections is the order of questions: is the page about the right data, does
+//! anything stand out, where is it, how do the distributions look, when did it begin, and which
+//! banks were in trouble.
 
 mod compare;
 mod maps;
@@ -35,10 +44,12 @@ use ut_format::bank::board_of;
 
 const NAMED_FILES: usize = 20;
 
-/// Rows of a table of outliers.
+/// Rows of a table of outliers. If half the detector is off, hundreds of lanes are outliers, and
+/// more rows say no more.
 const LISTED: usize = 500;
 
-/// Outliers that are named on a terminal.
+/// Outliers that are named on a terminal. The terminal should still show the line with the number
+/// of outliers, which comes before them.
 const SAID: usize = 10;
 
 /// Facts on a page that are not in the sums.

@@ -1,4 +1,7 @@
 //! Names of parts of the detector, on the page, on a terminal and for programs.
+//!
+//! A part has the same name everywhere: `board 4 lane 1` and `sector 112` are what a mask file
+//! takes, so these words can be copied into a mask.
 
 use std::fmt::Write as _;
 

@@ -10,6 +10,9 @@ use crate::{ADCS, Bins, CHARGES, CHIPS_PER_SECTOR, LANE_HITS, RunView, SIZES};
 use ut_data::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 
 /// Largest number of sectors whose strips are shown, of two runs.
+///
+/// A sector takes 512 numbers in each of two runs. A page of one run has all 1048 sectors, which is
+/// half a million numbers; of two runs it has the sectors that stand out or differ.
 const MOST_STRIPS: usize = 200;
 
 /// Returns the number of bins up to the last one with an entry, at least `least`.
@@ -30,6 +33,8 @@ fn edges(numbers: std::ops::Range<usize>) -> Vec<f64> {
 }
 
 /// Returns the edges of the bins, and their contents in per cent of the sum.
+///
+/// Shares make runs of different lengths comparable.
 fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
     let sum = bins.iter().sum::<u64>().max(1) as f64;
     let x = edges(first..used);

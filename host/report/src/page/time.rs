@@ -1,5 +1,9 @@
 //! Hits of layers, boards and chips, charge, banks and troubles, against the event number, the time
 //! and the crossing.
+//!
+//! A bin of the series holds a range of event numbers, and its width doubles as a run grows. The
+//! number of bins is thus bounded, and a page of a long run is no larger than a page of a short
+//! one.
 
 use chart_page::{Chart, Choices, Heat, Page, Shading};
 
@@ -11,15 +15,20 @@ use ut_data::input::utc;
 use ut_data::{Count, DetectorTables, Kind};
 
 /// Largest number of columns of the picture of all boards.
+///
+/// A run has at most 128 bins, so a column has one bin or two.
 const COLUMNS: usize = 64;
 
 /// Largest number of bins of each chip of a chosen sector.
 const OF_CHIP: usize = 32;
 
 /// Key of board 0; the keys of sectors are below.
+///
+/// A key links pictures: a click on a part in one picture chooses the part with the same key in
+/// others.
 pub const FIRST_BOARD: u64 = 10_000;
 
-/// Bunch crossings in a bin.
+/// Bunch crossings in a bin. An orbit has 3564 crossings, hence 297 bins.
 const CROSSINGS: usize = 12;
 
 pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
@@ -221,6 +230,8 @@ fn boards(
             .map(|(&n, &events)| n as f64 / events as f64)
             .collect();
         rates.sort_by(f64::total_cmp);
+        // The upper quartile and not the median: a board that is dead for most of the run keeps its
+        // usual rate, and its dead time is blue. With the median, its usual rate would be 0.
         let usual = rates.get(rates.len() * 3 / 4).copied().unwrap_or_default();
         let value = |(&n, &events): (&u64, &u64)| {
             if events == 0 {
