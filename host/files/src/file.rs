@@ -144,6 +144,9 @@ pub struct HitFile {
 }
 
 /// Hits of a batch in the form of a file.
+///
+/// Batches of one input become rows or row groups in the order of the events, whichever thread
+/// encoded them.
 pub enum Encoded {
     /// Rows of text.
     Text(Vec<u8>),

@@ -1,4 +1,7 @@
 //! Stands for Parquet where the feature `parquet` is not built in: nothing can be written.
+//!
+//! The types that would hold something cannot be made, so that the compiler checks that no code
+//! path writes Parquet, and that the code for either format compiles unchanged.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;

@@ -2,6 +2,9 @@
 //!
 //! A row group is encoded apart from its file, by [`RowGroup::encode`], so that several threads can
 //! do it.
+//!
+//! A row group of 256 events of `pp-nominal` has about 280,000 rows. Readers skip row groups by the
+//! statistics in the metadata of the file, and hold one in memory at a time.
 
 use std::io::Write;
 use std::path::Path;
@@ -199,6 +202,10 @@ impl RowGroup {
 }
 
 /// The columns of a row group, encoded one after the other.
+///
+/// The number of columns done says which column is next, so they must come in the order of the
+/// schema. Two columns of the same type that change places are not noticed by the library: only
+/// their names would be wrong.
 struct Columns<'a> {
     form: &'a Form,
     rows: &'a Rows<'a>,
