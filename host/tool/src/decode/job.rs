@@ -54,8 +54,7 @@ const LISTED_RUNS: usize = 100;
 /// Incomplete outputs that are listed at the end.
 const LISTED: usize = 100;
 
-/// State of the job between two pieces. [`Taker::take`] is called for each piece, and then
-/// [`Taker::conclude`] once.
+/// State of the job between two pieces. `take` is called for each piece, and then `conclude` once.
 pub struct Taker<'a> {
     args: &'a Args,
     detector: &'a Detector,
