@@ -140,7 +140,7 @@ fn deal(to: &mut Vec<Lane>, lanes: &[Lane], n_boards: usize) {
     }
 }
 
-/// Square of a sector's distance from the beam, mm².
+/// Returns the square of a sector's distance from the beam, mm².
 pub(super) fn radius2(sector: &Sector) -> f64 {
     let half = f64::from(STRIPS_PER_SECTOR - 1) / 2.0;
     let x = f64::from(sector.p0_x) + half * f64::from(sector.dp0di_x);

@@ -41,8 +41,8 @@ pub struct V4Cluster {
     pub adc: Vec<u8>,
 }
 
-/// The payload of a v5 bank with these hits in its lanes 0…5, in the order given; without hits the
-/// header alone.
+/// Returns the payload of a v5 bank with these hits in its lanes 0…5, in the order given; without
+/// hits the header alone.
 ///
 /// # Panics
 /// If a lane has more than [`MAX_HITS_OF_LANE`] hits, a strip is beyond 511 or an ADC count beyond
@@ -72,8 +72,8 @@ pub fn encode_v5(lanes: [&[Strip]; LANES_PER_BOARD]) -> Vec<u8> {
     payload
 }
 
-/// The payload of a v4 bank with these clusters, in the order given; `pcn` is the pipeline column
-/// number.
+/// Returns the payload of a v4 bank with these clusters, in the order given; `pcn` is the pipeline
+/// column number.
 ///
 /// # Panics
 /// If there are more than 65535 clusters, a channel is beyond 4095 (12 bits; a board has 3072), a

@@ -284,7 +284,7 @@ impl Generator {
         ))
     }
 
-    /// Sector → strips that were hit, ascending, each once.
+    /// Draws the strips that were hit, by sector, ascending, each once.
     fn strips(&self, activity: f64, dice: &mut Dice) -> Vec<Vec<Strip>> {
         let clusters = (self.profile.mean_clusters() * activity).round() as u32;
         let mut sectors = vec![Vec::new(); N_SECTORS];

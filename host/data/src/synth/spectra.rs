@@ -64,7 +64,7 @@ impl Dice {
         (first / (1.0 - self.unit() * (1.0 - first / last))) as u16
     }
 
-    /// ADC count of a strip of a cluster with `size` strips.
+    /// Draws the ADC count of a strip of a cluster with `size` strips.
     pub fn adc(&mut self, size: u16) -> u8 {
         /// Counts 6 to 31 in 1/1000. The first is the threshold, the last the saturation.
         const FIRST: u8 = 6;
