@@ -256,6 +256,10 @@ fn impossible_faults_are_refused() {
             "cannot have the fault stream",
         ),
         ("--pack blocks --mep", "--mep writes none"),
+        (
+            "--plant board=5:error,lane=0.1/0-63:hot",
+            "failure 2 would change nothing",
+        ),
     ] {
         says(2, directory, ("generate --output new", args), message);
         assert!(!directory.join("new").exists());

@@ -422,6 +422,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         corruptor: Corruptor::new(args.corrupt.clone(), detector.0.clone(), args.seed),
         payload: 0,
     };
+    if let Some(place) = maker.generator.idle_plant() {
+        usage(&format!(
+            "--plant: failure {} would change nothing: its lanes are not connected, or do not read these strips",
+            place + 1
+        ));
+    }
     if piped {
         return match maker.write(&args.output, &mut progress) {
             // A reader that has seen enough is not a failure.

@@ -133,6 +133,13 @@ impl Generator {
         self
     }
 
+    /// Returns the place of a plant that changes no event, because no lane of its part is connected
+    /// or reads its strips.
+    pub fn idle_plant(&self) -> Option<usize> {
+        let is_idle = |plant: &Plant| plant.part != Part::Odin && self.strips_of(plant).is_empty();
+        self.plants.iter().position(is_idle)
+    }
+
     /// Returns the bank format of the events.
     pub const fn version(&self) -> BankVersion {
         self.boards.version
@@ -220,7 +227,8 @@ impl Generator {
                 (true, false) => 0..=255,
                 (true, true) => 256..=511,
             };
-            Some((sector, first.max(*half.start())..=last.min(*half.end())))
+            let strips = first.max(*half.start())..=last.min(*half.end());
+            (!strips.is_empty()).then_some((sector, strips))
         };
         let slots = |board: u16| {
             usize::from(board) * LANES_PER_BOARD..(usize::from(board) + 1) * LANES_PER_BOARD
