@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs fuzzing targets under libFuzzer, on stable Rust: no nightly, no cargo-fuzz. Needs a C++ compiler.
 #   fuzz/run.sh TARGET [SECONDS [OPTION…]]   60 seconds unless told otherwise; options as libFuzzer takes them
-#   fuzz/run.sh all [SECONDS]                each target in turn
+#   fuzz/run.sh all [SECONDS]                every target, as many at a time as there are cores
 #   fuzz/run.sh minimise TARGET              writes the fewest inputs that reach the same edges to fuzz/corpus/TARGET.min
 # What it finds is in fuzz/corpus/TARGET; inputs that panic are in fuzz/crashes, and make it fail.
 set -euo pipefail
@@ -24,10 +24,11 @@ if [[ -n $minimise ]]; then
     mkdir -p "fuzz/corpus/$target.min"
     fuzz "$target" -set_cover_merge=1 -use_counters=0 "fuzz/corpus/$target.min" "fuzz/corpus/$target" "fixtures/fuzz/$target"
 elif [[ $target == all ]]; then
-    for folder in fixtures/fuzz/*; do
-        name=${folder##*/}
-        fuzz "$name" "fuzz/corpus/$name" "$folder" -max_total_time="$seconds" -print_final_stats=1
-    done
+    export -f fuzz
+    export program seconds
+    # shellcheck disable=SC2016 # the inner shell expands
+    ls fixtures/fuzz | xargs -P "$(nproc)" -I '{}' bash -ec \
+        'fuzz "$1" "fuzz/corpus/$1" "fixtures/fuzz/$1" -max_total_time="$seconds" -print_final_stats=1' _ '{}'
 else
     fuzz "$target" "fuzz/corpus/$target" "fixtures/fuzz/$target" -max_total_time="$seconds" -print_final_stats=1 "${@:3}"
 fi
