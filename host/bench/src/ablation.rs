@@ -177,7 +177,7 @@ pub struct Rung {
     pub measured: Option<MeasuredRate>,
     /// Registers and occupancy by kernel; empty if the rung is not among the committed PTX.
     pub resources: Vec<KernelResources>,
-    /// Rate in the merge request, events a second of the whole sequence on an RTX A5000.
+    /// Rate in the merge request, events per second of the whole sequence on an RTX A5000.
     pub published_events_per_second: Option<u32>,
     /// Change to the step before, in %.
     pub published_change_percent: Option<f64>,

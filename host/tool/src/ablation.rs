@@ -131,27 +131,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for (name, value) in environment.iter_mut().flat_map(Environment::in_words) {
         let _ = writeln!(head, "{name:<16}{value}");
     }
-    let mut parts = vec![head + "\n"];
+    let text = head + "\n" + &tables(&rungs, threads, &chip.name);
+    print_beside(args.json.as_deref(), &text)?;
+    Ok(())
+}
+
+/// Returns the tables of what was counted, measured and compiled.
+fn tables(rungs: &[Rung], threads: usize, arch: &str) -> String {
+    let mut parts = Vec::new();
     if rungs.iter().any(|rung| rung.work.is_some()) {
         parts.push(format!(
-            "counts an event, in the mean, with the change to the rung before\n{}\n{TRAFFIC}\n\n",
-            work_table(&rungs)
+            "mean counts per event, with the change from the rung before\n{}\n{TRAFFIC}\n\n",
+            work_table(rungs)
         ));
     }
     if rungs.iter().any(|rung| rung.measured.is_some()) {
         parts.push(format!(
-            "events a second of the kernels alone, {} streams, with the change to the rung before\n{}\n",
+            "events per second of the kernels alone, {} streams, with the change from the rung before\n{}\n",
             threads,
-            rate_table(&rungs)
+            rate_table(rungs)
         ));
     }
-    parts.push(format!(
-        "{}\n{BEST_KNOWN}\n",
-        resource_table(&rungs, &chip.name)
-    ));
-    let text = parts.concat();
-    print_beside(args.json.as_deref(), &text)?;
-    Ok(())
+    parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(rungs, arch)));
+    parts.concat()
 }
 
 const COLUMNS: [(&str, &str); 7] = [

@@ -269,7 +269,7 @@ impl RankedSetup {
         let bug_in = |kernel| if kernel == place { bug } else { Bug::None };
         let switches = Switches::production(BankVersion::V5, self.layout);
         executor.limit_resident(self.resident);
-        let (n_events, n_groups) = (self.batch.n_events, self.tables.n_groups());
+        let n_events = self.batch.n_events;
         let (plan, batch) = (self.plan(), view(&self.batch));
         let shapes = plan.ranked_shapes();
         let mut bank_words = vec![u32::MAX; self.batch.offsets.len()];
@@ -291,19 +291,7 @@ impl RankedSetup {
             max_size: 128,
         };
         let options = RankedOptions::new(cluster, 511.0);
-        let mut memory = Memory {
-            records: vec![
-                Record::default();
-                most_records(BankVersion::V5, self.batch.raw.len(), n_events)
-            ],
-            counters: [0; COUNTERS],
-            heads: vec![u32::MAX; n_events * HEAD_WORDS as usize],
-            starts: vec![u32::MAX; n_events * n_groups],
-            n_hits: vec![u32::MAX; n_events],
-            unusual: vec![u32::MAX; n_events],
-            flagged: vec![FlaggedGroup::default(); n_events * n_groups],
-            status: [0],
-        };
+        let mut memory = self.memory();
         let input = RankedInput {
             batch,
             bank_words: Global::from_slice(&bank_words),
@@ -374,6 +362,24 @@ impl RankedSetup {
         self.status = memory.status[0];
         done(In::MakeHits, made?);
         Ok(stats.expect("the kernel was launched"))
+    }
+
+    /// Returns the memory between the kernels, full of ones where they write before they read.
+    fn memory(&self) -> Memory {
+        let (n_events, n_groups) = (self.batch.n_events, self.tables.n_groups());
+        Memory {
+            records: vec![
+                Record::default();
+                most_records(BankVersion::V5, self.batch.raw.len(), n_events)
+            ],
+            counters: [0; COUNTERS],
+            heads: vec![u32::MAX; n_events * HEAD_WORDS as usize],
+            starts: vec![u32::MAX; n_events * n_groups],
+            n_hits: vec![u32::MAX; n_events],
+            unusual: vec![u32::MAX; n_events],
+            flagged: vec![FlaggedGroup::default(); n_events * n_groups],
+            status: [0],
+        }
     }
 
     /// Makes hits, with room for `capacity`, of the records in memory.

@@ -216,23 +216,7 @@ impl<'d> Chain<'d> {
                 [place] => Some(Expr::Slot(*place)),
                 _ => values.get(name).cloned().map(Expr::Literal),
             };
-            let expr =
-                Expr::parse(&entry.when, &slot).map_err(|error| format!("constraint: {error}"))?;
-            let mut of = Vec::new();
-            expr.visit(&mut |part| {
-                of.extend(if let Expr::Slot(place) = part {
-                    Some(*place)
-                } else {
-                    None
-                });
-            });
-            if !holds(&expr, &default.0) {
-                return Err(format!(
-                    "constraint {:?}: the default does not meet it",
-                    entry.when
-                ));
-            }
-            constraints.push((expr, of));
+            constraints.push(constraint(&entry.when, &slot, &default)?);
         }
         let mut chain = Self {
             members,
@@ -665,6 +649,30 @@ impl<'d> Chain<'d> {
 fn holds(expr: &Expr, values: &[Value]) -> bool {
     let slots: Vec<Computed<'_>> = values.iter().map(|value| Ok(value.into())).collect();
     expr.compute(&slots).is_ok_and(Number::truth)
+}
+
+/// Reads a constraint, and returns it with the places of its parameters.
+///
+/// # Errors
+/// If it cannot be read, or the default does not meet it.
+fn constraint(
+    when: &str,
+    slot: &dyn Fn(&str) -> Option<Expr>,
+    default: &Config,
+) -> Result<(Expr, Vec<usize>), String> {
+    let expr = Expr::parse(when, slot).map_err(|error| format!("constraint: {error}"))?;
+    let mut of = Vec::new();
+    expr.visit(&mut |part| {
+        of.extend(if let Expr::Slot(place) = part {
+            Some(*place)
+        } else {
+            None
+        });
+    });
+    if !holds(&expr, &default.0) {
+        return Err(format!("constraint {when:?}: the default does not meet it"));
+    }
+    Ok((expr, of))
 }
 
 /// Joins the members' defaults, with the `given` values.
