@@ -23,15 +23,18 @@ const MAX_THREADS: u32 = 1024;
 
 /// A parameter, whose values may be [words].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Parameter {
     /// `place.name`.
     pub name: &'static str,
+    /// Meaning, unit and special values, in words for users.
     pub about: &'static str,
+    /// Smallest valid value.
     pub min: u32,
+    /// Largest valid value.
     pub max: u32,
     /// Valid values are multiples of this.
     pub step: u32,
+    /// Value in `Parameters::default`.
     pub default: u32,
     /// Values worth trying.
     pub candidates: &'static [u32],

@@ -68,8 +68,9 @@ impl CopyRows {
 
 /// Bytes over the link between host and device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct TransferBytes {
+    /// Number of bytes of tables and batches that the host wrote.
     pub to_device: u64,
+    /// Number of bytes of results that the host read: hits, counts and status.
     pub from_device: u64,
 }

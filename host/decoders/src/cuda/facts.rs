@@ -5,8 +5,8 @@ use super::start::{Gpu, StartError, choose};
 
 /// Facts of a GPU; `None` where the driver tells nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Facts {
+    /// Ordinal, model, compute capability and sizes, which are always known.
     pub gpu: Gpu,
     /// Newest CUDA release that the driver knows: 1000 · major + 10 · minor.
     pub driver: Option<i32>,

@@ -5,8 +5,8 @@ use super::start::{Gpu, StartError, choose, release};
 
 /// A GPU, with its UUID and its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct GpuIdentity {
+    /// Ordinal, model, compute capability and sizes of the GPU.
     pub gpu: Gpu,
     /// UUID, as `nvidia-smi -L` shows it.
     pub uuid: String,

@@ -15,15 +15,16 @@ const MIN_CAPABILITY: (i32, i32) = (7, 5);
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Gpu {
     /// Number among the visible devices.
     pub ordinal: usize,
+    /// Model, as the driver names it: `NVIDIA H200`.
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (i32, i32),
     /// Bytes of memory.
     pub memory: usize,
+    /// Number of streaming multiprocessors; a slice of a GPU has fewer.
     pub multiprocessors: i32,
 }
 

@@ -29,12 +29,14 @@ use ut_kernels::switches::Layout;
 
 /// One PTX module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Unit {
     /// Name of the file in `kernels/ptx`, without `.ptx`.
     pub name: &'static str,
+    /// PTX source of the module.
     pub text: &'static str,
+    /// Bank format that the kernels decode.
     pub version: BankVersion,
+    /// Layout of the batches that the kernels read.
     pub layout: Layout,
 }
 
@@ -130,17 +132,22 @@ impl Unit {
     }
 }
 
-/// A kernel of a pipeline, in the order of launch.
+/// A kernel: the seven of Allen's pipeline, then the seven of the ranked one.
+///
+/// `ALLEN`, `RANKED` and `RANKED_MEP` list the kernels in the order of their first launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Kernel {
     /// Checks the banks by the policy, counts, and lists the lanes with hits.
     CountHits,
+    /// Sums the counters inside each tile; launched for strips, then for clusters.
     PrefixSumTiles,
+    /// Adds the totals of earlier tiles, after each launch of `PrefixSumTiles`.
     PrefixSumOffsets,
+    /// Clusters the lanes, and puts every cluster into the range of its group.
     ClusterAndPredecode,
     /// Closes the gaps and makes the sort keys.
     CompressAndMakeKeys,
+    /// Sorts the hits of each group, and stores the order as a permutation.
     FindPermutation,
     /// Works out the hits.
     DecodeInOrder,

@@ -14,8 +14,8 @@ use ut_kernels::ptx::RESOURCES;
 
 /// Registers, shared memory and barriers of every kernel on every architecture.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Resources {
+    /// Version of the `ptxas` that gave the figures, such as `V13.0.88`.
     pub ptxas: String,
     /// By unit, architecture and kernel.
     pub kernels: Vec<KernelUse>,
