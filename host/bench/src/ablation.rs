@@ -33,8 +33,8 @@ pub const RUNGS: usize = 7;
 /// A step of the table in Allen merge request !1663: the rate of Allen's sequence
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Published {
+    /// Label of the row: the change that the row adds, or the base of the table.
     pub step: &'static str,
     /// Our rung that ends there; `None` before the ladder begins.
     pub rung: Option<&'static str>,
@@ -119,15 +119,18 @@ fn percent(before: f64, after: f64) -> f64 {
 
 /// Resources of a rung's kernel on an architecture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct KernelResources {
+    /// Name of the kernel, without the rung.
     pub kernel: String,
+    /// Number of threads per block.
     pub threads: u32,
+    /// Number of registers per thread.
     pub registers: u32,
     /// Bytes of shared memory a block.
     pub shared: u32,
     /// Warps of a multiprocessor that are occupied, 0…1.
     pub occupancy: f32,
+    /// Resource that runs out first: `threads`, `warps`, `blocks`, `registers` or `shared`.
     pub limit: String,
 }
 
@@ -157,10 +160,12 @@ pub struct CountedWork {
 
 /// Measured rate of a rung.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct MeasuredRate {
+    /// Spread of the rate over the interleaved rounds.
     pub events_per_second: Spread,
+    /// Change from the previous rung; `None` for the first rung.
     pub change: Option<Change>,
+    /// Change from the first rung; `None` for the first rung itself.
     pub change_to_first: Option<Change>,
     /// On a GPU, its kernels by name, by the device's own clock, on one stream.
     pub kernels: Vec<KernelTime>,
@@ -185,11 +190,14 @@ pub struct Rung {
 
 /// Settings of an ablation.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Ladder<'a> {
+    /// Batches on which every rung is checked, and counted or measured.
     pub sample: &'a Sample,
+    /// Detector tables of the sample, whose bank format the rungs decode.
     pub tables: &'a DetectorTables,
+    /// Options of decoding, the same for all rungs.
     pub options: DecodeOptions,
+    /// Launch parameters of all rungs; the pipeline among them is ignored.
     pub launch: Parameters,
     /// Architecture of the registers and the occupancy.
     pub chip: &'a Chip,

@@ -65,7 +65,7 @@ impl Chip {
     }
 
     /// Computes the resources that the kernels of a variant fill at these launch parameters, in the
-    /// order of launch; none for a variant that was not compiled.
+    /// order of `Kernel`; none for a variant that was not compiled.
     pub fn filled(
         &self,
         variant: &str,

@@ -77,7 +77,6 @@ impl Spread {
 /// change is 28,657 / 23,777, or +20.5 %. The mean of the three ratios would be +4.3 %, because of
 /// one odd round.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Change {
     /// Change of the medians of all rounds, in %.
     pub percent: f64,
@@ -86,6 +85,7 @@ pub struct Change {
     pub interval: Option<[f64; 2]>,
     /// Reason why the blocks do not show a difference; `None` if they do.
     pub doubt: Option<String>,
+    /// Number of whole blocks that were judged; rounds left over count in `percent` only.
     pub blocks: usize,
 }
 

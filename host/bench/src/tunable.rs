@@ -41,9 +41,10 @@ fn gpu_batches() -> BTreeSet<i64> {
 
 /// A decoder: a backend, and the kernels of one that runs kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Subject {
+    /// Backend that decodes, on this machine or on the first GPU.
     pub backend: Backend,
+    /// Kernels to run; without effect on a backend that runs none.
     pub pipeline: Pipeline,
 }
 
@@ -223,11 +224,12 @@ pub fn workload_of(
 
 /// A tuned configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct TunedParameters {
-    /// All parameters; the others have their defaults.
+    /// All parameters; parameters outside the tuned space have their defaults.
     pub parameters: Parameters,
+    /// Tuned values as text, such as `batch=512,threads=0`, or a note that the default was kept.
     pub values: String,
+    /// Date, run and store of the result, with differences of runtime or platform, in words.
     pub origin: String,
 }
 

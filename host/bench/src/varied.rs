@@ -18,8 +18,8 @@ pub fn base(backend: Backend) -> Parameters {
 
 /// Parameters that a tuner varies, in its order, and the values of all others.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Varied {
+    /// Backend whose decoders use the parameters.
     pub backend: Backend,
     /// Parameters that a [`Config`] has values of.
     pub parameters: Vec<&'static Parameter>,
