@@ -45,12 +45,15 @@ pub use tuned::{Operation, Source, Tuned, forced, stub, tuned};
 /// Value of one parameter.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
-#[expect(missing_docs, reason = "the names say it")]
 #[non_exhaustive]
 pub enum Value {
+    /// Truth value, for a feature that is on or off.
     Bool(bool),
+    /// Whole number, such as a number of threads.
     Int(i64),
+    /// Floating-point number; 2.0 does not equal the `Int` 2.
     Float(f64),
+    /// Choice by name, such as a layout.
     Text(String),
 }
 

@@ -125,9 +125,10 @@ pub enum Source {
 
 /// Configuration to use, and its origin.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Tuned {
+    /// Configuration, with the names of the parameters.
     pub config: Named,
+    /// Origin: the user, a test value, a store or a tuning.
     pub source: Source,
 }
 

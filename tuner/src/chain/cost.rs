@@ -10,8 +10,8 @@ use rand::SeedableRng as _;
 
 /// Matrix of median times, with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Costs {
+    /// Median times in ms; `None` for a set without samples on a workload.
     pub matrix: Matrix,
     /// Relative standard error of an entry; the median over all entries.
     pub error: f64,

@@ -27,8 +27,8 @@ const SPOILT: usize = 4;
 
 /// Number and order of samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Plan {
+    /// Rules for judging the blocks, which also say when to stop measuring.
     pub rules: Rules,
     /// Rounds of a block, which are samples of each configuration. Default 15.
     pub rounds: usize,
@@ -74,10 +74,10 @@ pub fn turns(sides: usize, rounds: usize, lot: &mut ChaCha8Rng) -> Vec<Vec<usize
 
 /// Failed measurement of a configuration in a comparison.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Dropped {
     /// Number of the configuration.
     pub side: usize,
+    /// Kind and message of the failure.
     pub failure: Failure,
 }
 
@@ -160,9 +160,10 @@ pub(crate) fn warm_up(
 
 /// Measured blocks of two configurations, with their judgement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Comparison {
+    /// Verdict and numbers, with the first configuration as A and the second as B.
     pub judgement: Judgement,
+    /// Blocks in the order of measuring, including blocks without a kept sample.
     pub blocks: Vec<Block>,
     /// State of the machine when samples were last discarded, and the remedy.
     #[serde(default)]
@@ -210,9 +211,10 @@ pub enum Fate {
 
 /// Candidate and its fate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Candidate {
+    /// Configuration that was proposed in place of the default.
     pub config: Config,
+    /// Judgement against the default, or failure; `fate` and further fields in JSON.
     #[serde(flatten)]
     pub fate: Fate,
 }
@@ -261,13 +263,15 @@ pub fn rival(default: Option<&Config>, compared: &Config) -> &'static str {
 
 /// Outcome of a contest between the default and its candidates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Decision {
     /// Promoted candidate, else the default.
     pub chosen: Config,
+    /// Reason for `chosen`; `ruling` and `because` in JSON.
     #[serde(flatten)]
     pub ruling: Ruling,
+    /// Configuration with which every candidate was compared.
     pub default: Config,
+    /// Candidates in the given order; empty if the default failed before they were judged.
     pub candidates: Vec<Candidate>,
     /// Number of the winner of the first round.
     pub winner: Option<usize>,

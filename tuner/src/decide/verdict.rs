@@ -88,8 +88,8 @@ pub enum Method {
 
 /// Rules of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Rules {
+    /// Method of weighing the evidence. Default `Blocks`.
     pub method: Method,
     /// 1 minus the chance that any comparison of the family calls equals different. Default 0.95.
     pub confidence: f64,
@@ -170,8 +170,8 @@ pub struct Block {
 
 /// Verdict, and the numbers behind it. Differences are relative: time of B over time of A, minus 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Judgement {
+    /// Conclusion from the blocks by the rules; `verdict` and `detail` in JSON.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// Estimate of the difference; NaN (JSON null) without usable blocks.

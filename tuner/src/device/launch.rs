@@ -19,9 +19,10 @@ const LAST_WORDS: usize = 300;
 
 /// Output and duration of a command.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Ran {
+    /// Standard output; more than 16 MiB makes the launch a failure.
     pub output: Vec<u8>,
+    /// Wall-clock time of the process, including its start.
     pub took: Duration,
 }
 

@@ -12,15 +12,18 @@ use crate::{Config, Error, ErrorKind, Failure, SpaceReport};
 
 /// Settings of a tuning.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Session<'a> {
+    /// Device, tunable, workload and space, under which the store keeps the result.
     pub task: Task<'a>,
+    /// Kind of strategy, which proposes configurations after `default` and `seeds`.
     pub strategy: StrategyKind,
     /// Seed of all random choices.
     pub seed: u64,
+    /// Limits of the search; limits of launches and time include race and final rounds.
     pub budget: Budget,
     /// Launches of a configuration in the search.
     pub launches: usize,
+    /// Configuration to beat, measured first; `None` gives this role to the fastest one found.
     pub default: Option<Config>,
     /// Measured sample, where the workload does not name it. A run of another sample is not
     /// continued; lookups ignore it.
@@ -110,10 +113,11 @@ impl<'a> Session<'a> {
 
 /// Phase of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 #[non_exhaustive]
 pub enum Phase {
+    /// Search for good configurations, with a few launches of each.
     Searching,
+    /// Race between the best configurations of the search, for places in the final rounds.
     Racing,
     /// Final rounds.
     Deciding,
@@ -123,13 +127,14 @@ pub enum Phase {
 
 /// Progress of a session.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Progress<'a> {
+    /// Evaluations, launches and time so far, including an earlier process of the run.
     pub spent: Spent,
     /// Best configuration so far, and its time in ms in the search.
     pub best: Option<(&'a Config, f64)>,
     /// Maximum time left in ms, race and final rounds included, if known; only during the search.
     pub left_ms: Option<f64>,
+    /// Phase of the last measurement, or `Waiting` until the next one is possible.
     pub phase: Phase,
     /// State of the machine and the remedy, if others used it during the last measurement: the
     /// search goes on, the final rounds wait.

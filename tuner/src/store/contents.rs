@@ -50,19 +50,24 @@ impl SpaceRecord {
 
 /// Run with its task, plan, measurements and decision.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct RunRecord {
     /// Number in its store, which no other run gets.
     pub run: i64,
+    /// Device that the run was measured on.
     pub device: DeviceIdentity,
+    /// Program, decoder or kernel that was tuned.
     pub tunable: TunableIdentity,
+    /// Measured workload; samples are times unless the key `objective` says otherwise.
     pub workload: Workload,
+    /// Parameters and values, with a hash and the number of valid configurations.
     pub space: SpaceRecord,
+    /// Strategy, sample, seeds and budget at the beginning of the run.
     pub plan: Plan,
     /// Time of the beginning (UTC).
     pub started: String,
     /// Time of the end (UTC); `None` if the run is unfinished.
     pub finished: Option<String>,
+    /// Decision, with the evidence; `None` if the run is unfinished or decided nothing.
     pub decision: Option<Evidence>,
     /// Measurements in order; empty if only the head was read.
     pub measurements: Vec<Observation>,

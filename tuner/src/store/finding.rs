@@ -12,16 +12,20 @@ use crate::{Config, Failure, Outcome};
 
 /// Result of a tuning outside a session.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Finding {
+    /// Strategy, seed and budget, which the store keeps with the run.
     pub plan: Plan,
+    /// Configuration in use before the tuning.
     pub default: Config,
+    /// Best configuration found; equal to `default` if nothing seemed better.
     pub proposed: Config,
     /// Samples in ms, by configuration.
     pub samples: Vec<(Config, Vec<f64>)>,
+    /// Configurations that failed, with their failures.
     pub failed: Vec<(Config, Failure)>,
     /// Comparison of the default (A) with the proposed configuration (B).
     pub comparison: Option<Comparison>,
+    /// Number of launches of real work, or of samples in the comparison of a chain.
     pub launches: usize,
     /// Reason why the tuning ended.
     pub stopped: String,

@@ -64,7 +64,6 @@ fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<(u8, Strin
 
 /// Stored configuration that answers a lookup.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Found {
     /// Configuration, in the order of the requested space.
     pub config: Config,
@@ -72,6 +71,7 @@ pub struct Found {
     pub relaxed: Vec<(u8, String)>,
     /// Number of the run that decided.
     pub run: i64,
+    /// Reasons for the decision; configurations in it are in the order of the stored space.
     pub evidence: Box<Evidence>,
     /// Device that the configuration was measured on.
     pub device: DeviceIdentity,

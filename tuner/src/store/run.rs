@@ -24,11 +24,14 @@ const TURN: Duration = Duration::from_millis(20);
 
 /// Subject of a tuning.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Task<'a> {
+    /// Device to tune for.
     pub device: &'a DeviceIdentity,
+    /// Program, decoder or kernel to tune.
     pub tunable: &'a TunableIdentity,
+    /// Workload to tune for; a lookup finds only equal ones.
     pub workload: &'a Workload,
+    /// Parameters, their values and the valid configurations.
     pub space: &'a Space,
 }
 
@@ -52,11 +55,12 @@ pub struct Plan {
 
 /// Completed measurement.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Observation {
+    /// Measured configuration, in the order of the run's space.
     pub config: Config,
     /// Number of launches requested.
     pub launches: usize,
+    /// Times in ms, or costs of another objective; else the failure.
     pub outcome: Outcome,
     /// Duration of the measurement in ms, with compilation and warm-up.
     pub took_ms: f64,
@@ -64,11 +68,12 @@ pub struct Observation {
 
 /// Configuration with an estimate of its time, as a decision saw it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Contender {
+    /// Configuration that was measured.
     pub config: Config,
+    /// Median of the samples in ms, or the median cost under another objective.
     pub time_ms: f64,
-    /// 95 % interval in ms; `None` with too few samples.
+    /// 95 % interval in ms; `None` with too few samples, and for a time from the search.
     pub interval_ms: Option<(f64, f64)>,
     /// Number of samples that the estimate rests on.
     pub samples: usize,
@@ -96,18 +101,20 @@ impl Contender {
 
 /// Chosen configuration, and the reasons for it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Evidence {
+    /// Configuration that the tuning chose, with the estimate of its time.
     pub chosen: Contender,
-    /// Configuration in use before, if it was measured.
+    /// Configuration in use before; `None` if no measurement gave a time.
     pub default: Option<Contender>,
-    /// Best of the other configurations.
+    /// Best configuration but for `chosen` and `default`; in a session, of the finalists only.
     pub runner_up: Option<Contender>,
     /// Number of configurations tried, failed ones included.
     pub tried: usize,
+    /// Number of failed configurations among `tried`.
     pub failed: usize,
     /// Number of valid configurations of the space.
     pub valid: usize,
+    /// Number of launches; in a session, of search, race and final rounds together.
     pub launches: usize,
     /// Reason why the search ended.
     pub stopped: String,
@@ -134,9 +141,10 @@ pub struct Details {
 
 /// Race between the best configurations of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct RaceDetails {
+    /// Number of configurations that raced, the default not among them.
     pub racers: usize,
+    /// Number of launches of the race; a failed measurement counts as one.
     pub launches: usize,
     /// True if the device was quiet, so that few launches were enough.
     pub quiet: bool,
