@@ -19,9 +19,10 @@ const FIRST: usize = 20;
 
 /// Scores of a strategy on one space.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct ScoreRow {
+    /// Name of the recorded space.
     pub space: String,
+    /// Name of the strategy that proposed the configurations.
     pub strategy: String,
     /// Evaluations of a run.
     pub budget: usize,
@@ -31,9 +32,10 @@ pub struct ScoreRow {
 
 /// Score of one run.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Run {
+    /// Seed of the strategy; the first run has 0.
     pub seed: u64,
+    /// Score: 0 like random draws, 1 for the optimum at once, negative if worse than random.
     pub score: f64,
     /// Best time after 50 evaluations (or the budget) over the optimum.
     pub at_50: f64,
@@ -45,9 +47,10 @@ pub struct Run {
 
 /// Mean with the half width of its 95 % confidence interval, which is 0 for a single value.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Estimate {
+    /// Mean, the centre of the interval.
     pub mean: f64,
+    /// Distance from `mean` to either end of the interval.
     pub half_width: f64,
 }
 

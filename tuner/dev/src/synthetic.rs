@@ -18,8 +18,8 @@ use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
 /// Faults of a synthetic device, none by default.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Faults {
+    /// Seed of the optimum's place, and of all faults.
     pub seed: u64,
     /// Standard deviation of the log of a launch's time.
     pub noise: f64,
