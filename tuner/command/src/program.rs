@@ -96,16 +96,20 @@ fn ms() -> String {
 }
 
 /// Program to be tuned, with its identity in a store.
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Program {
+    /// Identity of this machine: CPU model, architecture and number of available threads.
     pub device: DeviceIdentity,
+    /// Name from `--name`, else the command line.
     pub tunable: TunableIdentity,
     /// Options that change the numbers, among them the objective.
     pub workload: Workload,
     /// Working folder: in another one, the command may mean other files.
     pub sample: String,
+    /// Parameters and their values, from the file or the chain.
     pub space: Space,
+    /// Default from the same place as `space`; `None` if there is none.
     pub default: Option<Config>,
+    /// Meaning of the numbers that the program gives.
     pub objective: Objective,
 }
 

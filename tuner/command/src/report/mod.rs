@@ -19,14 +19,16 @@ use tuner::{Config, Value};
 
 /// Contents of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Report {
+    /// Heading of the page; for a run, the tunable.
     pub title: String,
+    /// Name of the device, with platform, runtime and driver where they are known.
     pub device: String,
     /// Other lines of the overview: strategy, workload, seed.
     pub facts: Vec<(String, String)>,
     /// Names and values of the parameters, in the order of a configuration.
     pub parameters: Vec<(String, Vec<Value>)>,
+    /// Default configuration, whose time the page shows; `None` if it is not known.
     pub default: Option<Config>,
     /// Evaluations in order.
     pub evaluations: Vec<Observation>,
@@ -36,6 +38,7 @@ pub struct Report {
     pub searched: Option<usize>,
     /// Decisions of the final rounds.
     pub decisions: Vec<Decision>,
+    /// Measured quantity, by which the page turns costs into values with a unit.
     #[serde(default)]
     pub objective: Objective,
 }

@@ -9,8 +9,8 @@ use tuner::{Config, Failure, FailureKind, Outcome, Value};
 
 /// Effect of one value of a parameter, over all configurations that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Effect {
+    /// Value that the configurations have in common.
     pub value: Value,
     /// Number of configurations with a time.
     pub count: usize,
