@@ -306,11 +306,13 @@ impl<'a> Gatherer<'a> {
                 go_on(seen.events, reached.bytes) && more
             },
         );
-        for filler in fillers {
-            joined.merge(&filler.finish());
-        }
+        // Into a worker's view, since all of its memory is in use already.
+        let mut views = fillers.into_iter().map(RunFiller::finish);
+        let mut view = views.next().expect("one thread at least");
+        view.merge(&joined);
+        views.for_each(|other| view.merge(&other));
         Ok(Gathered {
-            view: joined,
+            view,
             seen,
             losses,
             repeats,
