@@ -742,6 +742,9 @@ fn every_planted_fault_is_one_line_with_its_time() {
         ("sector=110/128-255:full", "every hit has ADC 31"),
         ("sector=112/128-255:dead@300", "silent chip: board "),
         ("sector=110:quiet", "quiet sector: sector 110 "),
+        ("sector=700/17:hot@200-399", "strip 17, between events 19"),
+        // The chip's other hits hide when.
+        ("sector=360/9:hot@200-399", "strip 9, 20"),
         (
             "odin:none/5",
             "ODIN: no ODIN bank in 120 of 600 events (20.0 %)",

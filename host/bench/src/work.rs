@@ -33,7 +33,7 @@ pub const METRICS: [Metric; 13] = [
     },
     Metric {
         name: "global_accesses",
-        about: "loads, stores and atomics on global memory, one a lane",
+        about: "loads, stores and atomics on global memory, one per lane",
         of: |s| s.global_loads + s.global_stores + s.global_atomics,
     },
     Metric {
@@ -48,7 +48,7 @@ pub const METRICS: [Metric; 13] = [
     },
     Metric {
         name: "shared_accesses",
-        about: "loads, stores and atomics on shared memory, one a lane",
+        about: "loads, stores and atomics on shared memory, one per lane",
         of: |s| s.shared_loads + s.shared_stores + s.shared_atomics,
     },
     Metric {
@@ -58,22 +58,22 @@ pub const METRICS: [Metric; 13] = [
     },
     Metric {
         name: "shared_atomics",
-        about: "atomics on shared memory, one a lane",
+        about: "atomics on shared memory, one per lane",
         of: |s| s.shared_atomics,
     },
     Metric {
         name: "global_atomics",
-        about: "atomics on global memory, one a lane",
+        about: "atomics on global memory, one per lane",
         of: |s| s.global_atomics,
     },
     Metric {
         name: "collectives",
-        about: "warp collectives, one a mask",
+        about: "warp collectives, one per mask",
         of: |s| s.collectives,
     },
     Metric {
         name: "barriers",
-        about: "barriers, one a block",
+        about: "barriers, one per block",
         of: |s| s.barriers,
     },
     Metric {

@@ -430,10 +430,17 @@ impl LaneStrips<'_> {
     ) {
         let sigmas = (hits as f64 - expected) / error;
         let numbers = (hits as f64, expected);
+        let lane = Outlier::of_lane(kind, self.slot, self.sector, numbers, sigmas);
         self.found.push(Outlier {
             part,
             strips: Some((self.first + from, self.first + to)),
-            ..Outlier::of_lane(kind, self.slot, self.sector, numbers, sigmas)
+            // A hot strip may owe all of its hits to a moment: only its chip can tell.
+            when: if kind == OutlierKind::Hot {
+                When::Unknown
+            } else {
+                lane.when
+            },
+            ..lane
         });
     }
 
