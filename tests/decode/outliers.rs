@@ -361,7 +361,7 @@ fn varying(events: u64, hits: u64, variance: u64) -> RunView {
 #[test]
 fn sectors_differ_by_their_share_of_the_hits_in_standard_deviations() {
     let sectors: Vec<usize> = single_lanes().iter().map(|&slot| sector_of(slot)).collect();
-    // 20 and 10 hits an event; 20 ± 0.4 are expected of the run, which has 20 ± 0.15.
+    // 20 and 10 hits per event; 20 ± 0.4 are expected of the run, which has 20 ± 0.15.
     let [mut reference, mut run] = [varying(100, 1000, 400), varying(200, 4000, 900)];
     let set = |view: &mut RunView, sector: usize, hits: u64| {
         let slot = lanes_of(sector)[0];

@@ -18,7 +18,7 @@ fn about(backend: Backend) -> About {
         unit: if backend == Backend::Cpu {
             "events/s"
         } else {
-            "global_sectors an event"
+            "global_sectors per event"
         }
         .to_owned(),
         less_is_better: backend != Backend::Cpu,

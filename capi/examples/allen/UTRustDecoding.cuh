@@ -83,7 +83,7 @@ namespace ut_rust_decoding {
 
     Allen::Monitoring::AveragingCounter<> m_hits {this, "n_ut_hits"};
     Allen::Monitoring::Counter<> m_troubled {this, "n_events_with_trouble"};
-    Histogram m_hits_of_event {this, "ut_hits_of_event", "UT hits an event", {100u, 0.f, 10000.f}};
+    Histogram m_hits_of_event {this, "ut_hits_of_event", "UT hits per event", {100u, 0.f, 10000.f}};
     // One for each counter of the report, named after it: banks, strips, and each trouble.
     std::vector<std::unique_ptr<Allen::Monitoring::AveragingCounter<>>> m_counts;
 

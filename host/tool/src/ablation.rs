@@ -252,7 +252,7 @@ fn resource_table(rungs: &[Rung], arch: &str) -> String {
         rows.push(row);
     }
     format!(
-        "registers a thread and occupancy on {arch}; beside it what !1663 gives\n{}",
+        "registers per thread and occupancy on {arch}, next to the figures of !1663\n{}",
         table(&rows)
     )
 }

@@ -488,7 +488,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )
     };
     print(&format!(
-        "{}: {} of profile {}, seed {}, {} bytes of UT payload an event in the mean\n{}\n{}\n{made}",
+        "{}: {} of profile {}, seed {}, {} bytes of UT payload per event on average\n{}\n{}\n{made}",
         events.display(),
         count(
             args.events as usize,

@@ -20,7 +20,7 @@ const GROUPS: u32 = 84;
 
 /// Show registers, spills, shared memory, barriers and occupancy of the kernels.
 ///
-/// For each kernel and architecture: registers a thread, bytes spilled to local memory, bytes of
+/// For each kernel and architecture: registers per thread, bytes spilled to local memory, bytes of
 /// shared memory a block, hardware barriers, and how full a multiprocessor gets with blocks of each
 /// size. No GPU is needed: the figures come from NVIDIA's assembler, and occupancy follows from
 /// them.

@@ -169,7 +169,7 @@ impl Totals {
         };
         let per_event = |n: u64| {
             let mean = n as f64 / self.events.max(1) as f64;
-            format!("{:<12}{} an event", number(n), decimal(mean))
+            format!("{:<12}{} per event", number(n), decimal(mean))
         };
         row("events", &number(self.events));
         row("banks", &per_event(self.total(Count::Banks).sum));

@@ -137,7 +137,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         sample: source,
         events: wanted,
         unit: match backend {
-            Backend::Emulated => format!("{} an event", METRICS[metric].name),
+            Backend::Emulated => format!("{} per event", METRICS[metric].name),
             Backend::Cuda => format!("events/s {}", args.mode.name()),
             Backend::Reference | Backend::Cpu => "events/s".to_owned(),
         },

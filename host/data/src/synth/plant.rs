@@ -65,7 +65,7 @@ pub enum Ailment {
     Half,
     /// The charges of the strips are 0.8 of what they were.
     Weak,
-    /// The strips of each sector have four more hits an event, of little charge.
+    /// The strips of each sector have four more hits per event, of little charge.
     Noise,
     /// One bit of each charge, 4, is always set.
     Stuck,
@@ -184,7 +184,7 @@ impl Plant {
         self.events.contains(&event) && (event - self.events.start()).is_multiple_of(self.every)
     }
 
-    /// Returns how many times its hits an event has.
+    /// Returns how many times its hits per event has.
     pub(super) fn activity(&self, event: u64) -> f64 {
         match self.ailment {
             Ailment::Busy => 2.0,

@@ -17,7 +17,7 @@ pub fn most(d: &Difference) -> f64 {
 pub fn said(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> String {
     let [in_a, in_b] = d.hits.map(short);
     let hits = if d.is_marked() {
-        format!(": {in_a} and {in_b} hits an event, {} σ", short(d.sigmas))
+        format!(": {in_a} and {in_b} hits per event, {} σ", short(d.sigmas))
     } else {
         String::new()
     };
@@ -33,7 +33,7 @@ pub fn said(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> String 
     )
 }
 
-/// Relative difference of the hits an event from which it is said.
+/// Relative difference of the hits per event from which it is said.
 const BUSIER: f64 = 0.1;
 
 /// Returns what differs in the whole detector, in words.
@@ -79,8 +79,8 @@ pub fn summary(
     let lanes = lanes_of_sectors(tables);
     let head = [
         "sector",
-        "A, hits an event",
-        "B, hits an event",
+        "A, hits per event",
+        "B, hits per event",
         "A by B, shares",
         "σ",
         "A, mean charge",

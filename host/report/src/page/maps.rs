@@ -152,7 +152,7 @@ fn hits(run: &Run<'_>, strips: usize) -> MapOf {
     MapOf {
         name,
         title,
-        unit: "hits an event",
+        unit: "hits per event",
         shading: Shading::Log,
         range: None,
         values,
@@ -327,7 +327,7 @@ fn hits_beside(
     let hover = |d: &Difference| {
         let [in_a, in_b] = d.hits.map(short);
         format!(
-            "{in_a} and {in_b} hits an event\nA by B, as shares: {}, {} σ",
+            "{in_a} and {in_b} hits per event\nA by B, as shares: {}, {} σ",
             short(d.ratio),
             short(d.sigmas)
         )

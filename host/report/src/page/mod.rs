@@ -410,7 +410,7 @@ fn html(drawing: &Drawing<'_>, about: &About) -> String {
 fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
     let per_event = |n: u64, events: u64| {
         format!(
-            "{}, {} an event",
+            "{}, {} per event",
             whole(n),
             short(n as f64 / events.max(1) as f64)
         )

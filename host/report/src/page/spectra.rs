@@ -1,12 +1,11 @@
-//! Distributions: charge, cluster size, hits of lanes, layers and events; and hits along the strips
-//! of a sector.
+//! Distributions: charge, cluster size, hits of lanes, layers and events; and a chosen sector in
+//! detail: its hits by strip, and charge and hits in time of its chips.
 
 use chart_page::{Chart, Choices, Page};
 
 use super::names::{LAYERS, lanes_of_sectors};
-use super::time;
 use super::{Drawing, Run};
-use crate::{ADCS, Bins, CHARGES, CHIPS_PER_SECTOR, LANE_HITS, RunView, SIZES};
+use crate::{ADCS, Bins, CHARGES, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, RunView, SIZES, Span};
 use ut_data::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 
 /// Largest number of sectors whose strips are shown, of two runs.
@@ -14,6 +13,9 @@ use ut_data::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 /// A sector takes 512 numbers in each of two runs. A page of one run has all 1048 sectors, which is
 /// half a million numbers; of two runs it has the sectors that stand out or differ.
 const MOST_STRIPS: usize = 200;
+
+/// Largest number of bins of each chip of a chosen sector.
+const OF_CHIP: usize = 32;
 
 /// Returns the number of bins up to the last one with an entry, at least `least`.
 fn used(histograms: &[&Vec<u64>], least: usize) -> usize {
@@ -173,53 +175,60 @@ fn strips(page: &mut Page, drawing: &Drawing<'_>) {
     } else {
         order.truncate(MOST_STRIPS);
     }
+    let marked = striking.min(order.len());
     for run in drawing.runs() {
-        strips_of(page, run, &order, striking);
+        strips_of(page, run, &order, marked);
         if run.sums.view.clusters > 0 {
-            adc_of(page, run, &order, striking);
+            adc_of(page, run, &order, marked);
         }
-        time::chips(page, run, (&order, striking.min(order.len())));
+        hits_in_time(page, run, &order, marked);
     }
     page.note(
-        "Strips as the hits' ids number them, 128 a chip. Charge: ADC values of hits of one strip. ▲: something stands out in \
+        "Strips as the hits' ids number them, 128 per chip. Charge: ADC values of hits of one strip. ▲: something stands out in \
          this sector, or it differs. A click on a sector of a map chooses it in all of these pictures.",
     );
 }
 
-fn strips_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
+fn strips_of(page: &mut Page, run: &Run<'_>, order: &[usize], marked: usize) {
     let (view, of) = (&run.sums.view, run.of("of"));
     let x = edges(0..STRIPS_PER_SECTOR as usize);
     let values: Vec<Vec<u64>> = order
         .iter()
         .map(|&sector| view.strips_of(sector).to_vec())
         .collect();
-    let first: Vec<f64> = values.first().map_or_else(Vec::new, |values| {
-        values.iter().map(|&n| n as f64).collect()
+    let chart = Chart::new(&format!("strips{of}"), "strip", "hits").height(300);
+    sector_chart(page, chart, run, (&x, values), (order, marked));
+}
+
+/// Draws the hits of a chosen sector in the bins `x`: `values` has them for each sector of `order`,
+/// of which the first `marked` get a ▲.
+fn sector_chart(
+    page: &mut Page,
+    chart: Chart,
+    run: &Run<'_>,
+    (x, values): (&[f64], Vec<Vec<u64>>),
+    (order, marked): (&[usize], usize),
+) {
+    let first: Vec<f64> = values
+        .first()
+        .map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
+    let chart = chart.bins("hits", x, &first).from_zero().choices(Choices {
+        label: format!("Sector{}", run.of("of")),
+        values,
+        keys: order.iter().map(|&sector| sector as u64).collect(),
+        marked,
     });
-    let chart = Chart::new(&format!("strips{of}"), "strip", "hits")
-        .bins("hits", &x, &first)
-        .height(300)
-        .from_zero()
-        .choices(Choices {
-            label: format!("Sector{of}"),
-            values,
-            keys: order.iter().map(|&sector| sector as u64).collect(),
-            marked: striking.min(order.len()),
-        });
     page.chart(&chart);
 }
 
 /// Draws the ADC values of the four chips of a chosen sector, side by side.
-fn adc_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
+fn adc_of(page: &mut Page, run: &Run<'_>, order: &[usize], marked: usize) {
     let of = run.of("of");
     let n = ADCS * CHIPS_PER_SECTOR;
     let values: Vec<Vec<u64>> = order
         .iter()
         .map(|&sector| run.sums.view.adc[sector * n..(sector + 1) * n].to_vec())
         .collect();
-    let first: Vec<f64> = values
-        .first()
-        .map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
     let x: Vec<f64> = (0..=n).map(|bin| bin as f64 / ADCS as f64).collect();
     let chart = Chart::new(
         &format!("charge of chips{of}"),
@@ -227,14 +236,43 @@ fn adc_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
         "hits",
     )
     .title("Charge in the four chips")
-    .bins("hits", &x, &first)
-    .height(260)
-    .from_zero()
-    .choices(Choices {
-        label: format!("Sector{of}"),
-        values,
-        keys: order.iter().map(|&sector| sector as u64).collect(),
-        marked: striking.min(order.len()),
-    });
-    page.chart(&chart);
+    .height(260);
+    sector_chart(page, chart, run, (&x, values), (order, marked));
+}
+
+/// Draws the hits of the four chips of a chosen sector against the event number, side by side.
+fn hits_in_time(page: &mut Page, run: &Run<'_>, order: &[usize], marked: usize) {
+    let view = &run.sums.view;
+    let spans: Vec<(u64, &Span)> = view.spans.iter().collect();
+    if spans.is_empty() {
+        return;
+    }
+    let together = spans.len().div_ceil(OF_CHIP).next_power_of_two();
+    let columns: Vec<&[(u64, &Span)]> = spans.chunks(together).collect();
+    let n = columns.len();
+    let of = run.of("of");
+    let values = |&sector: &usize| -> Vec<u64> {
+        let chips = sector * CHIPS_PER_SECTOR..((sector + 1) * CHIPS_PER_SECTOR).min(N_CHIPS);
+        let hits = |chip: usize| {
+            columns.iter().map(move |column| {
+                column
+                    .iter()
+                    .map(|(_, span)| span.hits_of(&(chip..chip + 1)))
+                    .sum()
+            })
+        };
+        chips.flat_map(hits).collect()
+    };
+    let values: Vec<Vec<u64>> = order.iter().map(values).collect();
+    let x: Vec<f64> = (0..=n * CHIPS_PER_SECTOR)
+        .map(|bin| bin as f64 / n as f64)
+        .collect();
+    let chart = Chart::new(
+        &format!("hits of chips{of}"),
+        "chip 0, 1, 2 and 3, each from the first event to the last",
+        "hits",
+    )
+    .title("Hits of the four chips against the event number")
+    .height(260);
+    sector_chart(page, chart, run, (&x, values), (order, marked));
 }

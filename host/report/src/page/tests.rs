@@ -410,9 +410,9 @@ fn the_facts_and_troubles_come_from_the_sums() {
         ("runs", "7, 9".to_owned()),
         (
             "hits",
-            format!("{}, {} an event", whole(hits), short(hits as f64 / 100.0)),
+            format!("{}, {} per event", whole(hits), short(hits as f64 / 100.0)),
         ),
-        ("strips read", "4,000, 40.0 an event".to_owned()),
+        ("strips read", "4,000, 40.0 per event".to_owned()),
         ("troubles", "7 bad_header, 30 unconnected_hits".to_owned()),
         ("error banks", "7".to_owned()),
     ] {

@@ -9,7 +9,7 @@ use chart_page::{Chart, Choices, Heat, Page, Shading};
 
 use super::Run;
 use super::names::{LAYERS, count};
-use crate::{Against, CHIPS_PER_SECTOR, N_CHIPS, OF_CROSSING, RunView, Span, chips_of_lanes};
+use crate::{Against, CHIPS_PER_SECTOR, OF_CROSSING, RunView, Span, chips_of_lanes};
 use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, sectors_of_layer};
 use ut_data::input::utc;
 use ut_data::{Count, DetectorTables, Kind};
@@ -18,9 +18,6 @@ use ut_data::{Count, DetectorTables, Kind};
 ///
 /// A run has at most 128 bins, so a column has one bin or two.
 const COLUMNS: usize = 64;
-
-/// Largest number of bins of each chip of a chosen sector.
-const OF_CHIP: usize = 32;
 
 /// Key of board 0; the keys of sectors are below.
 ///
@@ -59,7 +56,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let mut hits = Chart::new(
         &format!("hits against event number{of}"),
         what,
-        "hits an event",
+        "hits per event",
     )
     .title("Hits of the layers");
     let mut charge = Chart::new(
@@ -120,7 +117,7 @@ fn troubles(
     let mut troubles = Chart::new(
         &format!("troubles against event number{of}"),
         what,
-        "an event",
+        "per event",
     )
     .title("Troubles")
     .from_zero();
@@ -191,7 +188,7 @@ fn against_time(view: &RunView, spans: &[(u64, &Span)], of: &str) -> Option<Char
         .collect();
     let y: Vec<f64> = timed.iter().map(|(_, hits)| *hits).collect();
     let since = format!("seconds since {} UTC", utc(start)[..19].replace('T', " "));
-    let chart = Chart::new(&format!("hits against time{of}"), &since, "hits an event")
+    let chart = Chart::new(&format!("hits against time{of}"), &since, "hits per event")
         .title("Hits against time");
     Some(chart.bins("hits", &x, &y))
 }
@@ -263,7 +260,7 @@ fn boards(
         .heat_map(heat);
     page.chart(&chart);
     page.note(
-        "1: as many hits an event as the board has in the upper quarter of its bins. Blue: fewer, red: more; a board that \
+        "1: as many hits per event as the board has in the upper quarter of its bins. Blue: fewer, red: more; a board that \
          dies ends in a dark blue line. Empty: no event.",
     );
 }
@@ -374,7 +371,7 @@ fn crossings(page: &mut Page, run: &Run<'_>) {
         Chart::new(
             &format!("hits by bunch crossing{of}"),
             what,
-            "hits an event",
+            "hits per event",
         )
         .title("Hits")
         .bins("hits", &x, &hits),
@@ -387,52 +384,4 @@ fn crossings(page: &mut Page, run: &Run<'_>) {
         .from_zero()
         .bins("events", &x, &events),
     ]);
-}
-
-/// Draws the hits of the four chips of a chosen sector against the event number, side by side.
-pub fn chips(page: &mut Page, run: &Run<'_>, (order, marked): (&[usize], usize)) {
-    let view = &run.sums.view;
-    let spans: Vec<(u64, &Span)> = view.spans.iter().collect();
-    if spans.is_empty() {
-        return;
-    }
-    let together = spans.len().div_ceil(OF_CHIP).next_power_of_two();
-    let columns: Vec<&[(u64, &Span)]> = spans.chunks(together).collect();
-    let n = columns.len();
-    let of = run.of("of");
-    let values = |&sector: &usize| -> Vec<u64> {
-        let chips = sector * CHIPS_PER_SECTOR..((sector + 1) * CHIPS_PER_SECTOR).min(N_CHIPS);
-        let hits = |chip: usize| {
-            columns.iter().map(move |column| {
-                column
-                    .iter()
-                    .map(|(_, span)| span.hits_of(&(chip..chip + 1)))
-                    .sum()
-            })
-        };
-        chips.flat_map(hits).collect()
-    };
-    let values: Vec<Vec<u64>> = order.iter().map(values).collect();
-    let first: Vec<f64> = values
-        .first()
-        .map_or_else(Vec::new, |first| first.iter().map(|&n| n as f64).collect());
-    let x: Vec<f64> = (0..=n * CHIPS_PER_SECTOR)
-        .map(|bin| bin as f64 / n as f64)
-        .collect();
-    let chart = Chart::new(
-        &format!("hits of chips{of}"),
-        "chip 0, 1, 2 and 3, each from the first event to the last",
-        "hits",
-    )
-    .title("Hits of the four chips against the event number")
-    .bins("hits", &x, &first)
-    .height(260)
-    .from_zero()
-    .choices(Choices {
-        label: format!("Sector{of}"),
-        values,
-        keys: order.iter().map(|&sector| sector as u64).collect(),
-        marked,
-    });
-    page.chart(&chart);
 }

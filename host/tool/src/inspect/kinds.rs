@@ -46,7 +46,7 @@ pub fn add_kinds(kinds: &mut Kinds, entries: &[BankEntry]) {
 
 pub fn kinds_table(kinds: &Kinds, events: u64) -> String {
     let mut text =
-        "type  name        version  banks     an event  payload bytes: least  mean    most\n"
+        "type  name        version  banks     per event  payload bytes: least  mean    most\n"
             .to_owned();
     for (&(kind, version), sizes) in kinds {
         let version = version.map_or_else(|| "?".to_owned(), |version| version.to_string());
@@ -58,7 +58,7 @@ pub fn kinds_table(kinds: &Kinds, events: u64) -> String {
         } = sizes;
         let _ = writeln!(
             text,
-            "{kind:<4}  {:<10}  {version:<7}  {banks:<8}  {:<8.1}  {:<20}  {:<6.1}  {most}",
+            "{kind:<4}  {:<10}  {version:<7}  {banks:<8}  {:<9.1}  {:<20}  {:<6.1}  {most}",
             kind::name(kind),
             *banks as f64 / events.max(1) as f64,
             least.unwrap_or_default(),

@@ -62,7 +62,7 @@ pub fn head(
         result.bytes_per_event,
     ];
     row(
-        "an event",
+        "per event",
         format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"),
     );
     let set = [String::new()]
@@ -134,7 +134,7 @@ pub fn one(result: &Throughput) -> String {
     let mut row = |name: &str, value: String| row(&mut text, name, &value);
     row("events/s", spread(&result.events_per_second, 0));
     row(
-        "events/s a thread",
+        "events/s per thread",
         format!("{:.0}", result.events_per_second_per_thread),
     );
     row(
@@ -222,9 +222,12 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>) -> String {
         ]);
     }
     let mut text = format!("\nbatches of {}\n{}", result.batch, table(&rows));
-    let _ = writeln!(text, "an event: {read:.0} bytes read, {written:.0} written");
+    let _ = writeln!(
+        text,
+        "per event: {read:.0} bytes read, {written:.0} written"
+    );
     let mut rows = vec![
-        ["kernel", "ns an event", "half of them", "share"]
+        ["kernel", "ns per event", "half of them", "share"]
             .map(str::to_owned)
             .to_vec(),
     ];
