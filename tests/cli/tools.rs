@@ -561,6 +561,12 @@ fn throughput_says_what_was_measured() {
     // `--batch 100` and `--set batch=100` are two names for one setting. Giving both is an error
     // even where they agree: a script that sets both has one that does not do what it says.
     assert_eq!(said(&set), said(&json), "options and parameters");
+    let (set, _) = json_of(
+        0,
+        directory,
+        "throughput events.mdf --duration 0 --set layout=mep,threads=1,batch=100",
+    );
+    assert_eq!(said(&set), said(&json), "parameters in one option");
     for twice in ["--threads 1 --set threads=1", "--batch 9 --set batch=9"] {
         for command in ["throughput", "decode"] {
             says(

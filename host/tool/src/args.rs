@@ -9,7 +9,7 @@ use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
 use ut_decoders::parameters::cores;
-use ut_decoders::{Backend, Parameters, Pipeline};
+use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
 
 use crate::output::say;
 use crate::{config, is_typed, usage};
@@ -159,7 +159,7 @@ pub struct BackendArgs {
     /// Set a parameter, as --set cpu.simd=avx2, --set cluster.block_x=64, --set threads=1 or --set
     /// layout=mep [default: the layout that is read]; hits never change. `ut-decode sweep --list`
     /// lists them.
-    #[arg(long = "set", value_name = "PARAMETER=VALUE")]
+    #[arg(long = "set", value_name = "PARAMETER=VALUE,…", value_delimiter = ',')]
     pub set: Vec<String>,
 }
 
@@ -247,7 +247,10 @@ fn name_of(assignment: &str) -> &str {
 /// Sets parameters over `base`; ends the program on wrong names and values.
 fn set_all(base: Parameters, backend: Backend, set: &[String]) -> Parameters {
     base.with(backend, &set.join(","))
-        .unwrap_or_else(|error| usage(&format!("--set {error}")))
+        .unwrap_or_else(|error| match error {
+            ParameterError::Unknown { .. } => usage(&format!("--set: {error}")),
+            _ => usage(&format!("--set {error}")),
+        })
 }
 
 fn n_threads(backend: Backend, asked: u16) -> usize {
@@ -268,7 +271,7 @@ pub struct ParameterArgs {
     pub backend: Backend,
     /// Set a parameter, as --set cluster.block_x=64, --set batch=1000, --set layout=mep or --set
     /// threads=1; `ut-decode sweep --list` shows them.
-    #[arg(long = "set", value_name = "PARAMETER=VALUE")]
+    #[arg(long = "set", value_name = "PARAMETER=VALUE,…", value_delimiter = ',')]
     pub set: Vec<String>,
 }
 

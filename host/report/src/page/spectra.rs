@@ -185,7 +185,8 @@ fn strips(page: &mut Page, drawing: &Drawing<'_>) {
     }
     page.note(
         "Strips as the hits' ids number them, 128 per chip. Charge: ADC values of hits of one strip. ▲: something stands out in \
-         this sector, or it differs. A click on a sector of a map chooses it in all of these pictures.",
+         this sector, or it differs. A click on a sector of a map chooses it in all of these pictures. Numbers from 64 on \
+         are rounded, by at most a quarter of their chance error.",
     );
 }
 
