@@ -1,5 +1,5 @@
 // UT decoding for Allen by libut_decoding, in the place of Allen's own: raw banks in, UT hits and their offsets out, in the
-// shape that Allen's consumers take. docs/integration.md goes through it argument by argument, and says what was tried with
+// shape that Allen's consumers take. docs/integration.md says how to add it to Allen, and what was tried with
 // which version of Allen.
 //
 // Ours, written from what is publicly known of Allen's contract for algorithms.
