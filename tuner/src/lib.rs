@@ -148,6 +148,14 @@ impl FailureKind {
             Self::Declined => "declined",
         }
     }
+
+    /// Makes a failure of this kind.
+    pub fn because(self, cause: impl Display) -> Failure {
+        Failure {
+            kind: self,
+            message: cause.to_string(),
+        }
+    }
 }
 
 /// A failed measurement.
@@ -162,10 +170,12 @@ pub struct Failure {
 impl Failure {
     /// Returns the failure of a measurement which was given up after `limit`.
     pub(crate) fn timed_out(limit: Duration) -> Self {
-        Self {
-            kind: FailureKind::TimeOut,
-            message: format!("killed after {:.3} s", limit.as_secs_f64()),
-        }
+        FailureKind::TimeOut.because(format_args!("killed after {:.3} s", limit.as_secs_f64()))
+    }
+
+    /// Returns the failure with the name of what failed.
+    pub(crate) fn of(self, name: &str) -> Self {
+        self.kind.because(format_args!("{name}: {}", self.message))
     }
 }
 

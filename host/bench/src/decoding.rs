@@ -95,20 +95,14 @@ impl<'t> DecodeDevice<'t> {
             return Ok(());
         }
         let expected = expected(&self.events, layout, self.tables, self.options);
-        let expected = expected.map_err(|message| Failure {
-            kind: FailureKind::Declined,
-            message,
-        })?;
+        let expected = expected.map_err(|message| FailureKind::Declined.because(message))?;
         self.expected.push((layout, expected));
         Ok(())
     }
 
     fn prepare(&mut self, config: &Config) -> Result<(Variant, usize), Failure> {
         let failure = |kind| move |message: String| Failure { kind, message };
-        let launch = |error: DecodeError| Failure {
-            kind: FailureKind::Launch,
-            message: error.to_string(),
-        };
+        let launch = |error: DecodeError| FailureKind::Launch.because(error);
         let backend = self.varied.backend;
         let parameters = self.varied.parameters_of(config);
         let parameters =
@@ -216,10 +210,7 @@ impl Device for DecodeDevice<'_> {
             .collect::<Result<Vec<f64>, DecodeError>>()
         {
             Ok(times) => Outcome::Times(times),
-            Err(error) => Outcome::Failed(Failure {
-                kind: FailureKind::Launch,
-                message: error.to_string(),
-            }),
+            Err(error) => Outcome::Failed(FailureKind::Launch.because(error)),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::slice;
 use std::time::Duration;
 
 use tuner::online::{Again, Counters, Event, Options, Progress, Statistic, Tuner, Worker, grid};
-use tuner::{Config, Failure, FailureKind, Value};
+use tuner::{Config, FailureKind, Value};
 
 /// Result of a function that had an error.
 const ERROR: c_int = -1;
@@ -266,11 +266,9 @@ pub unsafe extern "C" fn tuner_end(kernel: *mut TunerKernel, ms: f64) -> c_int {
     // SAFETY: it is null, or alive and not used by another thread.
     let ended = unsafe { of(kernel) }.map(|kernel| {
         if ms < 0.0 {
-            let message = format!("the launch of {:?} failed", numbers(kernel.worker.param()));
-            kernel.worker.fail(Failure {
-                kind: FailureKind::Launch,
-                message,
-            });
+            let config = numbers(kernel.worker.param());
+            let what = format!("the launch of {config:?} failed");
+            kernel.worker.fail(FailureKind::Launch.because(what));
         } else {
             kernel.worker.end(Launch::Elapsed(ms));
         }

@@ -7,16 +7,16 @@ use std::time::Duration;
 use serde_json::json;
 use tuner::budget::Budget;
 use tuner::chain::file::{ChainFile, KernelEntry, WorkloadEntry};
-use tuner::chain::tune::{ForAll, Settings, Subject, tune_chain, tune_for_all};
+use tuner::chain::tune::{ChainTuning, ForAll, Settings, Subject, tune_chain, tune_for_all};
 use tuner::chain::{Chain, Member};
 use tuner::compare::Plan;
 use tuner::fnv::Fnv;
 use tuner::objective::Objective;
-use tuner::space_of_table;
-use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
-use tuner::verdict::{Method, Rules};
+use tuner::store::{DeviceIdentity, Store, TunableIdentity, Workload};
+use tuner::verdict::Method;
 use tuner::watch::Watch;
 use tuner::watch::cpu::{CpuWatch, System};
+use tuner::{Space, space_of_table};
 use tuner_score::interchange::read_recording;
 use tuner_score::replay::{Noise, Replay};
 
@@ -272,118 +272,105 @@ impl Make<'static> for Programs {
     }
 }
 
+/// Checks that no output is one of the files that the chain reads.
+fn check_files(args: &Args, file: &ChainFile) -> Result<(), Failure> {
+    let mut inputs = vec![args.file.clone()];
+    for kernel in &file.kernels {
+        let program = kernel.program.as_ref();
+        let space = program.and_then(|table| table.get("space")?.as_str());
+        inputs.extend(space.map(PathBuf::from));
+        inputs.extend(kernel.replay.clone());
+    }
+    let inputs: Vec<_> = inputs.iter().map(PathBuf::as_path).collect();
+    check_outputs(args.json.as_deref(), None, &inputs)
+}
+
+/// Returns the plan of the comparison of the whole chain.
+fn plan(args: &Args, rounds: usize) -> Plan {
+    let mut plan = Plan {
+        seed: args.seed,
+        rounds,
+        ..Plan::default()
+    };
+    if args.rule == "alice" {
+        plan.rules.method = Method::Alice;
+    }
+    plan
+}
+
+/// Tunes the chain for one workload, and shows how far it is.
+fn tune_one(
+    subject: &mut Subject<'_>,
+    store: &mut Store,
+    settings: &Settings<'_>,
+) -> Result<ChainTuning, Failure> {
+    if !subject.load.is_empty() {
+        say(&format!("tuning for {}", subject.load));
+    }
+    let mut watcher = Watcher::new(Objective::Time);
+    let mut tell = |group: &str, step: Option<&tuner::session::Progress<'_>>, space: &Space| {
+        if let Some(step) = step {
+            watcher.step(step, |config| space.named(config).to_string());
+        } else {
+            watcher = Watcher::new(Objective::Time);
+            let names = space.names().join(", ");
+            say(&format!(
+                "{group}: {} configurations of {names}",
+                space.len()
+            ));
+        }
+        true
+    };
+    Ok(tune_chain(subject, store, settings, &mut tell)?)
+}
+
 /// Tunes the chain of a file; `make` makes it for each workload.
 pub fn run(host: &Host, args: &Args, make: &mut dyn Make<'_>) -> Result<(), Failure> {
     let file = ChainFile::read(&args.file)?;
-    let table = |program: &toml::Table| {
-        program
-            .get("space")
-            .and_then(|space| space.as_str().map(PathBuf::from))
-    };
-    let spaces = file
-        .kernels
-        .iter()
-        .filter_map(|kernel| kernel.program.as_ref().and_then(table));
-    let inputs: Vec<PathBuf> = file
-        .kernels
-        .iter()
-        .filter_map(|kernel| kernel.replay.clone())
-        .chain(spaces)
-        .collect();
-    let inputs: Vec<_> = inputs
-        .iter()
-        .chain([&args.file])
-        .map(PathBuf::as_path)
-        .collect();
-    check_outputs(args.json.as_deref(), None, &inputs)?;
-    let loads: Vec<Option<&WorkloadEntry>> = if file.workloads.is_empty() {
-        vec![None]
-    } else {
-        file.workloads.iter().map(Some).collect()
-    };
-    let mut subjects = Vec::new();
-    for load in loads {
-        subjects.push(make.subject(args, &file, load)?);
+    check_files(args, &file)?;
+    let mut loads: Vec<_> = file.workloads.iter().map(Some).collect();
+    if loads.is_empty() {
+        loads.push(None);
     }
-    let method = if args.rule == "alice" {
-        Method::Alice
-    } else {
-        Method::Blocks
-    };
-    let plan = Plan {
-        seed: args.seed,
-        rounds: make.rounds(),
-        ..Plan::default()
-    };
-    let plan = Plan {
-        rules: Rules {
-            method,
-            ..plan.rules.clone()
-        },
-        ..plan
-    };
-    let for_all = args.for_all.as_ref().map(|how| {
-        if how == "mean" {
-            ForAll::Mean
-        } else {
-            ForAll::Worst
-        }
-    });
+    let subjects = loads
+        .into_iter()
+        .map(|load| make.subject(args, &file, load));
+    let mut subjects = subjects.collect::<Result<Vec<_>, _>>()?;
     let (any, rounds) = (make.any(args, &file)?, usize::from(args.rounds));
-    let watch = || make.watch(args);
     let settings = Settings {
-        plan,
+        plan: plan(args, make.rounds()),
         budget: args.budget.clone(),
         rounds,
-        for_all,
-        watch: &watch,
+        for_all: args.for_all.as_deref().map(|how| match how {
+            "mean" => ForAll::Mean,
+            _ => ForAll::Worst,
+        }),
+        watch: &|| make.watch(args),
     };
     let (mut store, _alone) = open_to_measure(host)?;
     signals::keeps("every finished measurement is kept; the same command goes on from here");
-    let mut tunings = Vec::new();
-    for subject in &mut subjects {
-        if !subject.load.is_empty() {
-            say(&format!("tuning for {}", subject.load));
-        }
-        let mut watcher = Watcher::new(Objective::Time);
-        let tuning = tune_chain(subject, &mut store, &settings, &mut |group, step, space| {
-            match step {
-                None => {
-                    watcher = Watcher::new(Objective::Time);
-                    say(&format!(
-                        "{group}: {} configurations of {}",
-                        space.len(),
-                        space.names().join(", ")
-                    ));
-                }
-                Some(step) => watcher.step(step, |config| space.named(config).to_string()),
-            }
-            true
-        });
-        tunings.push(tuning?);
-    }
-    let all = if subjects.len() > 1 {
-        let mut progress = Progress::new(
-            rounds as u64,
-            "measuring all sets on all workloads {wide_bar} {eta} left",
-        );
+    let tunings = subjects
+        .iter_mut()
+        .map(|subject| tune_one(subject, &mut store, &settings));
+    let tunings = tunings.collect::<Result<Vec<_>, _>>()?;
+    let mut all = None;
+    if subjects.len() > 1 {
+        let shown = "measuring all sets on all workloads {wide_bar} {eta} left";
+        let mut progress = Progress::new(rounds as u64, shown);
         let tick = |round: usize| progress.set(round as u64);
-        Some(tune_for_all(
-            &mut subjects,
-            &tunings,
-            &any,
-            &mut store,
-            &settings,
-            tick,
-        )?)
-    } else {
-        None
-    };
+        let found = tune_for_all(&mut subjects, &tunings, &any, &mut store, &settings, tick);
+        all = Some(found?);
+    }
     let found = ChainResults {
         file: args.file.display().to_string(),
         tunings,
         all,
     };
+    write(host, args, &found)
+}
+
+/// Writes the results where they were asked for, and prints them.
+fn write(host: &Host, args: &Args, found: &ChainResults) -> Result<(), Failure> {
     let value = json!({ "chain": found.file, "workloads": found.tunings, "all": found.all });
     if let Some(path) = &args.json {
         (host.write_json)(path, &value)?;
@@ -392,8 +379,9 @@ pub fn run(host: &Host, args: &Args, make: &mut dyn Make<'_>) -> Result<(), Fail
         let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir_all(folder).map_err(cannot)?;
         (host.write_json)(&folder.join("chain.json"), &value)?;
-        std::fs::write(folder.join("chain.html"), page(&found)).map_err(cannot)?;
-        say(&format!("report: {}", folder.join("chain.html").display()));
+        let html = folder.join("chain.html");
+        std::fs::write(&html, page(found)).map_err(cannot)?;
+        say(&format!("report: {}", html.display()));
     }
-    host.print_beside(args.json.as_deref(), &text(&found))
+    host.print_beside(args.json.as_deref(), &text(found))
 }

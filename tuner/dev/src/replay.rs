@@ -1,7 +1,7 @@
 //! A recorded space as a device, so that tuning can be tested without the GPU that was recorded.
 
 use tuner::strategy::draw::mix;
-use tuner::{Config, ConfigIndex, Device, Error, Failure, FailureKind, Outcome, Space, Value};
+use tuner::{Config, ConfigIndex, Device, Error, FailureKind, Outcome, Space, Value};
 
 /// Search space that was measured, whole or in part.
 #[derive(Clone, Debug, Default)]
@@ -122,8 +122,5 @@ impl Device for Replay {
 }
 
 fn declined(message: String) -> Outcome {
-    Outcome::Failed(Failure {
-        kind: FailureKind::Declined,
-        message,
-    })
+    Outcome::Failed(FailureKind::Declined.because(message))
 }

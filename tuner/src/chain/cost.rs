@@ -180,12 +180,7 @@ impl Device for Mix<'_, '_> {
                         *sum += weight / all * time / unit;
                     }
                 }
-                Outcome::Failed(Failure { kind, message }) => {
-                    return Outcome::Failed(Failure {
-                        kind,
-                        message: format!("{name}: {message}"),
-                    });
-                }
+                Outcome::Failed(failure) => return Outcome::Failed(failure.of(name)),
             }
         }
         Outcome::Times(sums)

@@ -52,16 +52,10 @@ impl Member<'_> {
         match self.device.measure(config, launches) {
             Outcome::Times(times) if times.len() == launches => Ok(times),
             Outcome::Times(times) => {
-                let message = format!("{name}: {} times for {launches} launches", times.len());
-                Err(Failure {
-                    kind: FailureKind::Launch,
-                    message,
-                })
+                let what = format!("{} times for {launches} launches", times.len());
+                Err(FailureKind::Launch.because(what).of(name))
             }
-            Outcome::Failed(Failure { kind, message }) => Err(Failure {
-                kind,
-                message: format!("{name}: {message}"),
-            }),
+            Outcome::Failed(failure) => Err(failure.of(name)),
         }
     }
 }
@@ -235,7 +229,7 @@ impl<'d> Chain<'d> {
         Ok(chain)
     }
 
-    /// Makes the groups and the steps.
+    /// Makes the steps, and the groups: those of the file, then what no group has.
     fn connect(
         &mut self,
         file: &ChainFile,
@@ -243,10 +237,8 @@ impl<'d> Chain<'d> {
     ) -> Result<(), String> {
         let mut groups: Vec<Group> = Vec::new();
         for entry in &file.groups {
-            let name = entry
-                .name
-                .clone()
-                .unwrap_or_else(|| entry.together.join(" + "));
+            let joined = || entry.together.join(" + ");
+            let name = entry.name.clone().unwrap_or_else(joined);
             let wrong = |what: String| format!("group {name}: {what}");
             let mut parameters = Vec::new();
             for member in &entry.together {
@@ -256,47 +248,25 @@ impl<'d> Chain<'d> {
                 return Err(wrong("it is empty".to_owned()));
             }
             if entry.concurrent {
-                // By name: a kernel that only shares a parameter with these does not run at once
-                // with them.
-                let is = |member: &Member<'_>, name: &String| {
-                    let begins = format!("{}.", member.prefix);
-                    [&member.prefix, &member.name].contains(&name) || name.starts_with(&begins)
-                };
-                let runs = |&at: &usize| {
-                    entry
-                        .together
-                        .iter()
-                        .any(|name| is(&self.members[at], name))
-                };
-                let step: Vec<usize> = (0..self.members.len()).filter(runs).collect();
-                if self
-                    .steps
-                    .iter()
-                    .flatten()
-                    .any(|member| step.contains(member))
-                {
-                    return Err(wrong(
-                        "one of its kernels runs at once with others already".to_owned(),
-                    ));
+                let step = self.running(&entry.together);
+                if self.steps.iter().flatten().any(|at| step.contains(at)) {
+                    let what = "one of its kernels runs at once with others already";
+                    return Err(wrong(what.to_owned()));
                 }
                 self.steps.push(step);
             }
             groups.push(Group { name, parameters });
         }
-        let alone = (0..self.members.len())
-            .filter(|member| !self.steps.iter().flatten().any(|other| other == member));
-        let alone: Vec<usize> = alone.collect();
-        self.steps
-            .extend(alone.into_iter().map(|member| vec![member]));
+        for member in 0..self.members.len() {
+            if !self.steps.iter().flatten().any(|at| *at == member) {
+                self.steps.push(vec![member]);
+            }
+        }
         // A step runs at the place of its first kernel.
         self.steps.sort();
         for (member, places) in self.members.iter().zip(&self.places) {
-            let taken = |place: &usize| groups.iter().any(|group| group.parameters.contains(place));
-            let rest: Vec<usize> = places
-                .iter()
-                .copied()
-                .filter(|place| !taken(place))
-                .collect();
+            let taken = |place: &&usize| groups.iter().any(|of| of.parameters.contains(place));
+            let rest: Vec<usize> = places.iter().filter(|at| !taken(at)).copied().collect();
             if member.apart {
                 groups.extend(rest.iter().map(|&place| Group {
                     name: self.names[place].clone(),
@@ -309,56 +279,34 @@ impl<'d> Chain<'d> {
                 });
             }
         }
-        // Kernels that share a parameter are one group, and so are the parameters of a constraint.
-        let mut links: Vec<Vec<usize>> =
-            self.constraints.iter().map(|(_, of)| of.clone()).collect();
-        for place in 0..self.names.len() {
-            let with = self
-                .members
-                .iter()
-                .zip(&self.places)
-                .filter(|(_, places)| places.contains(&place));
-            let with: Vec<(&Member<'_>, &Vec<usize>)> = with.collect();
-            if with
-                .iter()
-                .any(|(member, _)| member.prefix != with[0].0.prefix)
-            {
-                links.push(
-                    with.iter()
-                        .filter(|(member, _)| !member.apart)
-                        .flat_map(|(_, places)| (*places).clone())
-                        .collect(),
-                );
-            }
-        }
-        let mut joined: Vec<Group> = Vec::new();
-        for mut group in groups {
-            loop {
-                let meets = |other: &Group| {
-                    let linked = |link: &Vec<usize>| {
-                        [&group, other]
-                            .iter()
-                            .all(|of| of.parameters.iter().any(|place| link.contains(place)))
-                    };
-                    other
-                        .parameters
-                        .iter()
-                        .any(|place| group.parameters.contains(place))
-                        || links.iter().any(linked)
-                };
-                let Some(at) = joined.iter().position(meets) else {
-                    break;
-                };
-                let other = joined.remove(at);
-                group.name = format!("{} + {}", other.name, group.name);
-                group.parameters.extend(other.parameters);
-            }
-            group.parameters.sort_unstable();
-            group.parameters.dedup();
-            joined.push(group);
-        }
-        self.groups = joined;
+        self.groups = join(groups, &self.links());
         Ok(())
+    }
+
+    /// Returns the members that `names` mean. A kernel that only shares a parameter with one of
+    /// them is not meant, and does not run at once with them.
+    fn running(&self, names: &[String]) -> Vec<usize> {
+        let meant = |&at: &usize| {
+            let Member { name, prefix, .. } = &self.members[at];
+            let begins = format!("{prefix}.");
+            let is = |of: &String| [prefix, name].contains(&of) || of.starts_with(&begins);
+            names.iter().any(is)
+        };
+        (0..self.members.len()).filter(meant).collect()
+    }
+
+    /// Returns sets of parameters that belong to one group each: those of a constraint, and those
+    /// of kernels that share a parameter.
+    fn links(&self) -> Vec<Vec<usize>> {
+        let constrained = self.constraints.iter().map(|(_, of)| of.clone());
+        let shared = (0..self.names.len()).filter_map(|place| {
+            let with = self.touched(&[place]);
+            let prefix = |&at: &usize| &self.members[at].prefix;
+            let several = with.iter().any(|at| prefix(at) != prefix(&with[0]));
+            let whole = with.into_iter().filter(|&at| !self.members[at].apart);
+            several.then(|| whole.flat_map(|at| self.places[at].clone()).collect())
+        });
+        constrained.chain(shared).collect()
     }
 
     /// Returns the members that have one of these parameters.
@@ -540,10 +488,7 @@ impl<'d> Chain<'d> {
             parts.kernels[member].extend(&times);
             return Ok(times);
         }
-        let panicked = || Failure {
-            kind: FailureKind::Launch,
-            message: "the device panicked".to_owned(),
-        };
+        let panicked = || FailureKind::Launch.because("the device panicked");
         let mut together = Vec::with_capacity(launches);
         for _ in 0..launches {
             let members = self
@@ -645,6 +590,30 @@ impl<'d> Chain<'d> {
     }
 }
 
+/// Joins groups that have a parameter in common, or parameters of the same link.
+fn join(groups: Vec<Group>, links: &[Vec<usize>]) -> Vec<Group> {
+    let mut joined: Vec<Group> = Vec::new();
+    for mut group in groups {
+        loop {
+            let has = |of: &Group, link: &[usize]| of.parameters.iter().any(|at| link.contains(at));
+            let meets = |other: &Group| {
+                let linked = |link: &Vec<usize>| has(&group, link) && has(other, link);
+                has(other, &group.parameters) || links.iter().any(linked)
+            };
+            let Some(at) = joined.iter().position(meets) else {
+                break;
+            };
+            let other = joined.remove(at);
+            group.name = format!("{} + {}", other.name, group.name);
+            group.parameters.extend(other.parameters);
+        }
+        group.parameters.sort_unstable();
+        group.parameters.dedup();
+        joined.push(group);
+    }
+    joined
+}
+
 /// Returns true if a constraint holds; one that cannot be evaluated does not.
 fn holds(expr: &Expr, values: &[Value]) -> bool {
     let slots: Vec<Computed<'_>> = values.iter().map(|value| Ok(value.into())).collect();
@@ -729,11 +698,8 @@ impl Device for ChainDevice<'_, '_> {
             None => Some(config.clone()).filter(|config| config.0.len() == self.chain.names.len()),
         };
         let Some(all) = put else {
-            let message = format!("{} values do not fit the chain", config.0.len());
-            return Outcome::Failed(Failure {
-                kind: FailureKind::Constraint,
-                message,
-            });
+            let what = format!("{} values do not fit the chain", config.0.len());
+            return Outcome::Failed(FailureKind::Constraint.because(what));
         };
         let members = match &self.group {
             Some((group, _)) => self.chain.touched(&group.parameters),

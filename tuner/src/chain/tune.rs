@@ -199,58 +199,34 @@ pub fn tune_chain(
         })?;
         groups.push(found);
     }
-    let (mut comparison, mut failure, mut chosen, mut samples) =
-        (None, None, default.clone(), Vec::new());
+    let mut finding = finding(settings, "groups", &default, &proposed);
     if proposed == default {
+        finding.stopped = "every group kept its default".to_owned();
         match subject.chain.whole().measure(&default, LAUNCHES) {
-            Outcome::Times(times) => samples.push((default.clone(), times)),
+            Outcome::Times(times) => finding.samples.push((default.clone(), times)),
             Outcome::Failed(failure) => return Err(defaults_fail(&failure)),
         }
     } else {
         let watch = &mut *(settings.watch)();
-        match compare(
-            &mut subject.chain.whole(),
-            &default,
-            &proposed,
-            &settings.plan,
-            watch,
-        ) {
-            Ok(found) => {
-                if found.judgement.verdict == Verdict::Better(Side::B) {
-                    chosen = proposed.clone();
-                }
-                comparison = Some(found);
-            }
+        let mut whole = subject.chain.whole();
+        match compare(&mut whole, &default, &proposed, &settings.plan, watch) {
+            Ok(found) => finding.comparison = Some(found),
             Err(dropped) if dropped.side == 0 => return Err(defaults_fail(&dropped.failure)),
             // The chain fails as proposed: the defaults stay.
-            Err(dropped) => failure = Some(dropped.failure),
+            Err(dropped) => finding.failed.push((proposed.clone(), dropped.failure)),
         }
     }
-    let finding = Finding {
-        plan: Plan {
-            strategy: "groups".to_owned(),
-            seed: settings.plan.seed,
-            budget: settings.budget.to_string(),
-            ..Plan::default()
-        },
-        default: default.clone(),
-        proposed: proposed.clone(),
-        samples,
-        failed: failure
-            .iter()
-            .map(|failure| (proposed.clone(), failure.clone()))
-            .collect(),
-        launches: comparison
-            .iter()
-            .map(|c| c.judgement.kept + c.judgement.discarded)
-            .sum(),
-        comparison: comparison.clone(),
-        stopped: "the whole chain was compared".to_owned(),
+    let comparison = finding.comparison.clone();
+    let better = |found: &Comparison| found.judgement.verdict == Verdict::Better(Side::B);
+    let chosen = if comparison.as_ref().is_some_and(better) {
+        proposed.clone()
+    } else {
+        default.clone()
     };
     // Where a search could not tell, the default was not shown to be best.
     let tells = all_decided || comparison.is_some();
     let kept = if tells {
-        keep(subject, store, &subject.workload, &finding)?
+        keep(subject, store, &subject.workload, &mut finding)?
     } else {
         None
     };
@@ -275,18 +251,45 @@ pub fn tune_chain(
         proposed,
         chosen,
         comparison,
-        failure,
+        failure: finding.failed.pop().map(|(_, failure)| failure),
         kept: kept.map(|kept| (kept.run, kept.verdict)),
     })
 }
 
-/// Keeps a finding about the whole chain.
+/// Makes a finding about a whole chain, for which nothing was measured yet.
+fn finding(settings: &Settings<'_>, strategy: &str, default: &Config, set: &Config) -> Finding {
+    Finding {
+        plan: Plan {
+            strategy: strategy.to_owned(),
+            seed: settings.plan.seed,
+            budget: settings.budget.to_string(),
+            ..Plan::default()
+        },
+        default: default.clone(),
+        proposed: set.clone(),
+        samples: Vec::new(),
+        failed: Vec::new(),
+        launches: 0,
+        comparison: None,
+        stopped: "it was compared with the default".to_owned(),
+    }
+}
+
+/// Keeps a finding about the whole chain, and counts its launches.
 fn keep(
     subject: &Subject<'_>,
     store: &mut Store,
     workload: &Workload,
-    finding: &Finding,
+    finding: &mut Finding,
 ) -> Result<Option<Kept>, Error> {
+    let compared = finding.comparison.iter().map(|found| &found.judgement);
+    finding.launches = compared.map(|it| it.kept + it.discarded).sum::<usize>()
+        + finding
+            .samples
+            .iter()
+            .map(|(_, times)| times.len())
+            .sum::<usize>()
+        + finding.failed.len();
     let names = subject.chain.names();
     // Without the product of all spaces, the space has the two configurations that were compared.
     let mut rows = vec![finding.default.0.clone(), finding.proposed.0.clone()];
@@ -410,17 +413,15 @@ pub fn tune_for_all(
         };
         drop(parts);
         drop(wholes);
-        kept = Some(match compared {
-            None => "nothing: the default is the best one for all".to_owned(),
-            Some(comparison) => keep_for_all(
-                &subjects[0],
-                any,
-                store,
-                settings,
-                &default,
-                &sets[set],
-                comparison,
-            )?,
+        let mut finding = finding(settings, "one for all workloads", &default, &sets[set]);
+        finding.comparison = compared;
+        kept = Some(if set == 0 {
+            "nothing: the default is the best one for all".to_owned()
+        } else {
+            keep(&subjects[0], store, any, &mut finding)?.map_or_else(
+                || "nothing".to_owned(),
+                |kept| format!("run {}: {}", kept.run, kept.verdict),
+            )
         });
     }
     let Costs {
@@ -438,36 +439,4 @@ pub fn tune_for_all(
         of_workload,
         kept,
     })
-}
-
-/// Keeps the comparison of one set for all with the default.
-fn keep_for_all(
-    subject: &Subject<'_>,
-    any: &Workload,
-    store: &mut Store,
-    settings: &Settings<'_>,
-    default: &Config,
-    set: &Config,
-    comparison: Comparison,
-) -> Result<String, Error> {
-    let finding = Finding {
-        plan: Plan {
-            strategy: "one for all workloads".to_owned(),
-            seed: settings.plan.seed,
-            budget: settings.budget.to_string(),
-            ..Plan::default()
-        },
-        default: default.clone(),
-        proposed: set.clone(),
-        samples: Vec::new(),
-        failed: Vec::new(),
-        launches: comparison.judgement.kept + comparison.judgement.discarded,
-        comparison: Some(comparison),
-        stopped: "it was compared with the default".to_owned(),
-    };
-    let kept = keep(subject, store, any, &finding)?;
-    Ok(kept.map_or_else(
-        || "nothing".to_owned(),
-        |kept| format!("run {}: {}", kept.run, kept.verdict),
-    ))
 }

@@ -133,10 +133,7 @@ pub(crate) fn measure_block(
 }
 
 fn one_time(device: &mut dyn Device, config: &Config) -> Result<f64, Failure> {
-    let broken = |message: String| Failure {
-        kind: FailureKind::Launch,
-        message,
-    };
+    let broken = |message: String| FailureKind::Launch.because(message);
     match device.measure(config, 1) {
         Outcome::Failed(failure) => Err(failure),
         Outcome::Times(times) => match times.as_slice() {

@@ -159,10 +159,7 @@ impl Keeper {
 /// Launches a command by a keeper, to its end; `None` if there is no keeper.
 pub(crate) fn launch(command: &Command, limit: Duration) -> Option<Result<Ran, Failure>> {
     let (mut start, launch) = (keeper()?, LaunchRequest::of(command, limit)?);
-    let failed = |error: std::io::Error| Failure {
-        kind: FailureKind::Launch,
-        message: error.to_string(),
-    };
+    let failed = |error: std::io::Error| FailureKind::Launch.because(error);
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut keeper = match free.map_or_else(|| Keeper::start(&mut start), Ok) {
         Ok(keeper) => keeper,

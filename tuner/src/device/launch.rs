@@ -44,10 +44,7 @@ pub(crate) fn launch_here(
     limit: Duration,
     spawn: &dyn Fn(&mut Command) -> std::io::Result<Box<dyn Launched>>,
 ) -> Result<Ran, Failure> {
-    let launch = |message: String| Failure {
-        kind: FailureKind::Launch,
-        message,
-    };
+    let launch = |message: String| FailureKind::Launch.because(message);
     let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
     let (output, errors) = (
         tempfile::tempfile().map_err(file)?,

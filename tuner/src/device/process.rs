@@ -245,10 +245,7 @@ impl ProcessDevice {
     }
 
     fn ask(&mut self, config: &Config, launches: usize) -> Result<Outcome, Failure> {
-        let launch = |message: String| Failure {
-            kind: FailureKind::Launch,
-            message,
-        };
+        let launch = |message: String| FailureKind::Launch.because(message);
         self.begin().map_err(launch)?;
         let running = self
             .child
@@ -290,10 +287,7 @@ impl ProcessDevice {
 
 /// Waits for the next line of a child.
 fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> {
-    let launch = |message: String| Failure {
-        kind: FailureKind::Launch,
-        message,
-    };
+    let launch = |message: String| FailureKind::Launch.because(message);
     match running.answers.recv_timeout(time_out) {
         Ok(Ok(line)) => Ok(line),
         Ok(Err(error)) => Err(launch(format!("the measuring process: {error}"))),

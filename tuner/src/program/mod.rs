@@ -216,12 +216,9 @@ impl ProgramDevice {
         let Some(build) = self.build.clone() else {
             return Ok(None);
         };
-        let failed = |message: String| Failure {
-            kind: FailureKind::Compile,
-            message,
-        };
         if self.folder.is_none() {
-            self.folder = Some(BuildFolder::new().map_err(|error| failed(error.to_string()))?);
+            self.folder =
+                Some(BuildFolder::new().map_err(|error| FailureKind::Compile.because(error))?);
         }
         let mut values = self.values(config, None);
         if self.parameters.iter().any(|name| build.sees(name)) {
@@ -244,7 +241,9 @@ impl ProgramDevice {
         let made = std::fs::create_dir(&place).map_err(|error| format!("{place}: {error}"));
         let built = made
             .and_then(|()| run_shell(&build, &values, BUILD).map_err(|failure| failure.message));
-        let built = built.map(|_| place).map_err(failed);
+        let built = built
+            .map(|_| place)
+            .map_err(|why| FailureKind::Compile.because(why));
         self.built.insert(key, built.clone());
         built.map(Some)
     }
@@ -264,10 +263,7 @@ impl ProgramDevice {
     }
 
     fn answer_of(&mut self, config: &Config, folder: Option<&str>) -> Result<(), Failure> {
-        let wrong = |message: String| Failure {
-            kind: FailureKind::WrongResult,
-            message,
-        };
+        let wrong = |message: String| FailureKind::WrongResult.because(message);
         let check = self.check.clone().unwrap_or_else(|| self.command.clone());
         let of_check = self.check.is_some();
         let run = |device: &Self, config: &Config, folder: Option<&str>| {
@@ -311,14 +307,11 @@ impl ProgramDevice {
     fn launches(&mut self, config: &Config, launches: usize) -> Result<Vec<f64>, Failure> {
         let folder = self.build_of(config)?;
         self.check(config, folder.as_deref())?;
-        let launch = |message: String| Failure {
-            kind: FailureKind::Launch,
-            message,
-        };
         let mut costs = Vec::with_capacity(launches);
         while costs.len() < launches {
             let ran = self.run(&self.command, config, folder.as_deref(), self.time_out)?;
-            let values = self.reading.values(&ran.output, ran.took).map_err(launch)?;
+            let values = self.reading.values(&ran.output, ran.took);
+            let values = values.map_err(|why| FailureKind::Launch.because(why))?;
             let unit = if matches!(self.reading, Reading::Clock) {
                 1.0
             } else {
@@ -328,7 +321,7 @@ impl ProgramDevice {
                 costs.push(
                     self.objective
                         .cost(value * unit)
-                        .map_err(|error| launch(error.to_string()))?,
+                        .map_err(|error| FailureKind::Launch.because(error))?,
                 );
             }
         }

@@ -158,11 +158,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             }
             (Outcome::Times(_), None) => {
                 self.failed += 1;
-                let message = "it ran and gave no time".to_owned();
-                self.last_failure = Some(Failure {
-                    kind: FailureKind::Launch,
-                    message,
-                });
+                self.last_failure = Some(FailureKind::Launch.because("it ran and gave no time"));
             }
         }
         Ok(outcome)

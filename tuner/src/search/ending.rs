@@ -17,7 +17,7 @@ use crate::space::ConfigIndex;
 use crate::store::{Contender, RaceDetails};
 use crate::verdict::{Reason, Rules, Verdict};
 use crate::watch::NoWatch;
-use crate::{Config, Device, Failure, FailureKind, Outcome};
+use crate::{Config, Device, FailureKind, Outcome};
 
 /// Numbers of blocks to try if the plan's own exceed the budget.
 ///
@@ -307,12 +307,7 @@ impl Device for Collector<'_, '_, '_, '_> {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let declined = |message: &str| {
-            Outcome::Failed(Failure {
-                kind: FailureKind::Declined,
-                message: message.to_owned(),
-            })
-        };
+        let declined = |message: &str| Outcome::Failed(FailureKind::Declined.because(message));
         if self.error.is_some() {
             return declined("the session has ended");
         }

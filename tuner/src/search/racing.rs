@@ -191,10 +191,9 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
                         self.result.samples[at].push(times[0]);
                         continue;
                     }
-                    Outcome::Times(times) => Failure {
-                        kind: FailureKind::Launch,
-                        message: format!("{times:?} is not one time"),
-                    },
+                    Outcome::Times(times) => {
+                        FailureKind::Launch.because(format!("{times:?} is not one time"))
+                    }
                     Outcome::Failed(failure) => failure,
                 };
                 self.result.failures.push((at, failure));

@@ -17,7 +17,7 @@ use super::session::{Phase, Progress, Session, TuneError, Tuning};
 use crate::space::ConfigIndex;
 use crate::store::{Details, Evidence, Recorder, Store};
 use crate::watch::{NoWatch, Watch};
-use crate::{Config, Device, Failure, FailureKind};
+use crate::{Config, Device, FailureKind};
 
 /// Tunes. `tell` is called after every measurement, and ends the session by returning false.
 ///
@@ -91,10 +91,7 @@ pub fn tune_watched(
     let raced = bench.spent.launches;
     if finalists.is_empty() {
         let tried = bench.spent.evaluations;
-        let nothing = Failure {
-            kind: FailureKind::Declined,
-            message: "nothing was tried".to_owned(),
-        };
+        let nothing = FailureKind::Declined.because("nothing was tried");
         let last = bench.last_failure.take().unwrap_or(nothing);
         bench.recorder.finish(None)?;
         return Err(TuneError::AllFailed { tried, last });

@@ -25,7 +25,7 @@ pub struct Finding {
     pub failed: Vec<(Config, Failure)>,
     /// Comparison of the default (A) with the proposed configuration (B).
     pub comparison: Option<Comparison>,
-    /// Number of launches of real work, or of samples in the comparison of a chain.
+    /// Number of launches of real work, or of measurements of a chain, discarded ones included.
     pub launches: usize,
     /// Reason why the tuning ended.
     pub stopped: String,

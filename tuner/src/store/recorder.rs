@@ -183,10 +183,9 @@ fn usable(outcome: Outcome) -> Outcome {
         &[]
     };
     match times.iter().find(|number| !number.is_finite()) {
-        Some(number) => Outcome::Failed(Failure {
-            kind: FailureKind::Launch,
-            message: format!("it ran and gave {number}"),
-        }),
+        Some(number) => {
+            Outcome::Failed(FailureKind::Launch.because(format!("it ran and gave {number}")))
+        }
         None => outcome,
     }
 }
@@ -203,8 +202,5 @@ impl Device for Recorder<'_> {
 }
 
 fn failed(message: &str) -> Outcome {
-    Outcome::Failed(Failure {
-        kind: FailureKind::Declined,
-        message: message.to_owned(),
-    })
+    Outcome::Failed(FailureKind::Declined.because(message))
 }

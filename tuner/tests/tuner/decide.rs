@@ -29,9 +29,8 @@ fn quiet(spread: f64) -> impl Device {
         let [Value::Float(time), Value::Text(word)] = &config.0[..] else {
             panic!("{config:?}")
         };
-        let kind = FailureKind::WrongResult;
         match word.as_str() {
-            "wrong" => Failed(Failure { kind, ..failed("") }),
+            "wrong" => Failed(FailureKind::WrongResult.because("")),
             "late" if launched > 500 => Failed(failed("late")),
             "nan" => Times(vec![f64::NAN; launches]),
             "none" => Times(Vec::new()),

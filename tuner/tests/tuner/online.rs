@@ -326,11 +326,7 @@ fn failing_and_wrong_configurations_are_never_used_again_and_are_named() {
             match number(worker.begin()) {
                 1 => {
                     wrong += 1;
-                    let kind = FailureKind::WrongResult;
-                    worker.fail(Failure {
-                        kind,
-                        ..failed("hit 3 differs")
-                    });
+                    worker.fail(FailureKind::WrongResult.because("hit 3 differs"));
                 }
                 config => worker.end(Elapsed(if config == 0 { 2.0 } else { 1.0 })),
             }

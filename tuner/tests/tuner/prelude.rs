@@ -63,10 +63,7 @@ pub fn line(most: i64) -> Space {
 
 /// A launch that failed.
 pub fn failed(message: impl Display) -> Failure {
-    Failure {
-        kind: FailureKind::Launch,
-        message: message.to_string(),
-    }
+    FailureKind::Launch.because(message)
 }
 
 pub fn failure(outcome: Outcome) -> Failure {

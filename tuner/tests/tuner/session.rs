@@ -382,10 +382,7 @@ fn a_time_out_is_remembered_and_tried_again_only_with_another_limit_or_fewer_lau
                 return Times(vec![30.0; launches]);
             }
             let message = format!("killed after {:.3} s", self.0.as_secs_f64());
-            Failed(Failure {
-                kind: FailureKind::TimeOut,
-                message,
-            })
+            Failed(FailureKind::TimeOut.because(message))
         }
 
         fn time_out(&self) -> Option<Duration> {

@@ -245,14 +245,8 @@ impl Scan {
                 if self.lost[config] < PATIENCE {
                     self.todo.push_back(config);
                 } else {
-                    let message = format!("{PATIENCE} launches of it gave no time");
-                    self.ban(
-                        config,
-                        Failure {
-                            kind: FailureKind::Launch,
-                            message,
-                        },
-                    );
+                    let what = format!("{PATIENCE} launches of it gave no time");
+                    self.ban(config, FailureKind::Launch.because(what));
                 }
             }
         }

@@ -16,11 +16,7 @@ type Other = (fn(&mut Key), Option<u8>);
 #[test]
 fn measurements_and_decisions_are_there_after_reopening() {
     let (folder, key, mut store) = place();
-    let kind = FailureKind::WrongResult;
-    let outcome = Failed(Failure {
-        kind,
-        ..failed("hit 3, ü")
-    });
+    let outcome = Failed(FailureKind::WrongResult.because("hit 3, ü"));
     let observations = [
         times(config(32, "a"), &[0.1, f64::MIN_POSITIVE, 1e300]),
         Observation {
