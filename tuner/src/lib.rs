@@ -150,7 +150,7 @@ impl FailureKind {
     }
 
     /// Makes a failure of this kind.
-    pub fn because(self, cause: impl Display) -> Failure {
+    pub fn because(self, cause: impl fmt::Display) -> Failure {
         Failure {
             kind: self,
             message: cause.to_string(),

@@ -14,7 +14,7 @@ use crate::store::{
 use crate::strategy::StrategyKind;
 use crate::verdict::{Side, Verdict};
 use crate::watch::NoWatch;
-use crate::{Config, Device, Failure, FailureKind, Outcome, from_fn, tune};
+use crate::{Config, Device, FailureKind, Outcome, from_fn, tune};
 
 /// Most near matches that are checked before the operation is tuned.
 const MOST_CHECKED: usize = 3;
@@ -216,14 +216,13 @@ pub fn tuned<E: ToString>(
     }
     let mut device = from_fn(&operation.device.name, |config, launches| {
         let named = space.named(config);
-        let failed = |kind, message| Outcome::Failed(Failure { kind, message });
         match (0..launches)
             .map(|_| measure(&named))
             .collect::<Result<Option<Vec<f64>>, E>>()
         {
             Ok(Some(times)) => Outcome::Times(times),
-            Ok(None) => failed(FailureKind::Declined, "it was skipped".to_owned()),
-            Err(error) => failed(FailureKind::Launch, error.to_string()),
+            Ok(None) => Outcome::Failed(FailureKind::Declined.because("it was skipped")),
+            Err(error) => Outcome::Failed(FailureKind::Launch.because(error.to_string())),
         }
     });
     let tunable = TunableIdentity::new(operation.name, operation.version);
@@ -234,11 +233,8 @@ pub fn tuned<E: ToString>(
         space,
     };
     if forced {
-        let cannot = |error: std::io::Error| StoreError::CannotOpen {
-            file: std::env::temp_dir(),
-            what: error.to_string(),
-        };
-        let folder = tempfile::tempdir().map_err(cannot)?;
+        let folder = tempfile::tempdir()
+            .map_err(|error| StoreError::cannot_open(&std::env::temp_dir(), error))?;
         let mut store = Store::open(&folder.path().join("tune.sqlite"))?;
         let (config, source) = tune_now(operation, task, Vec::new(), &mut device, &mut store)?;
         return answer(&config, source);

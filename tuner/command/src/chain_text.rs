@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use chart_page::{Chart, Heat, Page, Shading};
 use tuner::chain::tune::{AllTuning, ChainTuning};
 use tuner::verdict::{Judgement, Verdict};
-use tuner::{Config, FailureKind};
+use tuner::{Config, FailureKind, Named};
 
 use crate::report::words::percent;
 use crate::table::table;
@@ -18,15 +18,6 @@ pub(crate) struct ChainResults {
     pub tunings: Vec<ChainTuning>,
     /// One set for all workloads, if there are several.
     pub all: Option<AllTuning>,
-}
-
-/// Writes a configuration as `name=value name=value`.
-fn words(names: &[String], config: &Config) -> String {
-    let named = names
-        .iter()
-        .zip(&config.0)
-        .map(|(name, value)| format!("{name}={value}"));
-    named.collect::<Vec<_>>().join(" ")
 }
 
 /// Writes the parameters that differ from the default.
@@ -139,15 +130,15 @@ fn of_one(tuning: &ChainTuning) -> String {
             group.run,
             group.decision.tried,
             group.configurations,
-            words(&group.parameters, &group.decision.chosen.config),
+            Named::of(&group.parameters, &group.decision.chosen.config),
             group.decision.verdict
         );
     }
     let _ = write!(
         text,
         "\nwhole chain\nA, the defaults     {}\nB, what was chosen  {}\n",
-        words(&tuning.parameters, &tuning.default),
-        words(&tuning.parameters, &tuning.proposed)
+        Named::of(&tuning.parameters, &tuning.default),
+        Named::of(&tuning.parameters, &tuning.proposed)
     );
     if let Some(comparison) = &tuning.comparison {
         text += &evidence(&comparison.judgement);
@@ -271,13 +262,11 @@ pub(crate) fn page(found: &ChainResults) -> String {
         } else {
             &tuning.load
         });
+        let of = |config| Named::of(&tuning.parameters, config).to_string();
         page.facts([
             ("chain", tuning.what.clone()),
-            ("defaults", words(&tuning.parameters, &tuning.default)),
-            (
-                "what was chosen",
-                words(&tuning.parameters, &tuning.proposed),
-            ),
+            ("defaults", of(&tuning.default)),
+            ("what was chosen", of(&tuning.proposed)),
             ("verdict on the whole chain", verdict(tuning)),
         ]);
         judged(&mut page, number, tuning);
@@ -299,7 +288,7 @@ pub(crate) fn page(found: &ChainResults) -> String {
         ]
         .map(str::to_owned);
         let rows = tuning.groups.iter().map(|group| {
-            let chosen = words(&group.parameters, &group.decision.chosen.config);
+            let chosen = Named::of(&group.parameters, &group.decision.chosen.config).to_string();
             let numbers = [group.configurations, group.decision.tried].map(|n| n.to_string());
             let [configurations, tried] = numbers;
             let verdict = group.decision.verdict.clone();

@@ -266,12 +266,7 @@ impl Space {
 
     /// Returns a configuration with the names of its parameters.
     pub fn named(&self, config: &Config) -> Named {
-        Named(
-            self.names()
-                .into_iter()
-                .zip(config.0.iter().cloned())
-                .collect(),
-        )
+        Named::of(&self.names(), config)
     }
 
     /// Returns the parameters, in the order of the declaration.
@@ -369,6 +364,12 @@ pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), 
 pub struct Named(Vec<(String, Value)>);
 
 impl Named {
+    /// Names the values of a configuration.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a String>, config: &Config) -> Self {
+        let names = names.into_iter().cloned();
+        Self(names.zip(config.0.iter().cloned()).collect())
+    }
+
     /// Returns the value of a parameter; `None` if there is no such parameter.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0

@@ -1,6 +1,7 @@
 //! Errors of a store.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind};
 
@@ -39,6 +40,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    pub(crate) fn cannot_open(file: &Path, what: impl Display) -> Self {
+        Self::CannotOpen {
+            file: file.to_owned(),
+            what: what.to_string(),
+        }
+    }
+
     /// Returns the kind.
     pub const fn kind(&self) -> ErrorKind {
         match self {

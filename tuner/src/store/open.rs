@@ -55,10 +55,7 @@ pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> St
         Some(ErrorCode::DatabaseCorrupt) => damaged(file, &error),
         Some(ErrorCode::NotADatabase) => foreign(file, "not an SQLite file"),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            StoreError::CannotOpen {
-                file: to,
-                what: error.to_string(),
-            }
+            StoreError::cannot_open(file, error)
         }
         _ => StoreError::Sqlite {
             file: to,
@@ -67,37 +64,33 @@ pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> St
     }
 }
 
-fn foreign(file: &Path, what: &str) -> StoreError {
-    StoreError::Unusable {
-        file: file.to_owned(),
-        what: format!("{what}; it is left alone: name another store"),
-    }
-}
-
-fn damaged(file: &Path, what: &dyn std::fmt::Display) -> StoreError {
-    let what = format!("damaged: {what}; move it away, or mend it with sqlite3's .recover");
+fn unusable(file: &Path, what: String) -> StoreError {
     StoreError::Unusable {
         file: file.to_owned(),
         what,
     }
 }
 
+fn foreign(file: &Path, what: &str) -> StoreError {
+    let what = format!("{what}; it is left alone: name another store");
+    unusable(file, what)
+}
+
+fn damaged(file: &Path, what: &dyn std::fmt::Display) -> StoreError {
+    let what = format!("damaged: {what}; move it away, or mend it with sqlite3's .recover");
+    unusable(file, what)
+}
+
 /// Returns true if the file is not empty. Reads only its first bytes: SQLite may roll back or merge
 /// journals on opening it.
 fn look(file: &Path) -> Result<bool, StoreError> {
-    let cannot = |error: std::io::Error| StoreError::CannotOpen {
-        file: file.to_owned(),
-        what: error.to_string(),
-    };
+    let cannot = |error: std::io::Error| StoreError::cannot_open(file, error);
     // Opening a pipe waits for its writer.
     if file
         .metadata()
         .is_ok_and(|there| !there.is_file() && !there.is_dir())
     {
-        return Err(StoreError::CannotOpen {
-            file: file.to_owned(),
-            what: "it is no file".to_owned(),
-        });
+        return Err(StoreError::cannot_open(file, "it is no file"));
     }
     let mut header = Vec::new();
     match File::open(file) {
@@ -146,10 +139,7 @@ fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool
         let what = format!(
             "its schema is version {version}, this program's is {SCHEMA_VERSION}: use that program, or move the file away"
         );
-        return Err(StoreError::Unusable {
-            file: file.to_owned(),
-            what,
-        });
+        return Err(unusable(file, what));
     }
     // A view could compute forever, and a trigger could change what the tuner writes.
     if let Some(strange) = strange {
@@ -206,10 +196,7 @@ pub(super) fn read_write(file: &Path, wait: Duration) -> Result<Connection, Stor
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
     {
-        std::fs::create_dir_all(folder).map_err(|error| StoreError::CannotOpen {
-            file: file.to_owned(),
-            what: error.to_string(),
-        })?;
+        std::fs::create_dir_all(folder).map_err(|error| StoreError::cannot_open(file, error))?;
     }
     let mut connection = connect(
         file,

@@ -207,10 +207,7 @@ fn lock(
     // about other processes.
     let without = |error: std::io::Error| match error.kind() {
         ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem => Ok(None),
-        _ => Err(StoreError::CannotOpen {
-            file: path.clone(),
-            what: error.to_string(),
-        }),
+        _ => Err(StoreError::cannot_open(&path, error)),
     };
     loop {
         let file = match File::create(&path) {

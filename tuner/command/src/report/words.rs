@@ -2,15 +2,11 @@
 
 use tuner::objective::Objective;
 use tuner::verdict::Judgement;
-use tuner::{Config, Value};
+use tuner::{Config, Named, Value};
 
 /// Writes a configuration as `name=value name=value`.
 pub fn in_words(parameters: &[(String, Vec<Value>)], config: &Config) -> String {
-    let named = parameters
-        .iter()
-        .zip(&config.0)
-        .map(|((name, _), value)| format!("{name}={value}"));
-    named.collect::<Vec<_>>().join(" ")
+    Named::of(parameters.iter().map(|(name, _)| name), config).to_string()
 }
 
 /// Writes a relative difference in %.
