@@ -57,6 +57,12 @@ const LEARNED_FROM: usize = 80;
 /// Adding an observation to a Gaussian process costs the square of their number. The fastest half
 /// says where the optimum is, the rest keeps the model honest elsewhere.
 const MODELLED: usize = 384;
+/// One in as many observations failed, from which a failure counts as the slowest time so far.
+///
+/// Where few fail, the fastest often lie next to them, and the model of failures tells them apart.
+/// Where whole regions fail, a model of times that leaves them out knows nothing there, and so
+/// expects much of them again and again.
+const MANY: usize = 5;
 /// Products spent on the next model for each observation.
 const WORK: usize = 8_000_000;
 
@@ -330,27 +336,24 @@ impl<'a> Bayesian<'a> {
 
     /// Brings both models up to the last observation.
     fn learn(&mut self) {
-        let first = self.observed.len() <= SPREAD || self.valid() == FEWEST;
+        let (all, valid) = (self.observed.len(), self.valid());
+        let first = all <= SPREAD || valid == FEWEST;
+        let slowest = self.observed.iter().filter_map(|seen| seen.2);
+        let slowest = slowest.fold(f64::NEG_INFINITY, f64::max);
+        let of_failure = ((all - valid) * MANY > all).then_some(slowest);
+        let times = self.observed.iter().map(|seen| seen.2.or(of_failure));
+        let times: Vec<Option<f64>> = times.collect();
         let steps = if first { FIRST_STEPS } else { STEPS };
-        let timed: Vec<usize> = (0..self.observed.len())
-            .filter(|&at| self.observed[at].2.is_some())
-            .collect();
-        let times: Vec<f64> = timed.iter().filter_map(|&at| self.observed[at].2).collect();
         self.times.advance(
             &self.candidates,
             &self.observed,
-            &timed,
             &times,
             cap_of(&times),
             steps,
         );
-        let failed: Vec<f64> = self
-            .observed
-            .iter()
-            .map(|(_, _, time)| f64::from(u8::from(time.is_none())))
-            .collect();
-        if failed.contains(&1.0) {
-            let all: Vec<usize> = (0..self.observed.len()).collect();
+        if valid < all {
+            let failed = self.observed.iter().map(|seen| seen.2.is_none());
+            let failed: Vec<Option<f64>> = failed.map(|it| Some(f64::from(u8::from(it)))).collect();
             // The model of failures changes less with each observation than the model of times.
             let steps = if first || self.failures.process.len() == 0 {
                 FIRST_STEPS
@@ -360,7 +363,6 @@ impl<'a> Bayesian<'a> {
             self.failures.advance(
                 &self.candidates,
                 &self.observed,
-                &all,
                 &failed,
                 f64::INFINITY,
                 steps,
@@ -377,8 +379,8 @@ enum Where<'a> {
 
 /// Returns the logarithm above which times are compressed: the median, but at least 0.05 above the
 /// best.
-fn cap_of(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
+fn cap_of(times: &[Option<f64>]) -> f64 {
+    let mut sorted: Vec<f64> = times.iter().copied().flatten().collect();
     sorted.sort_by(f64::total_cmp);
     match (sorted.first(), sorted.get(sorted.len() / 2)) {
         (Some(best), Some(median)) => best + (median - best).max(0.05),
@@ -394,71 +396,70 @@ fn capped(value: f64, cap: f64) -> f64 {
     }
 }
 
-/// Chooses at most `most` observations: the smallest values for one half, evenly from the rest for
-/// the other, in order.
-fn choose(places: &[usize], values: &[f64], most: usize) -> Vec<usize> {
-    if places.len() <= most {
-        return (0..places.len()).collect();
+/// Chooses at most `most` observations with a value: the smallest values for one half, evenly from
+/// the rest for the other, in order.
+fn choose(values: &[Option<f64>], most: usize) -> Vec<usize> {
+    let mut order: Vec<(f64, usize)> = values.iter().copied().zip(0..).filter_map(with).collect();
+    let count = order.len();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut chosen: Vec<usize> = order.into_iter().map(|(_, at)| at).collect();
+    if count > most {
+        let mut rest = chosen.split_off(most / 2);
+        rest.sort_unstable();
+        let wanted = most - chosen.len();
+        chosen.extend((0..wanted).map(|at| rest[at * rest.len() / wanted]));
     }
-    let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]).then(a.cmp(&b)));
-    let mut chosen = order[..most / 2].to_vec();
-    let mut rest = order[most / 2..].to_vec();
-    rest.sort_unstable();
-    let wanted = most - chosen.len();
-    chosen.extend((0..wanted).map(|at| rest[at * rest.len() / wanted]));
     chosen.sort_unstable();
     chosen
 }
 
+fn with((value, at): (Option<f64>, usize)) -> Option<(f64, usize)> {
+    Some((value?, at))
+}
+
 impl Model {
-    /// Takes the observations at `places` (all that this model knows, in order) with their
-    /// `values`.
+    /// Takes the observations with their `values`; those without one are not known to this model.
     fn advance(
         &mut self,
         candidates: &Candidates,
         observed: &[(ConfigIndex, Point, Option<f64>)],
-        places: &[usize],
-        values: &[f64],
+        values: &[Option<f64>],
         cap: f64,
         steps: usize,
     ) {
-        let learned = choose(places, values, LEARNED_FROM);
-        let points: Vec<&Point> = learned.iter().map(|&at| &observed[places[at]].1).collect();
-        let targets: Vec<f64> = learned.iter().map(|&at| capped(values[at], cap)).collect();
+        let learned = choose(values, LEARNED_FROM);
+        let points: Vec<&Point> = learned.iter().map(|&at| &observed[at].1).collect();
+        let targets = learned.iter().filter_map(|&at| values[at]);
+        let targets: Vec<f64> = targets.map(|value| capped(value, cap)).collect();
         for _ in 0..steps {
             self.learner.step(&points, &targets);
         }
-        // The newest observation joins the process in use; a first process is built at once.
-        if self.process.len() > 0
-            && let (Some(&place), Some(&value)) = (places.last(), values.last())
-        {
-            self.process.push(
-                candidates,
-                observed[place].1.clone(),
-                capped(value, self.cap),
-            );
-        }
-        let mut work = if self.process.len() == 0 {
-            usize::MAX
-        } else {
-            WORK
+        let push = |process: &mut Process, cap: f64, at: usize| {
+            if let Some(value) = values[at] {
+                process.push(candidates, observed[at].1.clone(), capped(value, cap));
+            }
         };
+        // The newest observation joins the process in use; a first process is built at once.
+        let mut work = usize::MAX;
+        if self.process.len() > 0 {
+            work = WORK;
+            push(&mut self.process, self.cap, values.len() - 1);
+        }
         let mut next = self.next.take().unwrap_or_else(|| Next {
             process: Process::new(candidates, self.learner.hyper.clone()),
             cap,
-            left: choose(places, values, MODELLED).into_iter().rev().collect(),
-            known: places.len(),
+            left: choose(values, MODELLED).into_iter().rev().collect(),
+            known: values.len(),
         });
         loop {
             if next.left.is_empty() {
-                if next.known == places.len() {
+                if next.known == values.len() {
                     self.process = next.process;
                     self.cap = next.cap;
                     return;
                 }
-                next.left = (next.known..places.len()).rev().collect();
-                next.known = places.len();
+                next.left = (next.known..values.len()).rev().collect();
+                next.known = values.len();
             }
             let cost = next.process.cost_of_next() * candidates.count;
             if cost > work {
@@ -467,11 +468,7 @@ impl Model {
             }
             work -= cost;
             if let Some(at) = next.left.pop() {
-                next.process.push(
-                    candidates,
-                    observed[places[at]].1.clone(),
-                    capped(values[at], next.cap),
-                );
+                push(&mut next.process, next.cap, at);
             }
         }
     }

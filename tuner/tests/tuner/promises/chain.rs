@@ -231,6 +231,20 @@ fn l6_only_the_whole_chain_with_the_best_sets_put_in_decides() {
     says(fails.unwrap_err(), "too wide");
 }
 
+#[test]
+fn a_chain_that_keeps_its_default_counts_the_launches_of_the_whole() {
+    let mut subject = subject(vec![timed("a", &["width"], |x| x[0] as f64)], "", "");
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let tuning = tune_chain(&mut subject, &mut store, &settings(None), &mut |_, _, _| {
+        true
+    });
+    let (run, _) = tuning.unwrap().kept.unwrap();
+    let decision = store.run_record(run).unwrap().decision.unwrap();
+    assert_eq!((decision.launches, decision.chosen.samples), (5, 5));
+    assert_eq!(decision.stopped, "every group kept its default");
+}
+
 // "Parameters shared by kernels or programs of a chain, and constraints across them."
 #[test]
 fn l8_kernels_that_share_a_layout_never_differ_in_it() {
