@@ -201,7 +201,7 @@ pub fn tune_chain(
     }
     let mut finding = finding(settings, "groups", &default, &proposed);
     if proposed == default {
-        finding.stopped = "every group kept its default".to_owned();
+        "every group kept its default".clone_into(&mut finding.stopped);
         match subject.chain.whole().measure(&default, LAUNCHES) {
             Outcome::Times(times) => finding.samples.push((default.clone(), times)),
             Outcome::Failed(failure) => return Err(defaults_fail(&failure)),

@@ -57,7 +57,8 @@ const LEARNED_FROM: usize = 80;
 /// Adding an observation to a Gaussian process costs the square of their number. The fastest half
 /// says where the optimum is, the rest keeps the model honest elsewhere.
 const MODELLED: usize = 384;
-/// One in as many observations failed, from which a failure counts as the slowest time so far.
+/// Failures among the first [`SPREAD`] observations from which a failure counts as the slowest time
+/// so far.
 ///
 /// Where few fail, the fastest often lie next to them, and the model of failures tells them apart.
 /// Where whole regions fail, a model of times that leaves them out knows nothing there, and so
@@ -340,7 +341,9 @@ impl<'a> Bayesian<'a> {
         let first = all <= SPREAD || valid == FEWEST;
         let slowest = self.observed.iter().filter_map(|seen| seen.2);
         let slowest = slowest.fold(f64::NEG_INFINITY, f64::max);
-        let of_failure = ((all - valid) * MANY > all).then_some(slowest);
+        let spread = self.observed.iter().take(SPREAD);
+        let many = spread.filter(|seen| seen.2.is_none()).count() >= MANY;
+        let of_failure = many.then_some(slowest);
         let times = self.observed.iter().map(|seen| seen.2.or(of_failure));
         let times: Vec<Option<f64>> = times.collect();
         let steps = if first { FIRST_STEPS } else { STEPS };
