@@ -4,9 +4,10 @@
 //! The model is a Gaussian process on the logarithm of the time, with a length-scale for every
 //! parameter, so that it learns which parameters matter. Above a cap the logarithm is compressed:
 //! very slow configurations say little about the fast ones. A second process learns where failures
-//! are, and weighs the expected improvement. The first proposals spread over the space. Later every
-//! third is one step from one of the best, because spaces of kernels have optima one point wide;
-//! another third is bold, because they also have several valleys.
+//! are, and weighs the expected improvement; where many fail, the model of the time counts each as
+//! the slowest. The first proposals spread over the space. Later every third is one step from one
+//! of the best, because spaces of kernels have optima one point wide; another third is bold,
+//! because they also have several valleys.
 //!
 //! The *expected improvement* of a configuration is the mean, over what the model thinks possible,
 //! of how much faster than the best one it would be, where slower counts as 0. It is large where
