@@ -403,7 +403,9 @@ fn capped(value: f64, cap: f64) -> f64 {
 /// Chooses at most `most` observations with a value: the smallest values for one half, evenly from
 /// the rest for the other, in order.
 fn choose(values: &[Option<f64>], most: usize) -> Vec<usize> {
-    let mut order: Vec<(f64, usize)> = values.iter().copied().zip(0..).filter_map(with).collect();
+    let mut order: Vec<(f64, usize)> = (values.iter().zip(0..))
+        .filter_map(|(value, at)| Some(((*value)?, at)))
+        .collect();
     let count = order.len();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let mut chosen: Vec<usize> = order.into_iter().map(|(_, at)| at).collect();
@@ -415,10 +417,6 @@ fn choose(values: &[Option<f64>], most: usize) -> Vec<usize> {
     }
     chosen.sort_unstable();
     chosen
-}
-
-fn with((value, at): (Option<f64>, usize)) -> Option<(f64, usize)> {
-    Some((value?, at))
 }
 
 impl Model {

@@ -381,30 +381,17 @@ fn finish(prior: &Prior, explained: f64, with_ones: f64, with_z: f64) -> (f64, f
 mod tests {
     use super::*;
 
-    /// Solves a dense system by elimination with pivots.
+    /// Solves a dense system by elimination; a covariance needs no pivots.
     fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
-        let n = b.len();
-        for i in 0..n {
-            let pivot = (i..n)
-                .max_by(|&p, &q| a[p][i].abs().total_cmp(&a[q][i].abs()))
-                .expect("there are rows");
-            a.swap(i, pivot);
-            b.swap(i, pivot);
-            let (above, below) = a.split_at_mut(i + 1);
-            for (row, entries) in below.iter_mut().enumerate() {
-                let factor = entries[i] / above[i][i];
-                entries
-                    .iter_mut()
-                    .zip(&above[i])
-                    .for_each(|(entry, pivot)| *entry -= factor * pivot);
-                b[i + 1 + row] -= factor * b[i];
+        for i in 0..b.len() {
+            let (row, value) = (a[i].clone(), b[i]);
+            for other in (0..b.len()).filter(|&other| other != i) {
+                let factor = a[other][i] / row[i];
+                (a[other].iter_mut().zip(&row)).for_each(|(entry, of)| *entry -= factor * of);
+                b[other] -= factor * value;
             }
         }
-        for i in (0..n).rev() {
-            let known: f64 = (i + 1..n).map(|j| a[i][j] * b[j]).sum();
-            b[i] = (b[i] - known) / a[i][i];
-        }
-        b
+        (0..b.len()).map(|i| b[i] / a[i][i]).collect()
     }
 
     fn points() -> Vec<Point> {
