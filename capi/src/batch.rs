@@ -143,7 +143,7 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
         UT_LAYOUT_MEP => Layout::Mep,
         other => {
             return Err(Failure::argument(format!(
-                "UtBatch.layout is {other}: it is 0 (Allen) or 1 (MEP)"
+                "UtBatch.layout is {other}: it must be 0 (Allen) or 1 (MEP)"
             )));
         }
     };
@@ -160,7 +160,8 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
         0 => None,
         UT_VERSION_V4 | UT_VERSION_V5 => Some(batch.version as u8),
         other => {
-            let why = "it is UT_VERSION_V4 (3), UT_VERSION_V5 (4), or 0 for that of the tables";
+            let why = "it must be UT_VERSION_V4 (3), UT_VERSION_V5 (4), or 0 for the version of \
+                the tables";
             return Err(Failure::argument(format!(
                 "UtBatch.version is {other}: {why}"
             )));

@@ -60,7 +60,7 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOpt
         512 => Flip::From512,
         n => {
             return Err(Failure::argument(format!(
-                "UtOptions.flip_from is {n}: it is 511, 512, or 0 for 511"
+                "UtOptions.flip_from is {n}: it must be 511, 512, or 0 for 511"
             )));
         }
     };
@@ -233,7 +233,7 @@ unsafe fn work(
     if written != Some(n_hits as u32) {
         return Err(Failure::new(
             UT_INTERNAL,
-            format!("{n_hits} hits, but offsets that end at {written:?}"),
+            format!("{n_hits} hits, but the offsets end at {written:?}"),
         ));
     }
     // SAFETY: `read_hits` has read it.
@@ -250,7 +250,7 @@ fn check_room(
 ) -> Result<(), Failure> {
     if arrays.has_clusters() && decoder.version() == BankVersion::V4 {
         return Err(Failure::argument(
-            "UtHits.clusters is wanted, but banks of format v4 do not tell clusters",
+            "UtHits.clusters is wanted, but v4 banks do not say which strips made a cluster",
         ));
     }
     let capacity = arrays.max_events(decoder.n_groups());

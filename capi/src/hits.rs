@@ -89,12 +89,12 @@ impl CallerHits {
         let (id, clusters, n_report) = (words(hits.id), words(hits.clusters), hits.n_report);
         if hits.report.is_null() != (n_report == 0) {
             return Err(Failure::argument(
-                "UtHits.report and UtHits.n_report: either both or none is 0",
+                "UtHits.report and UtHits.n_report: either both are 0 or neither is",
             ));
         }
         if hits.n_offsets == 0 {
             return Err(Failure::argument(
-                "UtHits.n_offsets is 0, but even no event has one offset",
+                "UtHits.n_offsets is 0, but even a batch without events has one offset",
             ));
         }
         Ok(Self {

@@ -55,7 +55,7 @@ impl<T> CallerArray<T> {
     pub fn new(name: &'static str, at: *const T, len: usize) -> Result<Self, Failure> {
         if len > 0 && at.is_null() {
             return Err(Failure::argument(format!(
-                "{name} is NULL, but is to have {len} elements"
+                "{name} is NULL, but must have {len} elements"
             )));
         }
         if !at.is_aligned() {
@@ -184,7 +184,7 @@ pub fn flag(name: &str, value: u32) -> Result<bool, Failure> {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(Failure::argument(format!(
-            "{name} is {value}: it is 0 or 1"
+            "{name} is {value}: it must be 0 or 1"
         ))),
     }
 }

@@ -30,7 +30,7 @@ fn grouping(grouping: u32) -> Result<(Grouping, bool), Failure> {
         UT_GROUPS_UNIQUE_X => Grouping::UniqueX,
         other => {
             return Err(Failure::argument(format!(
-                "grouping {other}: it is 0 (y rows) or 1 (unique x)"
+                "grouping {other}: it must be 0 (y rows) or 1 (unique x)"
             )));
         }
     };

@@ -43,7 +43,7 @@ impl Read for Object {
                 .extract(py)?;
             let target = buffer.get_mut(..bytes.len());
             target
-                .ok_or_else(|| PyValueError::new_err("read gave more bytes than were asked for"))?
+                .ok_or_else(|| PyValueError::new_err("read returned more bytes than requested"))?
                 .copy_from_slice(&bytes);
             Ok::<_, PyErr>(bytes.len())
         };

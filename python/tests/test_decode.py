@@ -483,7 +483,7 @@ def test_times_and_crossings_choose_events(timed, synthetic, options, places):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"time": "2026-01-01.."}, "time: no event has a time: there is no ODIN bank"),
+        ({"time": "2026-01-01.."}, "time: no event has a time: no ODIN bank"),
         ({"skip": 700}, "skip: the input has no more events than 700"),
         ({"events": [700, 900]}, "events: all of these places are beyond the end"),
     ],

@@ -144,9 +144,9 @@ def test_sums_of_the_same_part_are_not_added_twice(several, busy, synthetic, tmp
     for parts in (shards, splits, [ut.run_sums(busy, synthetic)]):
         whole = functools.reduce(operator.add, map(pickle.loads, map(pickle.dumps, parts)))
         for part in (*parts, whole):
-            with pytest.raises(ValueError, match="both are of .* count twice"):
+            with pytest.raises(ValueError, match="both contain .* count twice"):
                 whole + part
-            with pytest.raises(ValueError, match="both are of .* count twice"):
+            with pytest.raises(ValueError, match="both contain .* count twice"):
                 pickle.loads(pickle.dumps(part)) + whole
     # The tool knows the parts of added sums, and Python those of the tool.
     names = [tmp_path / name for name in ("1-2.sums", "3.sums", "4.sums")]

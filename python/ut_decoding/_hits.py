@@ -296,7 +296,7 @@ class Hits(Table):
     charge = _Column[np.uint16]("Sum of the ADC counts of the strips that the hit was made of. v5 banks only.")
     n_strips = _Column[np.uint8]("Strips that the hit was made of. v5 banks only.")
     first_strip = _Column[np.uint16]("Lowest strip of the cluster, 0 to 511. v5 banks only.")
-    flipped = _Column[np.bool_]("Whether the sector's strips are numbered against x.")
+    flipped = _Column[np.bool_]("True if the sector's strips are numbered against x.")
     sector_id = _Column[np.uint16]("Sector id, 0 to 1047.")
 
     @property

@@ -52,12 +52,12 @@ class EventOptions(TypedDict, total=False):
         "Leave out hits on the strips, sectors, lanes and boards that this text file names (`docs/tables.md`). They are not lost: `Hits.masked_hits` counts them.",
     ]
     clustering: Annotated[
-        bool, True, "Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, as the next four."
+        bool, True, "Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, like the next four options."
     ]
     position: Annotated[
         Literal["adc", "geometric"], "adc", 'Position of a cluster: "adc", mean of the strips weighted by ADC counts, or "geometric", plain mean.'
     ]
-    max_cluster_size: Annotated[int, 128, "Strips that a cluster may have; larger ones are dropped."]
+    max_cluster_size: Annotated[int, 128, "Maximum number of strips of a cluster; larger clusters are dropped."]
     save_above_max: Annotated[bool, False, "Keep the first strips of larger clusters instead."]
     flip: Annotated[int, 511, "Strips of flipped sectors count from 511 (Allen since v7r9) or from 512 (Allen before)."]
     threads: Annotated[int, 0, "Threads that decode; 0: one per core."]
@@ -268,5 +268,5 @@ def places(events: Any) -> str | None:
         return f"{integer('events', events.start)}-{events[-1]}"
     found = [str(integer("events", place)) for place in (events if isinstance(events, Iterable) else [events])]
     if not found:
-        raise ValueError("events: there are none; to take no event, say limit=0")
+        raise ValueError("events: the selection is empty; to decode no event, use limit=0")
     return ",".join(found)

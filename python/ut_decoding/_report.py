@@ -152,7 +152,7 @@ def run_sums(inputs: Any, tables: Tables | None = None, **options: Unpack[SumsOp
         (split,) = several
         if split.first_place is None:
             raise ValueError(
-                f"{split.file} comes behind files whose events are not counted: plan(..., count=True) counts them"
+                f"{split.file} comes after files whose events are not counted: plan(..., count=True) counts them"
             )
         first_place = split.first_place
     request, _ = request_of(several, tables, options)

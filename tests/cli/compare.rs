@@ -126,11 +126,7 @@ fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
             0,
             &["the same bits", "B is better"][..],
         ),
-        (
-            measured(200.0, "00fe"),
-            6,
-            &["their digest is 00fe, there 00ff"],
-        ),
+        (measured(200.0, "00fe"), 6, &["digest 00fe, there 00ff"]),
         ("exit 3".to_owned(), 1, &[]),
         // Endless output fills no memory.
         (

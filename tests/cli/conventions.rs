@@ -77,7 +77,7 @@ fn settings_stand_in_for_options_and_options_win() {
     );
     for (text, part) in [
         ("boards = \"b\"", "boards and geometry belong together"),
-        ("flip = 513", "flip is 511 or 512, not 513"),
+        ("flip = 513", "flip must be 511 or 512, not 513"),
         ("threads = 2000", "at most 1024"),
         ("threads = -1", "threads"),
         ("grouping = \"rows\"", "y-rows"),

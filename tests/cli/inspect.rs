@@ -83,7 +83,7 @@ fn the_overview_counts_troubles_by_kind_and_board_and_names_the_first_event() {
         "DaqErrorFragmentMissing (92), sourceID 0x3402, board 3",
         "it begins with 01 02 03 04 05\n",
         "DaqErrorFragmentThrottled (89), sourceID 0x4801, not known to be the UT's",
-        "What the bytes of a DaqError bank say is not known here",
+        "The contents of DaqError banks are not known",
         "without a board table",
     ] {
         assert!(out.contains(part), "{part} in\n{out}");

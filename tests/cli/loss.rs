@@ -816,15 +816,15 @@ fn options_and_selections_that_cannot_apply_are_errors() {
     for (option, what) in [
         (
             "--time 2026-01-01T00:00..",
-            "--time: no event has a time: there is no ODIN bank",
+            "--time: no event has a time: no ODIN bank",
         ),
         (
             "--crossing no-beam",
-            "--crossing: no event has a type of bunch crossing: there is no ODIN bank",
+            "--crossing: no event has a type of bunch crossing: no ODIN bank",
         ),
         (
             "--event-number 1",
-            "--event-number: no event has a number: there is no ODIN bank",
+            "--event-number: no event has a number: no ODIN bank",
         ),
         ("--skip 1", "--skip: the input has no more events than 1"),
         (
@@ -968,13 +968,13 @@ fn tables_that_cannot_be_right_are_refused_by_every_command() {
             "a sector is moved in x",
             100..101,
             |sector| sector.p0_x += 20.0,
-            "20 mm in x from where the others of its stave",
+            "20 mm in x from the place that the others of its stave",
         ),
         (
             "a sector is moved in y",
             100..101,
             |sector| sector.p0_y -= 20.0,
-            "20 mm in y from where the others of its stave",
+            "20 mm in y from the place that the others of its stave",
         ),
     ];
     for (what, sectors, change, message) in cases {

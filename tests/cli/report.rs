@@ -581,7 +581,7 @@ fn a_part_that_comes_twice_is_refused_and_one_that_is_missing_is_warned_of() {
     let err = merge(1, "1.sums 2.sums 3.sums 4.sums again.sums");
     assert!(
         err.contains(
-            "again.sums: these sums do not belong together: both are of part 2 of 4 of run.mdf"
+            "again.sums: these sums do not belong together: both contain part 2 of 4 of run.mdf"
         ),
         "{err}"
     );
@@ -789,7 +789,7 @@ fn every_planted_fault_is_one_line_with_its_time() {
         ),
         (
             "odin:type/3",
-            "wrong bunch crossings: another type than at the same crossing otherwise in ",
+            "wrong bunch crossings: another type than usual at the same crossing in ",
         ),
     ] {
         run_to(

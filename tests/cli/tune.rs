@@ -132,7 +132,7 @@ fn impossible_settings_are_refused() {
         ("groups groups.toml", "ut-decode tune chain groups.toml"),
         (
             "workloads pp-low pbpb-low --budget 3",
-            "groups and workloads stand in one file",
+            "groups and workloads are given in one file",
         ),
     ] {
         says(2, folder, ("tune", args), said);

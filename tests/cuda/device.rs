@@ -83,7 +83,7 @@ fn the_reason_for_an_unusable_gpu_is_reported() {
         (&[("FAKE_CUDA_DEVICES", "0")], "finds no GPU"),
         (
             &[("FAKE_CUDA_VERSION", "12030")],
-            "it knows CUDA 12.3, needed is 12.4",
+            "it supports CUDA 12.3, but 12.4 is needed",
         ),
         (
             &[("FAKE_CUDA_CAPABILITY", "70")],

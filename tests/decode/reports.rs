@@ -55,9 +55,9 @@ fn rates() -> Report {
         .iter()
         .enumerate()
         .map(|(p, point)| match point.values[..] {
-            [64, 2] => {
-                failed("other bits than the reference: event 3: counts other than the reference's")
-            }
+            [64, 2] => failed(
+                "its hits differ from the reference: event 3: the counts differ from the reference",
+            ),
             [64, 1] => failed("cpu backend: no \"such\" thing, <here>"),
             _ => (0..4).map(|round| Ok(vec![rate(p, round)])).collect(),
         });
@@ -109,7 +109,7 @@ fn a_point_that_failed_is_never_the_best_and_says_why() {
             .failure
             .as_ref()
             .unwrap()
-            .starts_with("other bits than the reference")
+            .starts_with("its hits differ from the reference")
     );
     let page = report.html();
     assert!(

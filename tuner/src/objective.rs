@@ -70,7 +70,7 @@ impl Objective {
         }
         Err(Error::request(
             if self == Self::Time && value > 0.0 && value < RESOLUTION {
-                format!("{value:e} ms is no time: a clock does not resolve less than a nanosecond")
+                format!("{value:e} ms is not a time: no clock resolves less than a nanosecond")
             } else if value > 0.0 && value.is_finite() {
                 format!("{value:e} is too large or too small to compare")
             } else {

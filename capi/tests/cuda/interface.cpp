@@ -222,7 +222,7 @@ void wrong_arguments(const UtCuda* cuda, const Batch& good, size_t n_groups, uin
   batch_with([](UtBatch& b) { b.n_selected = 1; }, UT_BAD_ARGUMENT, "only_selected is 0");
   batch_with([](UtBatch& b) { b.version = 256; }, UT_BAD_ARGUMENT, "version is 256");
   batch_with([](UtBatch& b) { b.version = 5; }, UT_BAD_ARGUMENT, "version is 5");
-  batch_with([&](UtBatch& b) { b.version = 7 - version; }, UT_WRONG_VERSION, "the tables are for banks of version");
+  batch_with([&](UtBatch& b) { b.version = 7 - version; }, UT_WRONG_VERSION, "the tables are for version");
   batch_with([&](UtBatch& b) { b.version = version, b.versions = b.types, b.n_versions = b.n_types; }, UT_BAD_ARGUMENT,
              "one of them");
   batch_with([](UtBatch& b) { b.reserved = 5; }, UT_BAD_ARGUMENT, "reserved");
@@ -260,7 +260,7 @@ void wrong_arguments(const UtCuda* cuda, const Batch& good, size_t n_groups, uin
   hits_with([](UtHits& h) { h.n_offsets = 0; }, UT_BAD_ARGUMENT, "n_offsets is 0");
   hits_with([](UtHits& h) { --h.n_offsets; }, UT_CAPACITY, "events");
   hits_with([](UtHits& h) { --h.n_report; }, UT_CAPACITY, "events");
-  hits_with([](UtHits& h) { h.n_report = 0; }, UT_BAD_ARGUMENT, "either both or none");
+  hits_with([](UtHits& h) { h.n_report = 0; }, UT_BAD_ARGUMENT, "either both are 0 or neither is");
   hits_with([](UtHits& h) { h.clusters = h.id; }, UT_BAD_ARGUMENT, "clusters");
 
   size_t bytes = 1;

@@ -206,9 +206,7 @@ pub struct Ladder<'a> {
 /// Returns the measurement of a rung, or an error that names the rung.
 fn of_rung<T>(rung: &str, found: Result<Result<T, String>, DecodeError>) -> Result<T, String> {
     let found = found.map_err(|error| format!("rung {rung}: {}", with_causes(&error)))?;
-    found.map_err(|difference| {
-        format!("rung {rung} gives other bits than the reference: {difference}")
-    })
+    found.map_err(|difference| format!("rung {rung} differs from the reference: {difference}"))
 }
 
 impl Ladder<'_> {

@@ -257,7 +257,10 @@ fn in_words(seen: &Observations, gpu: Option<&GpuReport>) -> Vec<(&'static str, 
         let text = if gpu.is_some() {
             "another process was on the GPU".to_owned()
         } else {
-            format!("others took up to {:.0} % of this machine", 100.0 * others)
+            format!(
+                "other processes took up to {:.0} % of this machine",
+                100.0 * others
+            )
         };
         lines.push(("note", text));
     }

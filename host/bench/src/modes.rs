@@ -131,9 +131,8 @@ impl Job for Streaming {
         if found == expected {
             return Ok(());
         }
-        let message = format!(
-            "{n} passes made {found} hits, where {expected} were expected from the first one"
-        );
+        let message =
+            format!("{n} passes made {found} hits, but {expected} were expected from the first");
         Err(DecodeError::Device {
             backend: "cuda",
             message,

@@ -163,7 +163,7 @@ impl Expected {
         if found != [events.len(); 2] {
             let [hits, report] = found;
             return Err(format!(
-                "of {} events there are the hits of {hits} and the counts of {report}",
+                "the result for {} events has hits of {hits} and counts of {report}",
                 events.len()
             ));
         }
@@ -172,11 +172,13 @@ impl Expected {
                 .checked_rem(self.places.len())
                 .and_then(|e| self.places.get(e))
             else {
-                return Err(format!("event {event} is not one of the sample's"));
+                return Err(format!("event {event} is not in the sample"));
             };
             let (expected, expected_report) = &self.batches[batch];
             if report.events[i] != expected_report.events[place] {
-                return Err(format!("event {event}: counts other than the reference's"));
+                return Err(format!(
+                    "event {event}: the counts differ from the reference"
+                ));
             }
             same_hits((hits, i), (expected, place))
                 .map_err(|what| format!("event {event}: {what}"))?;
@@ -199,7 +201,7 @@ fn same_hits(
             .collect()
     };
     if hits.n_groups() != n_groups || ends(hits, event) != ends(expected, place) {
-        return Err("another number of hits than the reference's");
+        return Err("the number of hits differs from the reference");
     }
     let range = |hits: &UtHits, event: usize| {
         hits.offsets()[event * n_groups] as usize..hits.offsets()[(event + 1) * n_groups] as usize
@@ -226,7 +228,7 @@ fn same_hits(
     if same {
         Ok(())
     } else {
-        Err("hits other than the reference's")
+        Err("the hits differ from the reference")
     }
 }
 
@@ -315,7 +317,7 @@ mod tests {
         other.events[2].add(ut_decoders::Count::Banks, 1);
         assert_eq!(
             expected.check(0..3, &hits, &other),
-            Err("event 2: counts other than the reference's".to_owned())
+            Err("event 2: the counts differ from the reference".to_owned())
         );
         let fewer = UtHits::with_capacity(3, tables.n_groups(), 10_000);
         assert!(
@@ -337,7 +339,7 @@ mod tests {
         assert!(
             none.check(0..3, &hits, &report)
                 .unwrap_err()
-                .contains("not one of the sample's")
+                .contains("not in the sample")
         );
     }
 

@@ -73,7 +73,7 @@ impl Varied {
     pub fn parameters_of(&self, config: &Config) -> Result<Parameters, ParameterError> {
         if config.0.len() != self.parameters.len() {
             return Err(ParameterError::Other(format!(
-                "{:?} is of another space",
+                "{:?} belongs to another space",
                 config.0
             )));
         }

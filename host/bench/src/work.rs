@@ -28,7 +28,7 @@ pub struct Metric {
 pub const METRICS: [Metric; 13] = [
     Metric {
         name: "global_sectors",
-        about: "sectors of 32 bytes that warps' accesses to global memory touch",
+        about: "32-byte sectors touched by warps' accesses to global memory",
         of: |s| s.global_sectors,
     },
     Metric {
@@ -38,12 +38,12 @@ pub const METRICS: [Metric; 13] = [
     },
     Metric {
         name: "warp_steps",
-        about: "accesses to global memory, one a warp",
+        about: "accesses to global memory, one per warp",
         of: |s| s.warp_steps,
     },
     Metric {
         name: "idle_lanes",
-        about: "lanes that sat idle in those steps of their warp",
+        about: "lanes that were idle in these steps of their warp",
         of: |s| 32 * s.warp_steps - s.step_lanes.min(32 * s.warp_steps),
     },
     Metric {
@@ -53,7 +53,7 @@ pub const METRICS: [Metric; 13] = [
     },
     Metric {
         name: "bank_conflicts",
-        about: "turns that warps wait because their lanes meet in a bank of shared memory",
+        about: "extra turns of warps whose lanes meet in a bank of shared memory",
         of: |s| s.bank_conflicts,
     },
     Metric {

@@ -86,24 +86,25 @@ parameters! {
     pub sort_groups_block_x "ranked.sort_block_x", WARP_SIZE, MAX_SORT_THREADS, WARP_SIZE, MAX_SORT_THREADS, &[64, 128, 256],
         "threads of a block that sorts groups in which lanes overlap";
     pub sort_groups_grid "ranked.sort_grid", 0, 64, 1, 0, &[0, 2, 4, 8],
-        "blocks for each multiprocessor that sort such groups; 0: as many as have a place there";
+        "blocks per multiprocessor that sort such groups; 0: as many as fit";
     pub unusual_grid "ranked.unusual_grid", 0, 64, 1, 0, &[0, 1, 4],
-        "blocks for each multiprocessor that decode unusual events; 0: as many as have a place there";
+        "blocks per multiprocessor that decode unusual events; 0: as many as fit";
     pub make_hits_grid "ranked.make_hits_grid", 0, 64, 1, 0, &[0, 2, 4, 8, 16],
-        "blocks for each multiprocessor that make hits of records; 0: as many as have a place there";
+        "blocks per multiprocessor that make hits of records; 0: as many as fit";
     // Of a GPU. Registers are given out in units of 256 for a warp, hence multiples of 8; a thread
     // has at most 255.
     pub registers "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 56, 64],
-        "registers that the driver's compiler may give a thread of all kernels but cluster_unusual; 0: as many as it likes";
+        "maximum number of registers per thread in all kernels but cluster_unusual; 0: no limit";
     carve_out_word "ranked.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
-        "share of shared memory that cluster and sort_groups ask for, %, the rest being L1 cache; 0: what their resident blocks need; 1: what the driver takes by itself";
+        "share of shared memory that cluster and sort_groups ask for, %, the rest being L1 cache; \
+         0: what their resident blocks need; 1: what the driver chooses";
     // How a decoder is fed.
     pub batch "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
     layout_word "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
     pub threads "threads", 0, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64],
         "threads, each with its own decoder; 0: one per core";
     streams "streams", 1, 64, 1, 3, &[1, 2, 3, 4, 6, 8],
-        "streams, each with buffers of its own, so that copies and kernels of several batches overlap";
+        "streams, each with its own buffers, so that copies and kernels of several batches overlap";
     pipeline_word "pipeline", 0, 1, 1, 0, &[0, 1], "kernels: ranked (five) or allen (seven)";
 }
 

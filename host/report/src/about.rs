@@ -13,7 +13,8 @@ use ut_data::detector::Mask;
 use ut_data::input::version_in_words;
 
 /// Warning about hits of the embedded detector that may not belong to it.
-pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
+pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and \
+    positions differ from yours; \
 name your detector with --boards and --geometry, or in ut-decode.toml";
 
 /// Returns the hash of a file's bytes, as `xxhsum -H64` prints it.

@@ -251,7 +251,7 @@ fn of_crossings(view: &RunView) -> Vec<Outlier> {
             .count() as u64;
         if odd > 0 {
             let detail = format!(
-                "another type than at the same crossing otherwise in {}, of {}",
+                "another type than usual at the same crossing in {}, of {}",
                 of_all(odd, all, "event"),
                 count(n, "crossing")
             );

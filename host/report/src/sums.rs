@@ -367,7 +367,7 @@ impl Sums {
         if self.view.against != other.view.against && self.view.events > 0 && other.view.events > 0
         {
             return Err(different(
-                "they are of different axes of time, event numbers and the order of reading: draw each by itself",
+                "some have event numbers and some the order of reading: draw each by itself",
             ));
         }
         // Empty files may well have the same name.
@@ -377,14 +377,14 @@ impl Sums {
             .find(|part| part.events > 0)
         {
             return Err(different(&format!(
-                "both are of {}, which would count twice",
+                "both contain {}, which would count twice",
                 part.name()
             )));
         }
         let mut view = self.view.clone();
         view.merge(&other.view);
         if !view.is_of(&self.detector.tables) {
-            return Err(different("they are more than can be counted"));
+            return Err(different("their numbers are too large to add"));
         }
         self.view = view;
         self.parts.extend(other.parts.iter().cloned());

@@ -48,7 +48,7 @@ pub const fn meaning(count: Count) -> &'static str {
         Count::OtherTypes => "banks of other types, skipped",
         Count::ZeroChargeClusters => "clusters without charge, not made hits",
         Count::OversizedClusters => "clusters above the maximum size",
-        Count::SurplusBanks => "UT banks more than there are boards, skipped",
+        Count::SurplusBanks => "more UT banks than boards, skipped",
         Count::WrongVersion => "banks of another version than the board table's, skipped",
         Count::UnknownBoard => "banks of boards that the board table does not have, skipped",
         Count::RepeatedBoard => "banks of a board that had sent one already, decoded",

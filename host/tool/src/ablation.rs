@@ -54,7 +54,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
     if !matches!(backend, Backend::Emulated | Backend::Cuda) {
         usage(&format!(
-            "the ladder is one of device kernels, which {backend} does not run: --backend emulated counts their work, \
+            "the ladder consists of device kernels, which {backend} does not run: --backend \
+             emulated counts their work, \
              --backend cuda measures them"
         ));
     }
@@ -141,13 +142,14 @@ fn tables(rungs: &[Rung], threads: usize, arch: &str) -> String {
     let mut parts = Vec::new();
     if rungs.iter().any(|rung| rung.work.is_some()) {
         parts.push(format!(
-            "mean counts per event, with the change from the rung before\n{}\n{TRAFFIC}\n\n",
+            "mean counts per event, with the change from the previous rung\n{}\n{TRAFFIC}\n\n",
             work_table(rungs)
         ));
     }
     if rungs.iter().any(|rung| rung.measured.is_some()) {
         parts.push(format!(
-            "events per second of the kernels alone, {} streams, with the change from the rung before\n{}\n",
+            "events per second of the kernels alone, {} streams, with the change from the previous \
+             rung\n{}\n",
             threads,
             rate_table(rungs)
         ));
@@ -205,7 +207,7 @@ fn rate_table(rungs: &[Rung]) -> String {
         "rung",
         "events/s",
         "half of them",
-        "to the rung before (95 %)",
+        "to the previous rung (95 %)",
         "to the first (95 %)",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];

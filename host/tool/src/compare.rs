@@ -30,7 +30,7 @@ A and B are
   or two builds: paths of ut-decode programs, or of scripts that run one.
 They are interleaved while they are measured.
 
-Exit codes, for a CI where A is what is in use and B what is proposed:
+Exit codes, for a CI in which A is in use and B is proposed:
   0  B is better, or the same
   1  failed (a program that does not run)
   2  wrong usage
@@ -221,7 +221,7 @@ impl Builds {
             .ok_or_else(|| lacks("/digest"))?;
         if let Some((other, theirs)) = self.decoded.iter().find(|(_, theirs)| *theirs != digest) {
             let what = format!(
-                "other hits or counters than with {other}: their digest is {digest}, there {theirs}"
+                "its hits or counters differ from {other}: digest {digest}, there {theirs}"
             );
             return Err(fault(FailureKind::WrongResult, what));
         }

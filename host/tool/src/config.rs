@@ -100,7 +100,7 @@ pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
         return Err("boards and geometry belong together: name both".to_owned());
     }
     if let Some(flip) = settings.flip.filter(|flip| ![511, 512].contains(flip)) {
-        return Err(format!("flip is 511 or 512, not {flip}"));
+        return Err(format!("flip must be 511 or 512, not {flip}"));
     }
     if let Some(threads) = settings.threads.filter(|&threads| threads > 1024) {
         return Err(format!("threads is at most 1024, not {threads}"));

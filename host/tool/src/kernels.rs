@@ -93,7 +93,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         let _ = write!(
             text,
-            "\n{} ({boards} boards, {GROUPS} groups), at the right occupancy in % by threads a block\n{}",
+            "\n{} ({boards} boards, {GROUPS} groups), on the right: occupancy in % by threads per \
+             block\n{}",
             unit.name,
             table(&lines)
         );

@@ -149,7 +149,8 @@ impl Account {
         let what = format!("{repeated} have the UT banks of an earlier event");
         if !self.allow_repeated && repeated.events.share() > MAX_REPEATED {
             return Some(format!(
-                "{what}: is a file given twice, or the copy of another? Give each once, or --allow-repeated"
+                "{what}: is a file given twice, or a copy of another? Give each once, or \
+                 --allow-repeated"
             ));
         }
         if repeated.events.lost > 0 {
@@ -212,7 +213,8 @@ impl Account {
                 percent(limit)
             )
         } else if self.is_unconnected(total) {
-            "a fifth of the strips or more are on lanes that the boards file leaves unconnected: is it the one of these data?"
+            "a fifth of the strips or more are on lanes that the boards file leaves unconnected: \
+             does it belong to these data?"
                 .to_owned()
         } else if several && *n_bad > 0 && share >= WARN_FROM {
             format!(

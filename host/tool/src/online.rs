@@ -150,7 +150,8 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     );
     let _ = writeln!(
         text,
-        "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included",
+        "default             {}\nchosen              {}\nevents/s            {:.0} on average, \
+         exploring included",
         varied.name(&default),
         varied.name(&chosen),
         1e6 / mean_ms

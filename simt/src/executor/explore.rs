@@ -33,7 +33,7 @@ impl<E> Failure<E> {
         match &self.choices[..] {
             [] => "It fails in the plain order too, block by block, warp by warp.".to_owned(),
             choices => format!(
-                "It takes this, in an order that is plain otherwise:\n- {}",
+                "It takes these changes of the plain order:\n- {}",
                 choices.join("\n- ")
             ),
         }

@@ -61,7 +61,7 @@ fn a_wrong_order_of_warps_shrinks_to_one_choice() {
     let told = failure.to_string();
     assert_eq!(failure.choices.len(), 1, "{told}");
     assert!(
-        told.contains("an order that is plain otherwise:\n- warp "),
+        told.contains("these changes of the plain order:\n- warp "),
         "{told}"
     );
 }

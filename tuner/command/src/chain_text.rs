@@ -247,7 +247,8 @@ fn of_all(all: &AllTuning, of: &ChainTuning) -> String {
 
 fn doubt(all: &AllTuning) -> String {
     format!(
-        "standard error of a cost: {:.2} %, in the median; what differs from set 0 by less than {:.2} % counts as equal to it",
+        "median standard error of a cost: {:.2} %; a cost within {:.2} % of the cost of set 0 \
+         counts as equal",
         100.0 * all.error,
         200.0 * std::f64::consts::SQRT_2 * all.error
     )

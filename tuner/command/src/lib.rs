@@ -62,7 +62,7 @@ pub struct WatchArgs {
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|share| *share >= 0.0);
-    share.ok_or_else(|| format!("{text:?} is no share in %, which is not negative"))
+    share.ok_or_else(|| format!("{text:?} is not a share in % of at least 0"))
 }
 
 impl WatchArgs {

@@ -185,7 +185,9 @@ impl ProgramArgs {
         if self.stays {
             if !matches!(program.objective, Objective::Time | Objective::Smaller) {
                 return Err(
-                    "--stays: a program that stays answers with one number a launch, less of which is better".into()
+                    "--stays: a program that stays answers with one number per launch; smaller is \
+                     better"
+                        .into(),
                 );
             }
             let mut command = Command::new("sh");

@@ -70,7 +70,7 @@ fn strategy() -> impl TypedValueParser<Value = StrategyKind> {
 
 /// Reads a time limit in seconds, above 0.
 pub(crate) fn time_out(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no number of seconds above 0");
+    let wrong = || format!("{text:?} is not a number of seconds above 0");
     let seconds = text
         .parse::<f64>()
         .ok()

@@ -75,8 +75,8 @@ impl Watcher {
                 Phase::Deciding if before == Phase::Waiting => {}
                 Phase::Deciding => self
                     .bar
-                    .say("deciding: the best ones again, beside the default"),
-                Phase::Waiting => self.bar.say("waiting: others use this machine"),
+                    .say("measuring the best ones again, against the default"),
+                Phase::Waiting => self.bar.say("waiting: other processes use this machine"),
                 _ => {}
             }
         }

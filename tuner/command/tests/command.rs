@@ -445,7 +445,7 @@ fn a_time_below_the_resolution_of_a_clock_is_no_time() {
         folder,
         tune,
         &command,
-        "a clock does not resolve less than a nanosecond",
+        "no clock resolves less than a nanosecond",
     );
     assert!(
         text.contains("Chosen:\n  tile=8") && !text.contains("inf"),
@@ -594,7 +594,10 @@ fn impossible_settings_are_refused() {
             &format!("run --replay {name} --strategy prayer"),
             "--strategy",
         ),
-        (&format!("run --replay {name} --others=-1"), "no share in %"),
+        (
+            &format!("run --replay {name} --others=-1"),
+            "not a share in %",
+        ),
         (&format!("run --replay {name} --timeout 0"), "above 0"),
     ] {
         says(2, folder, args, &[], said);

@@ -50,7 +50,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
     let (status, mean) = (needed("status")?, needed("mean_ms")?);
     let twice = |name: &&&str| columns.iter().filter(|&column| column == *name).count() > 1;
     if let Some(name) = KNOWN.iter().find(twice) {
-        return Err(format!("the header has two columns {name:?}"));
+        return Err(format!("the header names the column {name:?} twice"));
     }
     // A parameter of this name would be taken for the number of samples.
     if place("n").is_some_and(|n| n < status) {

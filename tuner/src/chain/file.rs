@@ -164,7 +164,7 @@ impl ChainFile {
         let bad = |weight: f64| !(weight.is_finite() && weight >= 0.0);
         if let Some(workload) = self.workloads.iter().find(|workload| bad(workload.weight)) {
             return Err(format!(
-                "workload {}: the weight {} is no number of at least 0",
+                "workload {}: the weight {} is not a number of at least 0",
                 workload.name, workload.weight
             ));
         }

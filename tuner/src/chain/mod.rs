@@ -38,9 +38,9 @@ pub struct Member<'d> {
     pub prefix: String,
     /// Measures it.
     pub device: Box<dyn Device + Send + 'd>,
-    /// Configurations by itself.
+    /// Configurations of the kernel by itself.
     pub space: Space,
-    /// Default by itself; `None`: the first configuration.
+    /// Default of the kernel; `None`: the first configuration.
     pub default: Option<Config>,
     /// True if parameters in no group are tuned one by one.
     pub apart: bool,
@@ -250,7 +250,7 @@ impl<'d> Chain<'d> {
             if entry.concurrent {
                 let step = self.running(&entry.together);
                 if self.steps.iter().flatten().any(|at| step.contains(at)) {
-                    let what = "one of its kernels runs at once with others already";
+                    let what = "one of its kernels already runs at once with others";
                     return Err(wrong(what.to_owned()));
                 }
                 self.steps.push(step);

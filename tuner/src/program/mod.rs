@@ -164,7 +164,7 @@ impl ProgramDevice {
         if self.build.is_some() {
             if known.contains(&"build") {
                 return wrong(
-                    "{build} is the folder of the build: give the parameter of this name another one".to_owned(),
+                    "{build} stands for the folder of the build: rename the parameter".to_owned(),
                 );
             }
             known.push("build");
@@ -300,7 +300,9 @@ impl ProgramDevice {
             _ => {}
         }
         Err(wrong(
-            "it prints something else than the configuration that it is compared with".to_owned(),
+            "its output differs from the output of the configuration that it is compared \
+             with"
+                .to_owned(),
         ))
     }
 

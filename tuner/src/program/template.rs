@@ -107,9 +107,7 @@ impl Template {
                 }
                 (Piece::Text(_) | Piece::Place(_), _) => {}
                 (Piece::Open, _) => {
-                    return wrong(
-                        "a brace is not closed; write {{ for one that is meant as such".to_owned(),
-                    );
+                    return wrong("a brace is not closed; write {{ for a literal brace".to_owned());
                 }
             }
         }

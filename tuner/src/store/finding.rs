@@ -91,8 +91,8 @@ impl Finding {
                     format!("better than the default: {gain}"),
                 )
             }
-            Verdict::Better(Side::A) => default("what was proposed is slower"),
-            Verdict::Same => default("what was proposed is the same"),
+            Verdict::Better(Side::A) => default("the proposed configuration is slower"),
+            Verdict::Same => default("the proposed configuration is the same"),
             verdict @ Verdict::CannotTell(_) => (None, format!("nothing is decided: {verdict}")),
         }
     }

@@ -72,7 +72,7 @@ fn unusable(file: &Path, what: String) -> StoreError {
 }
 
 fn foreign(file: &Path, what: &str) -> StoreError {
-    let what = format!("{what}; it is left alone: name another store");
+    let what = format!("{what}; it is left unchanged: name another store");
     unusable(file, what)
 }
 

@@ -46,9 +46,12 @@ impl Default for Limits {
 impl State {
     /// Describes other load and throttling, as far as they are known.
     pub fn in_words(&self) -> String {
-        let others = self
-            .others
-            .map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
+        let others = self.others.map(|share| {
+            format!(
+                "other processes take {:.0} % of this machine",
+                100.0 * share
+            )
+        });
         others
             .into_iter()
             .chain(self.throttled.iter().cloned())

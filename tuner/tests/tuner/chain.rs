@@ -201,7 +201,7 @@ fn contradictions_are_named() {
         (
             "[[group]]\ntogether = [\"a\"]\nconcurrent = true\n\
              [[group]]\ntogether = [\"a\", \"b\"]\nconcurrent = true",
-            "at once with others already",
+            "already runs at once with others",
         ),
     ] {
         says(

@@ -33,7 +33,7 @@ pub fn parse_all<T: AsRef<str>>(
         let (parameter, values) = parse(backend, text.as_ref())?;
         if axes.iter().any(|other| other.name == parameter.name) {
             return Err(ParameterError::Other(format!(
-                "{} is there twice",
+                "{} is given twice",
                 parameter.name
             )));
         }

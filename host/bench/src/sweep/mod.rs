@@ -116,7 +116,7 @@ impl Sweep<'_> {
     fn visit(&self, point: &Point, expected: Option<&Expected>, check: bool) -> Outcome {
         let parameters = &point.parameters;
         let words = |error: DecodeError| with_causes(&error);
-        let other = |difference| format!("other bits than the reference: {difference}");
+        let other = |difference| format!("its hits differ from the reference: {difference}");
         let is_counted = self.backend == Backend::Emulated;
         let wanted = if is_counted {
             self.wanted
@@ -211,7 +211,7 @@ mod tests {
             let expected = Expected::of(&other, sweep.tables, sweep.options).unwrap();
             for check in [true, false] {
                 let outcome = sweep.visit(&sweep.plan.points[0], Some(&expected), check);
-                let wrong = matches!(&outcome, Err(error) if error.starts_with("other bits than the reference"));
+                let wrong = matches!(&outcome, Err(error) if error.starts_with("its hits differ"));
                 assert_eq!(wrong, check, "{outcome:?}");
             }
         });

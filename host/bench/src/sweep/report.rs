@@ -188,8 +188,7 @@ impl Report {
             None if self.points[self.default].failure.is_some() => {
                 ": there is no comparison, since the default failed".to_owned()
             }
-            None => ": too few rounds to say if it differs from the default, give it more --rounds"
-                .to_owned(),
+            None => ": too few rounds to compare it with the default; raise --rounds".to_owned(),
             Some(change) => {
                 let doubt = change.doubt.as_ref().filter(|_| self.metrics.is_empty());
                 format!(
@@ -294,7 +293,7 @@ impl Report {
         let rounds = match rounds {
             1 if self.metrics.is_empty() => "once".to_owned(),
             1 => "counted once".to_owned(),
-            n => format!("{n} rounds over all points, each in an order of its own (seed {seed})"),
+            n => format!("{n} rounds over all points, each in a random order (seed {seed})"),
         };
         let cpu = machine.cpu.as_deref().unwrap_or("unknown CPU");
         let commit = machine.commit.as_deref().unwrap_or("unknown");
@@ -314,7 +313,7 @@ impl Report {
         if !machine.optimised {
             facts.push((
                 "note",
-                "built without optimisation: not for numbers that count".to_owned(),
+                "built without optimisation: these numbers do not count".to_owned(),
             ));
         }
         facts

@@ -115,7 +115,7 @@ impl Boards {
                 "number of lanes",
                 byte,
                 n,
-                "it must be six a board",
+                "it must be six per board",
             ));
         }
         for (board, &strips) in self.strips_per_hybrid.iter().enumerate() {

@@ -84,8 +84,7 @@ fn geometry_bytes(header: &[u8]) -> Option<usize> {
 pub fn check_kind(bytes: &[u8], file: &str, wanted: &'static str) -> Result<(), TablesError> {
     match table_of(bytes, bytes.len() as u64) {
         Some(found) if found != wanted => {
-            let what =
-                format!("this is {found}, and {wanted} is wanted here: are the two swapped?");
+            let what = format!("this is {found}, but {wanted} is expected: are the two swapped?");
             Err(TablesError::bad(file, None, what))
         }
         _ => Ok(()),

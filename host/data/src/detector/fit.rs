@@ -90,7 +90,8 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
     }
     if let Some((id, of, distance)) = misplaced(&lanes, geometry) {
         return Err(unfit(format!(
-            "sector {id} is {distance:.0} mm in {of} from where the others of its stave say"
+            "sector {id} is {distance:.0} mm in {of} from the place that the others of its stave \
+             suggest"
         )));
     }
     let z_of = |layer: usize| {
@@ -123,7 +124,8 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
         .count();
     let meant = (0..lanes.len()).filter(|&id| expected(id)).count();
     Err(unfit(format!(
-        "it marks {marked} sectors as flipped (negative p0Z), and {meant} are expected: {n_wrong} sectors would have their \
+        "it marks {marked} sectors as flipped (negative p0Z), but {meant} are expected: {n_wrong} \
+         sectors would have their \
          strips numbered from the wrong end"
     )))
 }

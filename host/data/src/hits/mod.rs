@@ -81,10 +81,11 @@ pub fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
 #[expect(missing_docs, reason = "each message says it")]
 #[non_exhaustive]
 pub enum DecodeError {
-    #[error("the batch has {events} events, the output buffers were made for {capacity}")]
+    #[error("the batch has {events} events, but the output buffers were made for {capacity}")]
     TooManyEvents { events: usize, capacity: usize },
     #[error(
-        "event {event} of the batch brings the hits to {hits}, the output buffers were made for {capacity}"
+        "event {event} of the batch brings the hits to {hits}, but the output buffers were made \
+         for {capacity}"
     )]
     TooManyHits {
         event: usize,
@@ -92,7 +93,7 @@ pub enum DecodeError {
         capacity: usize,
     },
     /// The banks have another format than the tables.
-    #[error("{what}, and the tables are for banks of version {} (format {})", table.byte(), table.name())]
+    #[error("{what}, but the tables are for version {} (format {})", table.byte(), table.name())]
     OtherVersion { what: String, table: BankVersion },
     /// The batch has bytes, but no event has a bank.
     #[error(
@@ -111,7 +112,8 @@ pub enum DecodeError {
     #[error("the work space has {bytes} bytes, and the batch needs {needed}")]
     WorkSpace { bytes: usize, needed: usize },
     #[error(
-        "the output buffers have {buffers} sector groups an event, the decoder's grouping has {grouping}"
+        "the output buffers have {buffers} sector groups per event, but the decoder's grouping has \
+         {grouping}"
     )]
     WrongGroups { buffers: usize, grouping: usize },
     #[error("{backend} backend: {message}")]
@@ -120,7 +122,7 @@ pub enum DecodeError {
         message: &'static str,
     },
     /// The output asks for clusters, which this decoder does not give.
-    #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]
+    #[error("charge, n_strips and first_strip come only from the backends reference and cpu")]
     NoClusters,
     #[error("{backend} backend: {message}")]
     Device {

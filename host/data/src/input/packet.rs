@@ -154,7 +154,7 @@ impl MfpHeader {
             ));
         }
         if own_id != source_id {
-            return Err(format!("it says that it is of sourceID 0x{own_id:04x}"));
+            return Err(format!("it names sourceID 0x{own_id:04x}"));
         }
         if align > MAX_ALIGN {
             return Err(format!(

@@ -72,8 +72,8 @@ impl Seen {
                 measured(self.foreign)
             }
             Makers::Detector | Makers::Unknown if self.generated > 0 => format!(
-                "ut-decode generate made {} of the events: they belong to its synthetic detector, and these are the \
-                 tables of another",
+                "ut-decode generate made {} of the events: they belong to its synthetic detector, \
+                 but these are the tables of another",
                 self.generated
             ),
             _ => return Ok(()),

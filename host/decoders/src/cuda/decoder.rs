@@ -165,7 +165,7 @@ impl CudaDecoder {
             .map_err(|error| failure(error.to_string()))?;
         if rung.is_some() && tables.boards().version != BankVersion::V5 {
             return Err(failure(
-                "a rung of the ladder decodes v5 banks, and these tables are of v4",
+                "a rung of the ladder decodes v5 banks, but these tables are for v4",
             ));
         }
         let ranks = match (launch.pipeline(), &rung) {
@@ -394,7 +394,7 @@ impl CudaDecoder {
             readback,
         } = ticket;
         if decoder != self.id {
-            return Err(failure("the ticket is of another decoder"));
+            return Err(failure("the ticket belongs to another decoder"));
         }
         if !self.streams[stream].has(serial) {
             return Err(failure("the batch of this ticket was discarded"));

@@ -162,8 +162,9 @@ impl CudaDevice {
         if threads > function.max_threads {
             let (Gpu { ordinal, name, .. }, most) = (&self.gpu, function.max_threads);
             return Err(StartError(format!(
-                "GPU {ordinal}, {name}: {} cannot run in blocks of {threads} threads: compiled to {} registers a thread, it \
-                 can have at most {most}. Set a smaller block (--set KERNEL.block_x=…), or limit the registers (--set \
+                "GPU {ordinal}, {name}: {} cannot run in blocks of {threads} threads: compiled to \
+                 {} registers per thread, it can have at most {most}. Set a smaller block (--set \
+                 KERNEL.block_x=…), or limit the registers (--set \
                  cuda.registers=…)",
                 kernel.name(),
                 function.registers

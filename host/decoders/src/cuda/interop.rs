@@ -103,8 +103,8 @@ impl CudaDecoder {
             .iter()
             .any(|stream| stream.raw().addr() == PER_THREAD)
         {
-            let message = "the per-thread default stream is another one on each thread, and a decoder may go from one to the \
-                           next: create a stream for it";
+            let message = "every thread has another per-thread default stream, but a decoder may \
+                change threads: create a stream for it";
             return Err(failure(message));
         }
         streams

@@ -71,7 +71,8 @@ pub(super) fn check_driver() -> Result<usize, StartError> {
     if found < MIN_DRIVER {
         let (found, needed) = (release(found), release(MIN_DRIVER));
         return refuse(format!(
-            "the NVIDIA driver is too old: it knows CUDA {found}, needed is {needed}. Update the driver, or decode on the CPU"
+            "the NVIDIA driver is too old: it supports CUDA {found}, but {needed} is needed. \
+             Update the driver, or decode on the CPU"
         ));
     }
     match driver::device_count()? {

@@ -44,7 +44,7 @@ pub enum ResourcesError {
     #[error("kernels/ptx/resources.json")]
     Damaged(#[from] serde_json::Error),
     #[error(
-        "no ptxas: it was looked for in UT_DECODE_PTXAS, target/ptx-tools/bin, CUDA_HOME and PATH; \
+        "ptxas was not found in UT_DECODE_PTXAS, target/ptx-tools/bin, CUDA_HOME and PATH; \
          kernels/install-ptx-tools.sh installs it"
     )]
     NoPtxas,

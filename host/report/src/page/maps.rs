@@ -216,7 +216,8 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     page.heading("Hits of each chip");
     draw(page, &hits(run, CHIP));
     page.note(&format!(
-        "{SEEN} The colours are logarithmic, the same for all layers; they end at {FAR} times the middle chip's hits."
+        "{SEEN} The colours are logarithmic, the same for all layers; they end at {FAR} times the \
+         median chip's hits."
     ));
     page.heading("Dead, quiet and hot sectors");
     let expected = &run.verdicts.expected;
@@ -257,7 +258,11 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
         return;
     }
     draw(page, &charge(run));
-    page.note("ΣADC of a hit's strips. The colours reach a fifth to either side of the middle at least; beyond, they leave out one sector in a hundred on either side, and those with few hits.");
+    page.note(
+        "ΣADC of a hit's strips. The colours reach at least a fifth to either side of the \
+        median, and far enough for all but one sector in a hundred on either side and sectors with \
+        few hits.",
+    );
 }
 
 /// Draws the maps of a run, of its reference, and of one by the other, side by side.
@@ -366,7 +371,8 @@ fn hits_beside(
     );
     page.note(&format!(
         "{SEEN} A by B: blue: fewer hits in A than in B, the reference; red: more; as shares: the median of all sectors is 1, \
-         however much busier one run is. The standard deviation is that of a sector's hits from event to event."
+         however much busier one run is. σ is the standard deviation of a sector's hits \
+         from event to event."
     ));
 }
 

@@ -49,7 +49,10 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
         ));
     }
     if view.runs.len() > 1 && view.against == Against::Number {
-        page.text("There are several runs here, whose event numbers fall together; --run draws one of them.");
+        page.text(
+            "There are several runs here, whose event numbers overlap; --run draws one of \
+            them.",
+        );
     }
     let x = edges(view, &spans);
     let steps = |value: &dyn Fn(&Span) -> f64| per_event(&spans, value);

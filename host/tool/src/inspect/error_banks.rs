@@ -93,7 +93,7 @@ impl ErrorBanks {
             );
         }
         if self.0.keys().any(|&(kind, _)| kind::is_daq_error(kind)) {
-            text += "  What the bytes of a DaqError bank say is not known here.\n";
+            text += "  The contents of DaqError banks are not known.\n";
         }
         text
     }
@@ -131,8 +131,8 @@ fn known(kind: u8, version: Option<u8>, bytes: &[u8]) -> String {
             )
         }
         (Some(BankVersion::V5), &[l4, l5, b2, b3, l0, l1, l2, l3]) => format!(
-            ": {l0} {l1} {l2} {l3} {l4} {l5} hits of lanes 0 to 5; bytes 2 and 3, 0x{b2:02x} 0x{b3:02x}, are not counts, \
-             and what they say is not known here"
+            ": {l0} {l1} {l2} {l3} {l4} {l5} hits of lanes 0 to 5; bytes 2 and 3, 0x{b2:02x} \
+             0x{b3:02x}, are not counts, and have no known meaning"
         ),
         _ => String::new(),
     }

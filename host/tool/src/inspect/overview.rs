@@ -92,7 +92,7 @@ impl Overview {
                 kinds_table(&self.kinds, n),
                 self.list.trim_end(),
                 if n > LISTED {
-                    "\n…       (of the others, only damaged ones are listed)"
+                    "\n…       (of the rest, only damaged events are listed)"
                 } else {
                     ""
                 }

@@ -63,7 +63,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Command::Groups(Old { args }) | Command::Workloads(Old { args }) => {
             let what = args.first().map_or("FILE", String::as_str);
             usage(&format!(
-                "groups and workloads stand in one file: ut-decode tune chain {what}; docs/tuning.md says how"
+                "groups and workloads are given in one file: ut-decode tune chain {what}; \
+                 docs/tuning.md says how"
             ))
         }
     }

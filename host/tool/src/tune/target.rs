@@ -83,11 +83,11 @@ pub fn decoder(what: Subject, sample: &EventsArgs, detector: &Detector) -> Resul
 pub fn process(args: &Args, target: &Target) -> Result<Box<dyn Device>, Failure> {
     let invocation = INVOCATION
         .get()
-        .ok_or("how this program was started is not known")?;
+        .ok_or("cannot tell how this program was started")?;
     let (program, first) = invocation
         .again
         .split_first()
-        .ok_or("how to start this program again is not known")?;
+        .ok_or("cannot tell how to start this program again")?;
     let mut command = Command::new(program);
     command.args(first).args(measuring(&invocation.args));
     let mut device = ProcessDevice::new(target.device.name.as_str(), command, args.session.timeout);

@@ -98,8 +98,8 @@ fn decisions(page: &mut Page, report: &Report) {
         "left"
     };
     page.note(&format!(
-        "The {} compared with that of what stays, with the interval at the corrected level; {side} of 0 is {}. The \
-         confirmation alone, on fresh samples, decides over promotion.",
+        "The {} relative to the configuration that stays, with the interval at the corrected \
+         level; {side} of 0 is {}. Only the confirmation, on fresh samples, decides.",
         report.objective.noun(),
         report.objective.comparatives()[0]
     ));
@@ -227,7 +227,7 @@ fn importance(page: &mut Page, summary: &Summary) {
     page.charts(&[shared.lying_bars("share", &names, &shares), ranged]);
     page.note(&format!(
         "What each parameter explains by itself, and each pair beyond that, corrected for chance; {:.0} % no parameter \
-         explains by itself. The difference is that between two times, all else equal.",
+         explains by itself. The difference is between two times, all else equal.",
         100.0 * summary.together.unwrap_or_default()
     ));
 }

@@ -96,7 +96,7 @@ fn outcome(entry: &Map<String, Json>, objective: &str) -> Result<Outcome, String
     let without = || {
         Ok(failed(
             FailureKind::Launch,
-            "recorded without a time".to_owned(),
+            "the recording has no time for this configuration".to_owned(),
         ))
     };
     if let Some(Json::Array(times)) = entry.get("times")

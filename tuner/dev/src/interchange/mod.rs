@@ -135,7 +135,7 @@ fn times_of<'a>(
     } else if times.iter().all(|&time| time == 0.0) {
         failed(
             FailureKind::Launch,
-            "recorded without a time above 0".to_owned(),
+            "the recording has no positive time for this configuration".to_owned(),
         )
     } else {
         Outcome::Times(times)

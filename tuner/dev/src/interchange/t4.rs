@@ -134,7 +134,7 @@ fn outcome(entry: &T4Entry, of_file: f64) -> Result<Outcome, String> {
     let Some(time) = time else {
         return Ok(failed(
             FailureKind::Launch,
-            "recorded without a time".to_owned(),
+            "the recording has no time for this configuration".to_owned(),
         ));
     };
     let unit_ms = unit_of(time.unit.as_deref(), of_file)?;

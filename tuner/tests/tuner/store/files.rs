@@ -32,7 +32,7 @@ fn a_file_that_is_no_store_is_left_alone() {
     let folder = Folder::new();
     for content in [&b"x"[..], b"# my notes\n", &[0; 4096]] {
         std::fs::write(folder.file(), content).unwrap();
-        refused(&folder.file(), "it is left alone");
+        refused(&folder.file(), "it is left unchanged");
     }
     // A pipe is not waited for.
     let pipe = folder.path("pipe");
@@ -67,7 +67,7 @@ fn another_programs_database_and_its_journals_are_left_alone() {
             .unwrap();
         let log = folder.path("tune.sqlite-wal");
         let before = std::fs::read(&log).ok();
-        refused(&folder.file(), "it is left alone");
+        refused(&folder.file(), "it is left unchanged");
         assert_eq!(std::fs::read(&log).ok(), before);
     }
 }
