@@ -450,7 +450,7 @@ mod tests {
     use super::in_short;
 
     #[test]
-    fn counts_are_rounded_by_a_quarter_of_their_chance_error_at_most() {
+    fn counts_are_rounded_by_at_most_a_quarter_of_their_statistical_error() {
         for n in (0..10_000).chain([1 << 31, u64::from(u32::MAX)]) {
             let away = n.abs_diff(in_short(n).into());
             assert!(away as f64 <= (n as f64).sqrt() / 4.0, "{n}");

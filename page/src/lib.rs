@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_needs_nothing_else_and_is_small_without_a_chart() {
+    fn a_page_is_self_contained_and_small_without_a_chart() {
         let mut page = Page::new("t");
         page.text("nothing to draw");
         let small = page.html();

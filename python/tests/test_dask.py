@@ -56,7 +56,7 @@ def test_a_split_that_fails_twice_is_tried_again(client, busy, synthetic, tmp_pa
     assert ut.Hits.concatenate(parts) == ut.decode(busy, synthetic)
 
 
-def test_a_worker_that_is_killed_and_a_slow_split_change_nothing(client, busy, synthetic):
+def test_a_killed_worker_and_a_slow_split_change_nothing(client, busy, synthetic):
     splits = ut.plan(busy, synthetic, events=50, threads=1)
     jobs = client.map(slowly, splits, pure=False)
     time.sleep(0.5)
@@ -66,7 +66,7 @@ def test_a_worker_that_is_killed_and_a_slow_split_change_nothing(client, busy, s
     assert ut.Hits.concatenate(client.gather(jobs)) == ut.decode(busy, synthetic)
 
 
-def test_files_are_whole_or_absent_and_reports_add_up(client, busy, synthetic, tmp_path):
+def test_files_are_complete_or_absent_and_reports_add_up(client, busy, synthetic, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     from ut_decoding.dask import to_parquet
 
@@ -87,7 +87,7 @@ def test_files_are_whole_or_absent_and_reports_add_up(client, busy, synthetic, t
 
 
 @pytest.mark.parametrize("fails", [2, 3])
-def test_without_a_cluster_a_split_is_tried_again_as_often_as_is_asked(busy, synthetic, tmp_path, monkeypatch, fails):
+def test_without_a_cluster_a_split_is_retried_as_often_as_requested(busy, synthetic, tmp_path, monkeypatch, fails):
     import ut_decoding.dask
 
     # Threads instead of processes, in which nothing could be made to fail.
@@ -110,7 +110,7 @@ def test_without_a_cluster_a_split_is_tried_again_as_often_as_is_asked(busy, syn
     assert list(tries.values()) == [1, 3]
 
 
-def test_processes_of_this_machine_are_enough(busy, synthetic, tmp_path):
+def test_dask_works_with_local_processes(busy, synthetic, tmp_path):
     from ut_decoding.dask import to_parquet
 
     summary = to_parquet(busy, tmp_path / "hits", synthetic, events=400, threads=1)
@@ -149,7 +149,7 @@ def test_dask_awkward_has_the_events_of_all_splits(busy, synthetic):
     assert found.tolist() == ut.decode(busy, synthetic).to_awkward().x_at_y_eq0.tolist()
 
 
-def test_the_page_of_a_cluster_is_that_of_one_process_also_when_a_worker_dies(client, busy, synthetic, tmp_path):
+def test_a_cluster_draws_the_page_of_one_process_even_if_a_worker_dies(client, busy, synthetic, tmp_path):
     from ut_decoding.dask import report
 
     packed = tmp_path / "packed.mdf.gz"

@@ -23,7 +23,7 @@ from conftest import with_odin, without
 
 @pytest.mark.parametrize("version", ["v4", "v5"])
 @pytest.mark.parametrize("grouping", ["y-rows", "unique-x"])
-def test_the_fixtures_give_the_numbers_that_the_reference_gave(fixtures, version, grouping):
+def test_the_fixtures_give_the_numbers_of_the_reference(fixtures, version, grouping):
     expected = json.loads((fixtures / "expected.json").read_text())[f"{version}/events.mdf"]
     folder = fixtures / version
     tables = ut.Tables(folder / "boards.bin", folder / "geometry.bin", grouping=grouping)
@@ -40,7 +40,7 @@ def test_every_backend_gives_the_same_bits(fixtures, v5, backend):
     assert ut.decode(file, v5, backend=backend) == ut.decode(file, v5)
 
 
-def test_columns_are_those_of_the_tools_csv(fixtures, v5, tmp_path):
+def test_columns_equal_the_csv_of_the_tool(fixtures, v5, tmp_path):
     file, csv = fixtures / "v5/events.mdf", tmp_path / "hits.csv"
     tables = ["--boards", v5.boards, "--geometry", v5.geometry]
     subprocess.run([sys.executable, "-m", "ut_decoding", "decode", file, *tables, "-o", csv, "-q"], check=True)
@@ -82,7 +82,7 @@ def test_steps_threads_and_batches_change_nothing(busy, synthetic):
         assert all(part.offsets[0] == 0 for part in parts)
 
 
-def test_hits_of_iterate_stay_good_while_others_come(busy, synthetic):
+def test_hits_from_iterate_stay_valid_during_later_steps(busy, synthetic):
     whole = ut.decode(busy, synthetic)
     kept, first = [], 0
     for hits in ut.iterate(busy, synthetic, step=50):
@@ -140,7 +140,7 @@ def test_events_are_chosen_by_place_run_and_number(busy, synthetic):
     assert whole.events.event_number.tolist() == list(range(700))
 
 
-def test_integers_of_numpy_are_integers_and_truth_values_are_none(busy, synthetic):
+def test_numpy_integers_are_accepted_and_booleans_are_not(busy, synthetic):
     integer = np.int64(3)
     hits = ut.decode(busy, synthetic, threads=integer, skip=integer, limit=np.uint8(2), batch=integer, run=np.int32(1))
     assert hits.events.event.tolist() == [3, 4]
@@ -151,14 +151,14 @@ def test_integers_of_numpy_are_integers_and_truth_values_are_none(busy, syntheti
             ut.decode(busy, synthetic, events=wrong)
 
 
-def test_any_iterable_of_inputs_is_several(busy, synthetic):
+def test_any_iterable_of_inputs_is_accepted(busy, synthetic):
     twice = ut.decode([busy, busy], synthetic)
     assert ut.decode((name for name in [busy, busy]), synthetic) == twice
     assert ut.run_sums((name for name in [busy, busy]), synthetic).events == 1400
     assert ut.Hits.concatenate(iter(ut.iterate([busy, busy], synthetic, step=500))).n_events == 1400
 
 
-def test_a_file_that_is_named_twice_is_one_word_in_arrow(busy, synthetic):
+def test_a_file_named_twice_is_one_dictionary_entry_in_arrow(busy, synthetic):
     pytest.importorskip("pyarrow")
     splits = ut.plan(busy, synthetic, events=400)
     file = ut.decode([*splits, ut.generate(1)]).to_arrow()["file"].combine_chunks()
@@ -167,7 +167,7 @@ def test_a_file_that_is_named_twice_is_one_word_in_arrow(busy, synthetic):
     assert set(file.to_pylist()[:n]) == {busy} and set(file.to_pylist()[n:]) == {"bytes"}
 
 
-def test_what_is_known_of_events_is_read_only_also_after_pickling(busy, synthetic):
+def test_columns_of_events_are_read_only_even_after_pickling(busy, synthetic):
     hits = ut.decode(busy, synthetic, limit=5)
     for one in (hits, hits.of_events(1, 3), pickle.loads(pickle.dumps(hits)), ut.Hits.concatenate([hits, hits])):
         for array in (one.events.run, one.events.event_number):
@@ -176,14 +176,14 @@ def test_what_is_known_of_events_is_read_only_also_after_pickling(busy, syntheti
                     array[0] = value
 
 
-def test_an_unknown_number_is_not_that_it_is_zero(busy, synthetic):
+def test_an_unknown_number_is_not_zero(busy, synthetic):
     hits = ut.decode(busy, synthetic, limit=1)
     assert hits.events.event_number.tolist() == [0]
     unknown = without(hits, "event_number")
     assert unknown != hits and unknown == unknown and np.isnan(unknown.events.event_number).all()
 
 
-def test_parts_of_hits_keep_why_their_events_and_files_are_broken(busy, synthetic, fixtures, v5, tmp_path):
+def test_parts_of_hits_keep_the_reasons_for_broken_events_and_files(busy, synthetic, fixtures, v5, tmp_path):
     hits = ut.decode(fixtures / "v5/troubles.mdf", v5)
     for parts in ([hits.of_events(i, i + 1) for i in range(hits.n_events)], [hits.of_events(0, 2), hits.of_events(2, 99)]):
         assert [broken for part in parts for broken in part.broken_events] == hits.broken_events
@@ -197,7 +197,7 @@ def test_parts_of_hits_keep_why_their_events_and_files_are_broken(busy, syntheti
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 300])
-def test_iterate_says_beside_the_events_why_they_are_broken(busy, synthetic, fixtures, v5, tmp_path, step):
+def test_iterate_gives_broken_events_with_the_reason(busy, synthetic, fixtures, v5, tmp_path, step):
     data = bytearray(open(busy, "rb").read())
     ends = [split.stop for split in ut.plan(busy, events=1)]
     for event in (0, 1, 63, 64, 299, 500):
@@ -219,7 +219,7 @@ def test_iterate_says_beside_the_events_why_they_are_broken(busy, synthetic, fix
             assert {broken.event for broken in part.broken_events} <= set(part.events.event.tolist())
 
 
-def test_no_thread_is_left_of_a_call_that_has_returned(v5):
+def test_no_thread_is_left_after_a_call_returns(v5):
     def threads():
         found = 0
         for task in os.listdir("/proc/self/task"):
@@ -239,7 +239,7 @@ def test_no_thread_is_left_of_a_call_that_has_returned(v5):
     assert max(left() for _ in range(300)) <= before
 
 
-def test_names_that_are_not_utf8_are_known_again(busy, synthetic, fixtures, v5, tmp_path):
+def test_names_that_are_not_utf8_are_kept(busy, synthetic, fixtures, v5, tmp_path):
     broken, cut = (os.fsdecode(os.fsencode(tmp_path) + name) for name in (b"/\xff.mdf", b"/cut-\xff.mdf"))
     shutil.copy(fixtures / "v5/troubles.mdf", broken)
     hits = ut.decode(broken, v5)
@@ -259,7 +259,7 @@ def test_names_that_are_not_utf8_are_known_again(busy, synthetic, fixtures, v5, 
     assert {word: words.count(word) for word in words} == {rf"{tmp_path}/{name}.mdf": hits.n_hits for name in (r"\xff", r"\xfe")}
 
 
-def test_only_the_columns_that_are_asked_for_are_kept(busy, synthetic):
+def test_only_requested_columns_are_kept(busy, synthetic):
     whole = ut.decode(busy, synthetic)
     hits = ut.decode(busy, synthetic, columns=["x_at_y_eq0", "lhcb_id", "lhcb_id"])
     assert list(hits.columns) == ["x_at_y_eq0", "lhcb_id"]
@@ -323,7 +323,7 @@ def test_troubles_are_a_table_that_adds_up_to_the_report(fixtures, v5):
     assert not ut.decode(fixtures / "v5/events.mdf", v5).troubles.size
 
 
-def test_loss_is_an_account_that_adds_up_a_warning_and_an_error_if_one_is_asked_for(busy, synthetic, tmp_path):
+def test_loss_adds_up_and_is_a_warning_or_on_request_an_error(busy, synthetic, tmp_path):
     good = ut.decode(busy, synthetic, max_loss=0)
     assert not good.loss and good.loss.share == 0 and str(good.loss) == "nothing"
     data = bytearray(open(busy, "rb").read())
@@ -352,7 +352,7 @@ def test_loss_is_an_account_that_adds_up_a_warning_and_an_error_if_one_is_asked_
             ut.decode(busy, synthetic, max_loss=wrong)
 
 
-def test_a_truncated_file_raises_with_its_place_and_iterate_gives_what_was_before(busy, synthetic, tmp_path):
+def test_a_truncated_file_raises_with_its_place_and_iterate_gives_earlier_events(busy, synthetic, tmp_path):
     data = open(busy, "rb").read()
     cut = tmp_path / "cut.mdf"
     cut.write_bytes(data[:-100])
@@ -375,7 +375,7 @@ def test_a_truncated_file_raises_with_its_place_and_iterate_gives_what_was_befor
     assert [(failure.file, failure.event) for failure in both.failures] == [(str(cut), 699)]
 
 
-def test_what_is_not_there_is_a_file_not_found_error_too(v5, fixtures):
+def test_a_missing_file_is_also_a_file_not_found_error(v5, fixtures):
     for error in (ut.InputError, FileNotFoundError):
         with pytest.raises(error, match="no-such.mdf") as caught:
             ut.decode("no-such.mdf", v5)
@@ -387,7 +387,7 @@ def test_what_is_not_there_is_a_file_not_found_error_too(v5, fixtures):
     assert isinstance(copy, FileNotFoundError) and str(copy) == str(caught.value)
 
 
-def test_tables_that_are_none_are_refused_with_their_byte(fixtures, tmp_path):
+def test_files_that_are_no_tables_are_refused_with_the_byte(fixtures, tmp_path):
     damaged = bytearray((fixtures / "v5/boards.bin").read_bytes())
     damaged[-1] ^= 0xFF
     (tmp_path / "boards.bin").write_bytes(damaged)
@@ -442,7 +442,7 @@ def test_tables_of_the_other_format_are_refused(fixtures, v4):
         ({"clustering": "no"}, TypeError),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(synthetic, options, error):
+def test_impossible_options_are_refused(synthetic, options, error):
     with pytest.raises(error) as caught:
         ut.decode(b"", synthetic, **options)
     assert next(iter(options)) in str(caught.value) and "Request" not in str(caught.value)
@@ -542,7 +542,7 @@ def test_a_mask_leaves_hits_out(busy, synthetic, tmp_path):
         ut.decode_to_parquet(busy, mask, synthetic, mask=mask)
 
 
-def test_a_mask_that_cannot_be_meant_is_refused(synthetic, tmp_path):
+def test_an_invalid_mask_is_refused(synthetic, tmp_path):
     mask = tmp_path / "known.mask"
     with pytest.raises(FileNotFoundError, match=r"known\.mask") as caught:
         ut.decode(b"", synthetic, mask=mask)
@@ -556,7 +556,7 @@ def test_a_mask_that_cannot_be_meant_is_refused(synthetic, tmp_path):
 
 
 @pytest.mark.parametrize(("number", "error"), [(0, ValueError), (1 << 64, ValueError), (1.5, TypeError), (True, TypeError)])
-def test_numbers_of_events_that_cannot_be_meant_are_refused(busy, synthetic, number, error):
+def test_invalid_numbers_of_events_are_refused(busy, synthetic, number, error):
     with pytest.raises(error, match="step: "):
         ut.iterate(busy, synthetic, step=number)
     with pytest.raises(error, match="events: "):
@@ -584,7 +584,7 @@ def test_hits_and_tables_are_pickled_by_content(busy, synthetic):
     assert ut.decode(busy, tables) == hits
 
 
-def test_threads_of_python_decode_side_by_side(busy, synthetic):
+def test_python_threads_decode_concurrently(busy, synthetic):
     whole, found = ut.decode(busy, synthetic), []
     threads = [threading.Thread(target=lambda: found.append(ut.decode(busy, synthetic))) for _ in range(4)]
     [thread.start() for thread in threads]
@@ -626,7 +626,7 @@ def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-def test_ctrl_c_ends_a_page_that_nobody_reads(tmp_path):
+def test_ctrl_c_ends_a_page_written_to_a_pipe_without_reader(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     call = "ut.run_sums(ut.generate(1), ut.Tables.synthetic()).write_page(sys.argv[1])"
@@ -662,7 +662,7 @@ def much(tmp_path_factory):
         "ut.run_sums(sys.argv[1], ut.Tables.synthetic(), shard=(1, 2))",
     ],
 )
-def test_ctrl_c_ends_a_call_that_counts_for_a_shard(much, call):
+def test_ctrl_c_ends_the_counting_of_a_shard(much, call):
     process = subprocess.Popen([sys.executable, "-c", WAITS.format(call=call), much], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.3)
@@ -674,7 +674,7 @@ def test_ctrl_c_ends_a_call_that_counts_for_a_shard(much, call):
     assert out == "interrupted\n" and process.returncode == 0
 
 
-def test_what_can_be_read_only_once_is_not_counted_for_a_shard(tmp_path, synthetic):
+def test_inputs_that_can_be_read_only_once_have_no_shards(tmp_path, synthetic):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for once in (pipe, "-"):
@@ -697,7 +697,7 @@ except RuntimeError as error:
 """
 
 
-def test_a_machine_that_has_no_thread_left_is_an_error(busy):
+def test_running_out_of_threads_is_an_error(busy):
     done = subprocess.run([sys.executable, "-c", NO_THREAD, busy], capture_output=True, text=True, timeout=60)
     assert "cannot start a thread" in done.stdout, done.stderr
 
@@ -749,7 +749,7 @@ except MemoryError as error:
         ("decode(sys.argv[1], tables, events='3,5', threads=1)", 3000, "Hits(2 events, "),
     ],
 )
-def test_a_machine_with_little_memory_does_what_fits_and_says_what_does_not(busy, tmp_path, call, megabytes, said):
+def test_with_little_memory_what_fits_is_decoded_and_the_rest_is_an_error(busy, tmp_path, call, megabytes, said):
     large = tmp_path / "large.mdf"
     shutil.copy(busy, large)
     os.truncate(large, 64 << 30)
@@ -758,7 +758,7 @@ def test_a_machine_with_little_memory_does_what_fits_and_says_what_does_not(busy
     assert done.stdout.startswith(said), done
 
 
-def test_the_lock_of_python_is_free_while_a_call_waits(tmp_path, synthetic):
+def test_the_gil_is_released_while_a_call_waits(tmp_path, synthetic):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     found = []

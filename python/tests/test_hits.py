@@ -37,7 +37,7 @@ def test_hits_are_a_sequence_of_events(hits):
         hits["chrge"]
 
 
-def test_events_and_hits_are_chosen_as_awkward_chooses_them(hits):
+def test_events_and_hits_are_selected_as_in_awkward(hits):
     busy, array = hits.hits_per_event > 400, hits.to_awkward()
     assert hits[busy].to_awkward().tolist() == array[busy].tolist() and hits[busy] == hits[list(busy)]
     far = hits[hits.x_at_y_eq0 > 300]
@@ -80,7 +80,7 @@ def test_a_mask_keeps_hits_of_all_events(hits):
     assert hits[np.zeros(hits.n_hits, bool)].n_hits == 0 and hits[np.ones(hits.n_hits, bool)] == hits
 
 
-def test_broken_events_go_with_their_events(fixtures, v5):
+def test_selections_keep_the_broken_events_they_contain(fixtures, v5):
     hits = ut.decode(fixtures / "v5/troubles.mdf", v5)
     broken = hits.broken_events[0]
     (place,) = np.flatnonzero(hits.events.event == broken.event)
@@ -120,7 +120,7 @@ def test_a_step_may_be_an_amount_of_memory(busy, synthetic, step):
     assert step == "1B" or size(parts[0]) > 0.8 * most
 
 
-def test_steps_that_are_kept_do_not_change_when_others_are_dropped(busy, synthetic):
+def test_kept_steps_do_not_change_when_others_are_dropped(busy, synthetic):
     whole = ut.decode([busy] * 4, synthetic, columns="all")
     kept, n = [], 0
     for hits in ut.iterate([busy] * 4, synthetic, columns="all", threads=2):
@@ -147,7 +147,7 @@ def test_events_are_chosen_by_run_and_number(busy, synthetic):
             numbers(wrong)
 
 
-def test_progress_is_told_and_may_end_a_call(busy, synthetic, tmp_path):
+def test_progress_is_reported_and_may_end_a_call(busy, synthetic, tmp_path):
     calls = {
         "decode": lambda **options: ut.decode(busy, synthetic, **options),
         "iterate": lambda **options: list(ut.iterate(busy, synthetic, step=50, **options)),
@@ -169,7 +169,7 @@ def test_progress_is_told_and_may_end_a_call(busy, synthetic, tmp_path):
     assert told[-1] == (700, None)
 
 
-def test_wrong_arguments_are_said_as_what_they_are(busy, synthetic, fixtures):
+def test_wrong_arguments_are_named(busy, synthetic, fixtures):
     for call, said in (
         (lambda: ut.decode(busy, synthetic, events=-1), "events: -1 is negative"),
         (lambda: ut.decode(busy, synthetic, events=[3, -1]), "events: -1 is negative"),

@@ -89,7 +89,7 @@ class Broken:
         return b""
 
 
-def test_what_is_not_read_as_bytes_is_a_type_error(busy, synthetic):
+def test_an_input_that_does_not_return_bytes_is_a_type_error(busy, synthetic):
     for wrong in (open(busy), io.StringIO("text"), 3, None, 1.5, [3], [None], np.arange(3), object(), synthetic):
         for call in (ut.decode, ut.iterate, ut.run_sums):
             with pytest.raises(TypeError, match="input|read as bytes"):
@@ -104,7 +104,7 @@ def test_what_is_not_read_as_bytes_is_a_type_error(busy, synthetic):
         ut.decode(io.BytesIO(), synthetic, shard=(1, 2))
 
 
-def test_a_file_object_is_called_as_its_file_and_not_replaced(busy, synthetic, tmp_path):
+def test_a_file_object_has_the_name_of_its_file_which_is_not_replaced(busy, synthetic, tmp_path):
     path = tmp_path / "busy.mdf"
     path.write_bytes(open(busy, "rb").read())
     with open(path, "rb") as file:
@@ -113,7 +113,7 @@ def test_a_file_object_is_called_as_its_file_and_not_replaced(busy, synthetic, t
             ut.decode_to_parquet(file, path, synthetic)
 
 
-def test_inputs_without_a_name_are_told_apart(synthetic):
+def test_inputs_without_a_name_are_numbered(synthetic):
     data = [ut.generate(2, profile="pp-low", seed=seed) for seed in (1, 2, 3)]
     hits = ut.decode([data[0], data[1], io.BytesIO(data[2])], synthetic)
     assert hits.files == ["bytes", "bytes-2", "bytes-3"]

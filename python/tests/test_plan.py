@@ -119,7 +119,7 @@ def test_files_of_splits_hold_the_rows_of_the_whole(busy, synthetic, tmp_path):
     assert metadata[b"ut-decode.complete"] == b"true" and metadata[b"ut-decode.boards"] == b"embedded synthetic detector"
 
 
-def test_options_of_splits_are_checked_when_they_are_planned(busy, synthetic):
+def test_options_of_splits_are_checked_by_plan(busy, synthetic):
     with pytest.raises(ValueError, match="threads"):
         ut.plan(busy, synthetic, threads=-1)
     with pytest.raises(TypeError, match="no option 'theads'"):
@@ -128,7 +128,7 @@ def test_options_of_splits_are_checked_when_they_are_planned(busy, synthetic):
     assert [*ut.decode(first).columns] == [*ut.decode(second).columns] == ["lhcb_id", "weight"]
 
 
-def test_only_files_are_planned(busy, synthetic, tmp_path):
+def test_plan_takes_only_files(busy, synthetic, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for once in (pipe, "-"):
@@ -140,7 +140,7 @@ def test_only_files_are_planned(busy, synthetic, tmp_path):
     assert ut.plan((name for name in [busy, busy]), synthetic)[1].first_place == 700
 
 
-def test_splits_of_different_tables_are_not_decoded_with_those_of_the_first(busy, synthetic):
+def test_splits_with_different_tables_are_refused(busy, synthetic):
     others = ut.Tables.synthetic(grouping="unique-x")
     splits = [*ut.plan(busy, synthetic), *ut.plan(busy, others)]
     with pytest.raises(ValueError, match="different tables"):
@@ -150,7 +150,7 @@ def test_splits_of_different_tables_are_not_decoded_with_those_of_the_first(busy
     assert ut.decode([splits[0], pickle.loads(pickle.dumps(splits[0]))]).n_events == 1400
 
 
-def test_a_file_does_not_replace_what_it_is_made_of(busy, fixtures, tmp_path):
+def test_an_output_does_not_replace_its_inputs(busy, fixtures, tmp_path):
     for name in ("events.mdf", "boards.bin", "geometry.bin"):
         shutil.copy(fixtures / "v5" / name, tmp_path)
     data, tables = tmp_path / "events.mdf", ut.Tables(tmp_path / "boards.bin", tmp_path / "geometry.bin")
@@ -167,7 +167,7 @@ def test_a_file_does_not_replace_what_it_is_made_of(busy, fixtures, tmp_path):
             assert ut.decode_to_parquet(inputs, tmp_path / name, tables).events == 4
 
 
-def test_the_metadata_of_a_file_are_those_of_the_tool(busy, fixtures, synthetic, v5, measured_event, tmp_path):
+def test_a_file_has_the_metadata_of_the_tool(busy, fixtures, synthetic, v5, measured_event, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     python, tool = tmp_path / "python.parquet", tmp_path / "tool.parquet"
     command = [sys.executable, "-m", "ut_decoding", "decode", "-q", "-o", tool]
@@ -183,7 +183,7 @@ def test_the_metadata_of_a_file_are_those_of_the_tool(busy, fixtures, synthetic,
     assert b"synthetic" in parquet.read_metadata(python).metadata[b"ut-decode.warning"]
 
 
-def test_a_file_of_a_split_that_fails_is_not_there(busy, synthetic, tmp_path):
+def test_a_split_that_fails_leaves_no_file(busy, synthetic, tmp_path):
     cut = tmp_path / "cut.mdf"
     cut.write_bytes(open(busy, "rb").read()[:-1])
     path = tmp_path / "hits.parquet"
@@ -197,7 +197,7 @@ def test_a_file_of_a_split_that_fails_is_not_there(busy, synthetic, tmp_path):
     assert caught.value.file.endswith("absent/hits.parquet")
 
 
-def test_processes_of_the_standard_library_are_enough(busy, synthetic):
+def test_splits_are_decoded_by_a_process_pool(busy, synthetic):
     splits = ut.plan(busy, synthetic, events=200)
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         parts = pool.map(ut.decode, splits)

@@ -87,7 +87,7 @@ def test_counts_are_means_of_events(fixtures, v5):
     assert steps.values.sum() == pytest.approx(hits.n_hits / hits.n_events)
 
 
-def test_nothing_is_an_empty_picture(v5):
+def test_no_hits_give_an_empty_picture(v5):
     nothing = ut.decode(b"", v5)
     ut.plot.hit_maps(nothing).canvas.draw()
     ut.plot.hits_per_event(nothing)

@@ -48,14 +48,14 @@ def test_a_page_is_written_and_what_stands_out_is_returned(busy, synthetic, tmp_
     assert ut.report(busy, synthetic, page, skip=600)["events"] == 100
 
 
-def test_the_page_is_that_of_the_tool(several, synthetic, whole, tmp_path):
+def test_the_page_equals_the_page_of_the_tool(several, synthetic, whole, tmp_path):
     page = tmp_path / "run.html"
     subprocess.run([sys.executable, "-m", "ut_decoding", "report", *several, "-o", page, "-q"], check=True)
     assert page.read_bytes() == whole[0]
 
 
 @pytest.mark.parametrize("events", [40, 1000])
-def test_sums_of_splits_are_those_of_the_whole_in_whatever_groups_they_are_added(
+def test_sums_of_splits_equal_the_sums_of_the_run_in_any_grouping(
     several, synthetic, tmp_path, events
 ):
     page = tmp_path / "run.html"
@@ -76,7 +76,7 @@ def test_sums_of_splits_are_those_of_the_whole_in_whatever_groups_they_are_added
     assert shuffled.write_page(page) == found and shuffled.files != left.files
 
 
-def test_processes_that_share_nothing_sum_up_shards_and_the_tool_draws_them(several, synthetic, whole, tmp_path):
+def test_the_tool_draws_shards_summed_by_separate_processes(several, synthetic, whole, tmp_path):
     tool = [sys.executable, "-m", "ut_decoding", "report", "--quiet"]
     files = [pathlib.Path(file).relative_to(pathlib.Path(several[0]).parent) for file in several]
     expected = tmp_path / "whole.html"
@@ -98,7 +98,7 @@ def test_processes_that_share_nothing_sum_up_shards_and_the_tool_draws_them(seve
     assert page.read_bytes() == expected.read_bytes()
 
 
-def test_processes_of_the_standard_library_draw_the_page_of_one(several, synthetic, whole, tmp_path):
+def test_a_process_pool_draws_the_page_of_one_process(several, synthetic, whole, tmp_path):
     splits = ut.plan(several, synthetic, events=50, count=True, threads=1)
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         parts = pool.map(ut.run_sums, splits)
@@ -107,7 +107,7 @@ def test_processes_of_the_standard_library_draw_the_page_of_one(several, synthet
     assert page.read_bytes() == whole[0]
 
 
-def test_a_split_behind_uncounted_events_does_not_guess_its_place(several, synthetic):
+def test_a_split_after_uncounted_events_has_no_place(several, synthetic):
     splits = ut.plan(several, synthetic)
     assert [split.first_place for split in splits] == [0, 150, None]
     counted = ut.plan([*several, several[1]], synthetic, count=True)
@@ -118,7 +118,7 @@ def test_a_split_behind_uncounted_events_does_not_guess_its_place(several, synth
         ut.run_sums(splits[:2])
 
 
-def test_what_does_not_belong_together_is_not_added(busy, synthetic, v4):
+def test_sums_that_do_not_belong_together_are_not_added(busy, synthetic, v4):
     sums = ut.run_sums(busy, synthetic, limit=10)
     assert repr(sums) == f"RunSums(10 events, {sums.hits} hits, 1 files)"
     others = {
@@ -163,7 +163,7 @@ def test_sums_of_the_same_part_are_not_added_twice(several, busy, synthetic, tmp
         shards[3] + ut.RunSums.from_bytes(names[2].read_bytes())
 
 
-def test_sums_that_may_be_of_other_events_are_added(busy, synthetic, tmp_path):
+def test_sums_of_possibly_different_events_are_added(busy, synthetic, tmp_path):
     # Nobody can tell whether bytes are the same.
     data = ut.generate(3, profile="pp-low")
     assert sum((ut.run_sums(data, synthetic) for _ in range(2)), ut.run_sums(data, synthetic)).events == 9
@@ -204,7 +204,7 @@ def test_a_run_that_cannot_be_read_is_an_error_with_its_place_and_leaves_no_page
         ut.report(busy, synthetic, tmp_path / "absent" / "run.html")
 
 
-def test_a_page_does_not_replace_what_it_is_made_of(fixtures, tmp_path):
+def test_a_page_does_not_replace_its_inputs(fixtures, tmp_path):
     for name in ("events.mdf", "boards.bin", "geometry.bin"):
         shutil.copy(fixtures / "v5" / name, tmp_path)
     data, tables = tmp_path / "events.mdf", ut.Tables(tmp_path / "boards.bin", tmp_path / "geometry.bin")
@@ -242,7 +242,7 @@ def test_a_page_does_not_replace_a_file_whose_name_is_not_utf8(fixtures, tmp_pat
     assert [pathlib.Path(name).read_bytes() for name in names] == before
 
 
-def test_files_are_known_again_from_another_folder(fixtures, tmp_path, monkeypatch):
+def test_files_are_recognised_from_another_folder(fixtures, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = ["events.mdf", "boards.bin", "geometry.bin"]
     for name in names:
@@ -270,7 +270,7 @@ def test_files_are_known_again_from_another_folder(fixtures, tmp_path, monkeypat
         assert sums.write_page(name)["events"] == 4
 
 
-def test_names_of_what_is_no_file_are_free(fixtures, tmp_path, monkeypatch):
+def test_outputs_may_have_the_names_of_inputs_that_are_not_files(fixtures, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables = ut.Tables.from_bytes(*((fixtures / "v5" / name).read_bytes() for name in ("boards.bin", "geometry.bin")))
     data = (fixtures / "v5/events.mdf").read_bytes()
@@ -284,7 +284,7 @@ def test_names_of_what_is_no_file_are_free(fixtures, tmp_path, monkeypatch):
         assert ut.decode_to_parquet(data, page.absolute(), pickle.loads(pickle.dumps(tables))).events == 4
 
 
-def test_tables_that_are_called_like_the_synthetic_ones_are_files(fixtures, tmp_path, monkeypatch):
+def test_table_files_may_have_the_names_of_the_synthetic_tables(fixtures, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(fixtures / "v5/boards.bin", "synthetic detector")
     shutil.copy(fixtures / "v5/geometry.bin", "geometry.bin")

@@ -52,7 +52,7 @@ def test_the_page_has_every_option_of_python_and_of_the_command(fixtures):
         assert has - {f"--{name.replace('_', '-')}" for name in DEFAULTS} - set(re.findall(r"--[\w-]+", text)) == set(), command
 
 
-def test_types_have_the_names_that_there_are():
+def test_types_list_the_existing_names():
     assert [*ut.Hits.ALL_COLUMNS, "detector"] == list(typing.get_args(Column))
     assert [list(CROSSINGS)] == [words for name, _, words in FACTS if name == "crossing"]
 

@@ -41,7 +41,7 @@ def test_awkward_has_events_groups_and_hits_without_a_copy(hits):
         assert address(records.content(name).data) == address(column), name
 
 
-def test_awkward_takes_views_and_nothing(hits, v5):
+def test_awkward_takes_views_and_empty_hits(hits, v5):
     assert hits.of_events(2, 4).to_awkward().tolist() == hits.to_awkward()[2:4].tolist()
     assert ut.decode(b"", v5).to_awkward().tolist() == []
 
@@ -65,7 +65,7 @@ def test_arrow_has_the_columns_of_the_files_without_a_copy(hits, fixtures, v5, t
 
 
 @pytest.mark.parametrize("version", ["v4", "v5"])
-def test_columns_are_those_that_are_asked_for_in_memory_and_in_files(fixtures, v4, v5, tmp_path, version):
+def test_only_requested_columns_are_in_memory_and_in_files(fixtures, v4, v5, tmp_path, version):
     from pyarrow import parquet
 
     file, path, names = fixtures / version / "events.mdf", tmp_path / "hits.parquet", ["lhcb_id", "detector", "sector_id"]
@@ -93,7 +93,7 @@ def test_columns_are_those_that_are_asked_for_in_memory_and_in_files(fixtures, v
     assert parquet.read_table(path).column_names == ["event", "run", "event_number", "group", "x_at_y_eq0", "file"]
 
 
-def test_what_arrow_holds_outlives_the_hits(fixtures, v5):
+def test_arrow_tables_outlive_the_hits(fixtures, v5):
     table = ut.decode(fixtures / "v5/events.mdf", v5).to_arrow()
     again = ut.decode(fixtures / "v5/events.mdf", v5)
     assert np.array_equal(table["lhcb_id"].to_numpy(), again.lhcb_id)
@@ -109,14 +109,14 @@ def test_polars_and_duckdb_read_hits(hits):
     assert rows == [(hits.n_hits, int(hits.lhcb_id.sum(dtype=np.uint64)), 2)]
 
 
-def test_nothing_is_a_table_of_no_rows(v5):
+def test_no_hits_give_a_table_without_rows(v5):
     nothing = ut.decode(b"", v5)
     assert pl.DataFrame(nothing).shape == (0, 12)
     assert nothing.to_arrow().num_rows == nothing.events.to_arrow().num_rows == 0
     assert pl.DataFrame(nothing.events).is_empty() and nothing.events.to_pandas().empty
 
 
-def test_runs_that_nobody_knows_are_null(fixtures, v5):
+def test_unknown_runs_are_null(fixtures, v5):
     hits = ut.decode(fixtures / "v5/events.mdf", v5)
     assert without(hits, "run").to_arrow()["run"].null_count == hits.n_hits
 

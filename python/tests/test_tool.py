@@ -31,7 +31,7 @@ def test_results_go_to_standard_output_and_errors_to_standard_error():
     assert absent.returncode == 1 and "no-such.mdf" in absent.stderr and "Traceback" not in absent.stderr
 
 
-def test_manual_pages_and_completions_are_those_of_the_command(tmp_path):
+def test_manual_pages_and_completions_match_the_command(tmp_path):
     written = run("share", tmp_path, check=True)
     assert "files written" in written.stdout
     names = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
@@ -49,7 +49,7 @@ def test_every_file_of_the_wheel_is_in_its_record():
     assert any(name.endswith("share/man/man1/ut-decode.1") for name in listed)
 
 
-def test_a_reader_that_has_gone_is_no_error():
+def test_a_closed_pipe_is_no_error():
     head = subprocess.run(f"{TOOL[0]} --help | head -1", shell=True, capture_output=True, text=True)
     assert head.stderr == "" and head.stdout.startswith("Decodes raw banks")
 
@@ -61,7 +61,7 @@ def test_closed_streams_do_not_reach_the_output(busy, tmp_path):
     assert path.read_text().startswith("event,group,") and "clusters" not in path.read_text()
 
 
-def test_ctrl_c_ends_it_as_a_signal_does_and_leaves_no_file(tmp_path):
+def test_ctrl_c_ends_the_tool_like_a_signal_and_leaves_no_file(tmp_path):
     pipe, out = tmp_path / "pipe", tmp_path / "hits.csv"
     os.mkfifo(pipe)
     tables = tmp_path / "tables"
@@ -106,7 +106,7 @@ def test_the_command_does_not_wait_for_numpy():
 
 
 @pytest.mark.parametrize("name", ["no_such", "Option"])
-def test_names_that_are_not_there_are_attribute_errors(name):
+def test_unknown_names_are_attribute_errors(name):
     with pytest.raises(AttributeError, match=name):
         getattr(ut, name)
     assert {"decode", "plot", "__version__"} <= set(dir(ut))

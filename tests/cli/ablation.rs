@@ -22,7 +22,7 @@ fn count(report: &Value, rung: usize, metric: &str) -> f64 {
 }
 
 #[test]
-fn the_ladder_has_the_merge_requests_steps_and_counts_that_show_what_each_does() {
+fn the_ladder_has_the_steps_of_the_merge_request_with_their_counts() {
     let folder = &small(2);
     let (report, text) = json_of(0, folder, FEW);
     assert_eq!(report, json(folder, ""));
@@ -116,14 +116,14 @@ fn launch_parameters_formats_and_layouts_reach_the_kernels() {
 }
 
 #[test]
-fn a_backend_without_rungs_is_a_usage_error() {
+fn a_backend_without_a_ladder_is_a_usage_error() {
     for backend in ["--backend cpu", "--backend reference"] {
         says(2, &small(1), (FEW, backend), "--backend emulated");
     }
 }
 
 #[test]
-fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
+fn set_works_with_every_command_that_decodes_and_changes_no_hit() {
     let directory = &small(2);
     let decode = |options: &str| {
         run_to(

@@ -77,7 +77,7 @@ fn every_format_holds_the_same_columns_and_values() {
 }
 
 #[test]
-fn columns_that_a_backend_does_not_give_or_that_are_not_there_are_refused() {
+fn unknown_columns_and_columns_that_a_backend_lacks_are_refused() {
     let directory = &sample();
     let refused = |options: &str, parts: &[&str]| {
         let (_, err) = run_to(

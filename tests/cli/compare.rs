@@ -21,7 +21,7 @@ fn incomparable_results_are_named() {
 }
 
 #[test]
-fn configurations_are_measured_and_judged_whatever_this_machine_is_like() {
+fn configurations_are_measured_and_judged_on_any_machine() {
     let args = [
         "compare",
         "",

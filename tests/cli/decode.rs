@@ -24,7 +24,7 @@ fn rows_up_to(csv: &[u8], last: u64) -> Vec<String> {
 }
 
 #[test]
-fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
+fn every_backend_decodes_generated_events_alike_without_a_warning() {
     let directory = &sample();
     let (json, err) = json_of(0, directory, "decode events.mdf --output hits.csv --strict");
     assert_eq!(err.lines().find(|line| line.contains("warning")), None);
@@ -78,7 +78,7 @@ fn metadata_of(path: &Path, key: &str) -> Option<String> {
 }
 
 #[test]
-fn parquet_holds_what_csv_holds_and_the_numbers_and_how_it_was_made() {
+fn parquet_holds_the_csv_columns_event_numbers_and_provenance() {
     let directory = &sample();
     for name in ["hits.csv", "hits.parquet"] {
         run_to(
@@ -124,7 +124,7 @@ fn parquet_holds_what_csv_holds_and_the_numbers_and_how_it_was_made() {
 }
 
 #[test]
-fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_are_seen_to_be_generated() {
+fn synthetic_hits_are_labelled_unless_the_events_are_generated() {
     let directory = &sample();
     write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
     // More than one piece of the job is generated.

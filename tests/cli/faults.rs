@@ -209,7 +209,7 @@ fn the_report_accounts_for_faults_of_packets_and_of_files_that_are_compressed_as
 }
 
 #[test]
-fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
+fn damaged_events_without_a_run_are_not_left_out_silently() {
     let directory = &empty();
     let ledger = generate(directory, "--events 40 --seed 5", "checksum=0.3");
     let broken = ledger["report"]["broken_event"].as_u64().unwrap();
@@ -267,7 +267,7 @@ fn impossible_faults_are_refused() {
 }
 
 #[test]
-fn events_without_faults_have_no_list_of_faults_of_others() {
+fn events_without_faults_remove_an_older_list_of_faults() {
     let directory = &empty();
     generate(directory, "", "cut=1");
     run_to(0, directory, "generate --output .");

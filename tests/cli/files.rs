@@ -142,7 +142,7 @@ fn implicitly_read_files_are_not_overwritten() {
 }
 
 #[test]
-fn results_in_a_folder_are_not_written_over_what_is_read() {
+fn results_in_a_folder_do_not_replace_inputs() {
     let directory = &sample();
     fs::create_dir(directory.join("new")).unwrap();
     fs::copy(
@@ -536,8 +536,7 @@ fn a_failing_output_is_reported_before_the_input_ends() {
 }
 
 #[test]
-fn a_failure_at_the_end_hides_neither_what_was_wrong_before_nor_the_summary_nor_the_files_that_were_written()
- {
+fn a_failure_at_the_end_hides_no_earlier_trouble_summary_or_written_file() {
     let directory = &sample();
     // The hits of one event stay in the buffer to the end.
     first_event(directory, "bad.mdf", 50);

@@ -452,7 +452,7 @@ fn the_last_fragment_of_a_source_may_do_without_its_padding() {
 }
 
 #[test]
-fn events_beyond_the_last_number_have_none() {
+fn events_beyond_the_largest_number_have_no_number() {
     let mfp = Mfp {
         source_id: 5 << 11 | 1,
         version: 4,
@@ -516,7 +516,7 @@ fn a_damaged_source_loses_only_its_own_fragments_and_is_reported() {
 }
 
 #[test]
-fn a_compressed_event_of_another_size_than_stated_is_dropped_and_the_next_is_read() {
+fn a_compressed_event_with_a_wrong_size_is_dropped_and_the_next_is_read() {
     let good = event(&[bank(0, &ONE_HIT)]);
     let body = &good[48..];
     let zlib = zlib(body);
@@ -559,7 +559,7 @@ fn a_compressed_event_of_another_size_than_stated_is_dropped_and_the_next_is_rea
 }
 
 #[test]
-fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
+fn an_extracted_event_stays_compressed_with_its_damage() {
     let directory = &empty();
     let good = packed(
         &event(&[bank(1, &ONE_HIT), bank(2, &ONE_HIT)]),
@@ -595,7 +595,7 @@ fn an_empty_block_is_skipped() {
 }
 
 #[test]
-fn a_damaged_compressed_packet_ends_the_file_after_the_events_before_it() {
+fn a_damaged_compressed_packet_ends_the_file_after_earlier_events() {
     let good = event(&[bank(0, &ONE_HIT)]);
     let mep = two_sources();
     let whole = frame(&zlib_block(&mep), 0x11, 2);

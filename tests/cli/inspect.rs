@@ -256,7 +256,7 @@ fn a_list_of_troubles_ends_when_its_pipe_is_closed() {
 }
 
 #[test]
-fn the_board_table_shows_what_the_numbers_alone_do_not() {
+fn the_board_table_reveals_troubles_that_numbers_alone_do_not() {
     let directory = &empty();
     run_to(0, directory, "generate --events 1 --output .");
     let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1)
@@ -408,7 +408,7 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
 /// than 5 MB.
 #[cfg(unix)]
 #[test]
-fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
+fn trouble_bytes_in_packets_count_from_the_packet_start() {
     let directory = &empty();
     let mut bad = ONE_HIT;
     bad[5] = 255;

@@ -96,7 +96,7 @@ fn the_output_is_independent_of_threads_and_names_file_and_event() {
 }
 
 #[test]
-fn shards_are_the_whole_and_choices_are_its_parts() {
+fn shards_together_are_the_whole_and_selections_its_parts() {
     let directory = &several();
     let with = |args: &str| rows(directory, (FILES, args));
     let whole = with("");
@@ -165,7 +165,7 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
 }
 
 #[test]
-fn checksums_are_believed_where_they_are_not_compared() {
+fn wrong_checksums_are_accepted_if_not_compared() {
     let directory = &empty();
     let good = event(&[bank(0, &ONE_HIT)]);
     let mut wrong = good.clone();
@@ -236,7 +236,7 @@ fn inputs_come_as_folders_and_lists() {
 }
 
 #[test]
-fn shards_that_keep_going_share_what_can_be_read() {
+fn shards_with_keep_going_share_the_readable_events() {
     let directory = &several();
     let mdf = read(directory, "a.mdf");
     write(directory, "cut.mdf", &mdf[..mdf.len() - 3]);
@@ -258,7 +258,7 @@ fn shards_that_keep_going_share_what_can_be_read() {
 }
 
 #[test]
-fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() {
+fn the_first_faulty_event_is_counted_over_all_inputs_for_any_selection() {
     let directory = &empty();
     run_to(
         0,
@@ -287,7 +287,7 @@ fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() 
 }
 
 #[test]
-fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
+fn compressed_files_unpacked_in_parallel_come_in_order() {
     let directory = &several();
     for (seed, name) in [("5", "e.mdf.zst"), ("6", "f.mdf.zst"), ("7", "g.mep.zst")] {
         run_to(

@@ -235,7 +235,7 @@ fn losing_most_of_the_data_exits_with_7_and_a_last_line_with_the_reason() {
 /// defence: read as the other format, more banks are too short for their own counts than the limit
 /// allows.
 #[test]
-fn banks_of_one_format_in_the_name_of_the_other_are_lost() {
+fn banks_labelled_as_the_other_format_are_lost() {
     let at = &empty();
     run_to(0, at, "generate --events 20 --profile pp-low --output v5");
     run_to(
@@ -337,7 +337,7 @@ fn a_small_loss_is_reported_and_from_one_percent_on_it_is_a_warning() {
 /// either order. From event 20 of 40 on, every second bank has the wrong version, which is 20 * 108
 /// = 2,160 banks. All are in the second part, whose share is 50 %; of the whole it is 25 %.
 #[test]
-fn a_report_and_its_sums_have_the_account_of_decode() {
+fn a_report_and_its_sums_count_the_same_loss_as_decode() {
     let at = &empty();
     run_to(0, at, "generate --events 40 --profile pp-low --output .");
     let wrong = |from: u64| {
@@ -527,7 +527,7 @@ fn strips_without_a_single_hit_end_with_7_unless_a_small_maximum_was_chosen() {
 /// The copies take three disguises: a second path to the same file, another file with the same
 /// bytes, and a MEP packet of the same banks, which shares no byte of framing with the MDF file.
 #[test]
-fn events_that_come_twice_are_refused_and_of_one_in_a_hundred_a_warning() {
+fn repeated_events_are_refused_and_up_to_one_percent_a_warning() {
     let at = &empty();
     run_to(0, at, "generate --events 300 --profile pp-low --output .");
     std::fs::copy(at.join("events.mdf"), at.join("copy.mdf")).unwrap();
@@ -688,7 +688,7 @@ fn small_and_empty_events_may_be_alike_and_pulses_hit_the_same_strips() {
 
 #[test]
 #[ignore = "needs the real events in ../shared/data"]
-fn real_events_in_two_containers_are_the_same_and_none_comes_twice() {
+fn real_events_are_recognised_in_two_containers_and_none_is_repeated() {
     let (at, data) = (&empty(), data());
     let tables = |boards: &str, geometry: &str| {
         let tables = data.join("tables");

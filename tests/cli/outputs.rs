@@ -252,7 +252,7 @@ fn place_of(row: &str) -> (&str, u32, u32) {
 }
 
 #[test]
-fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
+fn a_mask_removes_and_counts_its_hits_on_every_backend() {
     let directory = &sample();
     decode(
         directory,
@@ -383,7 +383,7 @@ fn a_mask_that_names_nothing_is_an_error_with_its_line_before_anything_is_writte
 }
 
 #[test]
-fn files_of_a_folder_are_not_written_over_what_the_job_reads_or_writes_otherwise() {
+fn outputs_in_a_folder_do_not_replace_other_files_of_the_job() {
     let directory = &sample();
     fs::copy(directory.join("events.mdf"), directory.join("other.mdf")).unwrap();
     let refused = |code: i32, args: &str, message: &str| {

@@ -120,7 +120,7 @@ fn tables_that_do_not_fit_each_other_are_refused_unless_they_are_trusted() {
 }
 
 #[test]
-fn events_that_are_not_of_the_tables_detector_are_refused() {
+fn events_of_another_detector_than_the_tables_are_refused() {
     let at = &both();
     let (mut own, mut foreign) = (Vec::new(), Vec::new());
     for (format, other) in [("v4", "v5"), ("v5", "v4")] {
@@ -243,7 +243,7 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
 }
 
 #[test]
-fn strict_fails_where_nothing_or_less_than_asked_for_was_decoded() {
+fn strict_fails_if_nothing_or_less_than_requested_was_decoded() {
     let at = &sample();
     write(at, "empty.mdf", b"");
     write(
@@ -328,7 +328,7 @@ fn everything_named_on_a_command_line_is_checked_before_the_first_event() {
 }
 
 #[test]
-fn names_and_numbers_that_cannot_be_meant_are_usage_errors() {
+fn impossible_names_and_numbers_are_usage_errors() {
     let at = &sample();
     std::fs::create_dir(at.join("my.dumps")).unwrap();
     for (line, part) in [

@@ -553,7 +553,7 @@ fn sums_of_shards_of_cut_files_make_the_page_of_the_whole_run() {
 }
 
 #[test]
-fn a_part_that_comes_twice_is_refused_and_one_that_is_missing_is_warned_of() {
+fn repeated_parts_are_refused_and_missing_parts_are_a_warning() {
     let directory = &empty();
     write(directory, "run.mdf", &run_with(false, 2, 20));
     for i in ["1", "2", "3", "4"] {

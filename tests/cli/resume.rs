@@ -306,7 +306,7 @@ fn a_job_that_is_killed_repeatedly_ends_with_the_outputs_of_an_undisturbed_job()
 }
 
 #[test]
-fn resuming_needs_a_folder_of_one_file_an_input_and_all_their_events() {
+fn resuming_needs_a_folder_with_one_file_per_input_and_all_events() {
     let directory = &inputs();
     let folder = "--resume --output hits/ --format csv";
     for (options, message) in [("--output hits.csv", "name a folder"), ("", "--output")] {

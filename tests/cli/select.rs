@@ -70,7 +70,7 @@ fn each_command_takes_the_same_events() {
 }
 
 #[test]
-fn each_command_refuses_what_cannot_be_selected_and_warns_of_what_is_not_there() {
+fn each_command_refuses_impossible_selections_and_warns_of_empty_ones() {
     let at = &sample();
     for (command, _) in COMMANDS {
         for (options, message) in [
@@ -107,7 +107,7 @@ fn each_command_refuses_what_cannot_be_selected_and_warns_of_what_is_not_there()
 }
 
 #[test]
-fn each_command_goes_on_behind_a_bad_file_if_asked_to_and_names_it_at_the_end() {
+fn each_command_goes_on_after_a_bad_file_if_asked_and_names_it_at_the_end() {
     let at = &sample();
     let events = read(at, "events.mdf");
     write(at, "cut.mdf", &events[..events.len() - 100]);

@@ -52,7 +52,7 @@ fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)]) -> Gathered {
 }
 
 #[test]
-fn sums_of_parts_keep_a_pages_facts_in_addition_to_its_numbers() {
+fn sums_of_parts_keep_the_facts_of_a_page() {
     let detector = Arc::new(Detector {
         tables: tables(),
         boards: None,

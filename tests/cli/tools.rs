@@ -604,7 +604,7 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
 /// events, which grows to fill one batch. Sizes are measured in turn rather than one after another,
 /// so that a machine that becomes slower during the run slows all of these down alike.
 #[test]
-fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
+fn several_batch_sizes_are_measured_in_turn_with_latencies() {
     let directory = &sample();
     let args = "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --batch 40";
     let (json, err) = json_of(0, directory, args);
@@ -642,7 +642,7 @@ fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
 }
 
 #[test]
-fn throughput_of_nothing_fails() {
+fn throughput_of_no_events_fails() {
     let directory = &empty();
     write(directory, "empty.mdf", b"");
     says(1, directory, "throughput empty.mdf", "no event");
@@ -661,7 +661,7 @@ fn throughput_of_nothing_fails() {
 }
 
 #[test]
-fn manual_pages_and_completions_lie_where_they_are_looked_for() {
+fn manual_pages_and_completions_are_installed_in_the_usual_places() {
     let directory = &empty();
     shows(
         directory,

@@ -290,7 +290,7 @@ fn found(store: &Path, workload: Option<&str>) -> bool {
 }
 
 #[test]
-fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others() {
+fn workloads_are_tuned_one_by_one_and_never_share_their_sets() {
     let folder = &small(5);
     let detector = "--config tables.toml";
     let file = "[[workload]]\nname = \"pp-low\"\n[[workload]]\nname = \"mine\"\nevents = [\"events.mdf\"]\nweight = 9\n";

@@ -148,7 +148,7 @@ fn registers_and_carve_out_reach_the_kernels_and_change_no_hit() {
 }
 
 #[test]
-fn memory_is_allocated_and_waited_for_a_few_times_and_damaged_events_are_no_batch_each() {
+fn memory_is_allocated_a_few_times_and_damaged_events_share_batches() {
     // The counts that the fake gives when the context ends.
     let counts = |said: &str| -> Vec<usize> {
         let line = said

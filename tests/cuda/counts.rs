@@ -236,7 +236,7 @@ fn markdown(row: &Value) -> String {
 }
 
 #[test]
-fn the_committed_counts_are_those_of_the_committed_kernels() {
+fn the_committed_counts_belong_to_the_committed_kernels() {
     counting(|| {
         let sample = generated(Profile::PpLow);
         let committed: Value = serde_json::from_str(ut_kernels::ptx::COUNTS).expect("JSON");

@@ -28,7 +28,7 @@ fn events_come_out_as_from_the_reference() {
 }
 
 #[test]
-fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
+fn more_strips_than_expected_are_decoded() {
     on_the_fakes(&PAIR, || {
         let batch = overlapping();
         let mut decoder = Checked::v5();

@@ -9,7 +9,7 @@ use crate::suite::events::allen_batch;
 use crate::{Checked, KERNELS, events, says};
 
 #[test]
-fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
+fn a_failing_device_is_an_error_and_does_not_end_the_program() {
     let output = on_the_fake(&[], &|| {
         let mut decoder = Checked::v5();
         let batch = allen_batch(&events(BankVersion::V5, 1, 1));

@@ -112,7 +112,7 @@ pub fn send(
 }
 
 #[test]
-fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() {
+fn a_batch_being_copied_on_the_callers_stream_is_decoded_afterwards() {
     on_the_fakes(&RUNS, || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
         let caller = Caller::new();
@@ -192,7 +192,7 @@ fn an_old_gpu_is_refused_and_a_newer_one_in_the_same_machine_is_used() {
 }
 
 #[test]
-fn streams_of_another_context_the_default_of_a_thread_and_none_at_all_are_refused() {
+fn foreign_and_default_streams_and_no_streams_are_refused() {
     well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2")], || {
         let (tables, options) = (
             detector(BankVersion::V5, Grouping::YRows),

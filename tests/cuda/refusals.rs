@@ -69,7 +69,7 @@ fn a_rung_of_the_ladder_is_refused_for_v4() {
 }
 
 #[test]
-fn a_ticket_is_good_for_one_decoder() {
+fn a_ticket_belongs_to_one_decoder() {
     well_on_the_fake(&[], || {
         let batch = batch();
         let [mut one, mut two] = [Checked::v5(), Checked::v5()];
@@ -125,7 +125,7 @@ fn decoder_and_tickets_go_to_another_thread_together() {
 }
 
 #[test]
-fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
+fn a_failed_batch_is_released_only_after_its_copies() {
     let memory = (3 << 20).to_string();
     for seed in ["0", "1"] {
         well_on_the_fake(
@@ -182,7 +182,7 @@ fn hits_that_do_not_fit_are_an_error() {
 }
 
 #[test]
-fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
+fn a_block_too_large_for_the_compiled_kernel_is_refused_with_a_remedy() {
     well_on_the_fake(&[("FAKE_CUDA_MAX_THREADS", "128")], || {
         let batch = batch();
         let in_blocks = |block: &str| {

@@ -117,7 +117,7 @@ const BROKEN: [Broken; 6] = [
 ];
 
 #[test]
-fn errors_that_a_gpu_shows_only_sometimes_are_always_reported() {
+fn errors_that_a_gpu_shows_only_rarely_are_always_reported() {
     for (number, (what, _)) in BROKEN.iter().enumerate() {
         let output = on_the_fake(
             &[(CASE, &number.to_string()), ("FAKE_CUDA_DEVICES", "2")],

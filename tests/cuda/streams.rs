@@ -44,7 +44,7 @@ fn batches_in_flight_together_do_not_disturb_each_other() {
 }
 
 #[test]
-fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
+fn pinned_and_resident_batches_give_the_same_hits_repeatedly() {
     on_the_fakes(&PAIR, || {
         let mut decoder = Checked::new(BankVersion::V4, Grouping::UniqueX);
         let events = events(BankVersion::V4, 3, 1);

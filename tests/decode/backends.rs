@@ -353,7 +353,7 @@ fn a_detector_with_nothing_connected_has_no_hits() {
 }
 
 #[test]
-fn more_kinds_of_sectors_than_real_ones_decode_alike_and_a_list_is_decoded_or_refused() {
+fn detectors_with_more_kinds_of_sectors_are_decoded_alike() {
     for version in VERSIONS {
         let tables = changed(version, |_, geometry| {
             geometry

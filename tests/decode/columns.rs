@@ -52,7 +52,7 @@ fn whole_and_half(tables: &DetectorTables) -> [(u16, usize); 2] {
 }
 
 #[test]
-fn a_bank_as_bytes_gives_the_columns_that_were_worked_out_by_hand() {
+fn a_bank_gives_the_columns_worked_out_by_hand() {
     let tables = tables(BankVersion::V5);
     let [whole, half] = whole_and_half(&tables);
     // Cluster of three: Σ 8 + 16 + 4 = 28, mean (10·8 + 11·16 + 12·4) / 28 = 304 / 28 = 10.86,
@@ -166,7 +166,7 @@ fn v4_banks_have_no_clusters_and_all_other_columns() {
 }
 
 #[test]
-fn backends_without_clusters_refuse_and_say_which_give_them() {
+fn backends_without_clusters_name_the_backends_that_have_them() {
     let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 1));
     let mut refused = 0;

@@ -136,7 +136,7 @@ fn changes(layout: Layout) -> Vec<Change> {
 }
 
 #[test]
-fn events_of_which_one_word_or_byte_is_off_are_decoded_as_the_reference_does() {
+fn events_with_one_wrong_word_or_byte_are_decoded_as_the_reference_does() {
     for version in VERSIONS {
         for layout in [Layout::Allen, Layout::Mep] {
             let changes = changes(layout);
@@ -153,7 +153,7 @@ fn events_of_which_one_word_or_byte_is_off_are_decoded_as_the_reference_does() {
 }
 
 #[test]
-fn bytes_and_tables_that_end_early_or_late_cost_what_the_reference_says() {
+fn bytes_and_tables_that_end_early_or_late_are_decoded_as_the_reference_does() {
     for version in VERSIONS {
         let tables = tables(version);
         let mut all = All::new(&tables, DecodeOptions::default());

@@ -185,7 +185,7 @@ fn real_geometries_are_read_and_written_back_and_have_84_groups_in_unique_x() {
 }
 
 #[test]
-fn y_rows_have_18_groups_a_layer_at_rising_y() {
+fn y_rows_have_18_groups_per_layer_at_rising_y() {
     let (_, geometry) = synth::detector(BankVersion::V5, 0);
     let (groups, n_groups) = Grouping::YRows.groups(&geometry);
     assert_eq!(n_groups, 72);
@@ -229,7 +229,7 @@ fn a_gap_of_exactly_20_mm_in_x_starts_no_group() {
 }
 
 #[test]
-fn tables_hold_what_the_hit_formulas_take() {
+fn tables_hold_the_inputs_of_the_hit_formulas() {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();
     assert_eq!(tables.slots().len(), 216 * LANES_PER_BOARD);
@@ -262,7 +262,7 @@ fn tables_hold_what_the_hit_formulas_take() {
 }
 
 #[test]
-fn of_several_lanes_of_the_same_strips_the_first_of_a_board_in_use_counts() {
+fn the_first_of_several_lanes_with_the_same_strips_counts() {
     let (mut boards, geometry) = synth::detector(BankVersion::V5, 1);
     let free: Vec<usize> = (0..boards.lanes.len())
         .filter(|&slot| !boards.lanes[slot].is_connected())
@@ -486,7 +486,7 @@ fn channels_that_contradict_the_other_fields_are_errors() {
 }
 
 #[test]
-fn numbers_that_make_no_hits_are_errors() {
+fn geometries_without_finite_hits_are_errors() {
     let names = [
         "pitch", "dy", "dp0diX", "dp0diY", "dp0diZ", "p0X", "p0Y", "p0Z", "cos", "dxDy",
     ];

@@ -249,7 +249,7 @@ fn each_hit_names_its_file() {
 }
 
 #[test]
-fn a_row_group_leaves_no_index_of_its_pages_behind() {
+fn row_groups_have_no_page_index() {
     let folder = tempfile::tempdir().unwrap();
     let events = [Event {
         hits: 2,

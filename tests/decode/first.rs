@@ -136,7 +136,7 @@ fn geometric_positions_are_the_mean_of_the_strips_and_without_clustering_each_st
 /// that in rounds of 128 the last one is never full. With 1,152 lanes it is, and a loop that ends
 /// one round early or late shows.
 #[test]
-fn a_detector_whose_lanes_the_threads_of_a_block_share_evenly_is_decoded() {
+fn a_detector_whose_lanes_fill_a_block_evenly_is_decoded() {
     let tables = changed(BankVersion::V5, |boards, _| {
         let connected: Vec<usize> = (0..boards.lanes.len())
             .filter(|&slot| boards.lanes[slot].is_connected())
@@ -180,7 +180,7 @@ fn a_v4_bank_gives_one_hit_per_cluster_word() {
 /// Found by fuzzing: AVX2 and AVX-512 look at 16 words at a time, and missed that the lane falls
 /// between two such vectors.
 #[test]
-fn v4_words_whose_lanes_are_in_order_but_for_one_step_are_all_hits_of_their_lanes() {
+fn v4_words_with_one_lane_out_of_order_are_hits_of_their_lanes() {
     let (tables, _) = detector(BankVersion::V4);
     let board = tables
         .slots()
@@ -242,7 +242,7 @@ fn outcomes(events: &[Event]) -> Vec<(usize, Vec<(&'static str, u32)>)> {
 type Case = (Event, usize, &'static [(&'static str, u32)]);
 
 #[test]
-fn every_row_of_the_policy_table_costs_what_it_says() {
+fn every_row_of_the_policy_table_is_followed() {
     let n_boards = tables(BankVersion::V5).boards().n_boards() as u16;
     let mut count_255 = BANK;
     count_255[1] = 255;

@@ -71,7 +71,7 @@ fn expected(mdf: &[u8]) -> Vec<(u64, Option<u64>, bool, Vec<Found>)> {
 }
 
 #[test]
-fn batches_are_the_events_one_by_one_whether_their_banks_are_copied_or_stay() {
+fn batches_hold_the_same_events_whether_banks_are_copied_or_in_place() {
     let mdf = [
         events(),
         packet(),

@@ -315,7 +315,7 @@ fn a_dump_whose_table_does_not_fit_is_an_error() {
 /// In the second, offsets fall; in the fourth, they are so large that the end of the bank, counted
 /// from the beginning of the file, needs more than 32 bits.
 #[test]
-fn a_dump_is_broken_from_a_missing_bank_on() {
+fn a_dump_is_broken_from_a_missing_bank_onwards() {
     for (words, bank, byte, what) in [
         (
             &[2, 0, 8, 16, 1, 9, 2][..],
@@ -435,7 +435,7 @@ fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
 }
 
 #[test]
-fn events_and_batches_can_be_taken_in_turn_and_a_stream_once() {
+fn events_and_batches_can_be_read_in_turn_and_a_stream_once() {
     let bytes: Vec<u8> = (0..7).flat_map(|run| mdf(run, &[])).collect();
     let stream = InputPart::stream("test.mdf", Cursor::new(bytes));
     let mut events = Events::new([stream.clone()]);
@@ -524,7 +524,7 @@ fn batch_of(events: &[Event]) -> EventBatch {
 }
 
 #[test]
-fn a_copy_in_another_layout_is_of_the_interval_with_the_version_of_all_banks() {
+fn a_copy_in_another_layout_keeps_interval_and_version() {
     let event = |tag: u8| {
         vec![suite::Bank {
             kind: 68,
@@ -607,7 +607,7 @@ proptest! {
     }
 
     #[test]
-    fn mep_and_back_is_the_identity(events in proptest::collection::vec(any_event(0..4), 0..12)) {
+    fn converting_to_mep_and_back_changes_nothing(events in proptest::collection::vec(any_event(0..4), 0..12)) {
         let batch = batch_of(&events);
         let meps = to_mep(batch.view()).unwrap();
         let mut joined = BatchBuilder::new();

@@ -204,7 +204,7 @@ fn hits_go_to_arrays_of_exactly_their_size_for_a_part_of_a_larger_batch() {
 }
 
 #[test]
-fn nothing_of_the_events_that_were_selected_before_is_left() {
+fn earlier_selections_leave_no_trace() {
     let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 5));
     let mut decoder = decoder(&tables);

@@ -88,7 +88,7 @@ fn second_half() -> usize {
 }
 
 #[test]
-fn lanes_that_all_do_the_same_are_as_expected() {
+fn equal_lanes_are_as_expected() {
     let found = verdicts(&steady(1000, 5000), &TABLES);
     assert_eq!(found.outliers, []);
     // The least spread: lanes that are alike to the last hit must not make the next one stand out.
@@ -104,7 +104,7 @@ fn lanes_that_all_do_the_same_are_as_expected() {
 }
 
 #[test]
-fn lanes_stand_out_by_more_than_chance_can_do() {
+fn only_differences_beyond_chance_stand_out() {
     let slot = single_lanes()[1];
     for (events, each, hits, expected) in [
         // Fewer than a tenth, fewer than half, and more than twice as many: 5.9 standard deviations
@@ -413,7 +413,7 @@ fn sectors_differ_by_their_share_of_the_hits_in_standard_deviations() {
 }
 
 #[test]
-fn sectors_that_one_run_lacks_do_not_move_what_the_others_are_compared_by() {
+fn sectors_missing_in_one_run_do_not_shift_the_comparison() {
     let whole = steady(100, 1000);
     let mut part = whole.clone();
     connected()

@@ -86,7 +86,7 @@ fn sources(packet: &[u8]) -> Vec<(usize, u32)> {
 }
 
 #[test]
-fn one_wrong_header_costs_one_source_whichever_it_is() {
+fn one_wrong_header_costs_one_source() {
     let good = packet();
     let (_folder, path) = file("wrong.mep", &[]);
     let whole = read_all(InputPart::memory(&path, good.clone()), 64, &How::default()).events();
@@ -128,7 +128,7 @@ fn one_wrong_header_costs_one_source_whichever_it_is() {
 }
 
 #[test]
-fn damaged_events_that_do_not_tell_the_run_that_is_asked_for_are_counted() {
+fn damaged_events_without_the_requested_run_are_counted() {
     let mut bytes = packet();
     let odin = sources(&bytes)
         .into_iter()
@@ -214,7 +214,7 @@ fn bytes_appended_to_an_open_file_are_not_read() {
 }
 
 #[test]
-fn a_file_that_shrinks_is_an_error_also_where_an_event_ends() {
+fn a_file_that_shrinks_to_an_event_boundary_is_an_error() {
     let events = mdf(0, &[ut(0x2800, &[1; 2000])]).repeat(100);
     let packets = packet_of(3, |_| vec![1; 2000]).repeat(33);
     for (name, bytes) in [("shrinks.mdf", events), ("shrinks.mep", packets)] {

@@ -101,7 +101,7 @@ fn sections_are_together_the_file_wherever_it_is_cut() {
 }
 
 #[test]
-fn mdf_is_cut_after_so_many_events_and_packets_stay_whole() {
+fn mdf_is_cut_after_a_number_of_events_and_packets_stay_whole() {
     let (_folder, path) = file("run.mdf", &mdf(20));
     let counts = |events| {
         cut(&path, events)

@@ -9,7 +9,7 @@ use crate::suite::data::needed;
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_sectors_are_where_the_synthetic_ones_are() {
+fn synthetic_sectors_are_where_real_sectors_are() {
     let real = Geometry::read(needed("tables/ut_geometry_sim10.bin")).unwrap();
     for version in [0, 1] {
         let (_, synthetic) = synth::detector(BankVersion::V5, version);
@@ -252,7 +252,7 @@ fn nominal_events_have_the_figures_of_minimum_bias_events() {
 }
 
 #[test]
-fn profiles_have_the_mean_strip_counts_that_their_docs_give() {
+fn profiles_have_the_documented_mean_strip_counts() {
     for (profile, wanted) in [
         (Profile::PpLow, 603.0),
         (Profile::PpNominal, 1716.0),

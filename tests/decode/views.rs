@@ -209,7 +209,7 @@ fn parts(tables: &DetectorTables) -> Vec<(RunView, UtHits, BatchReport)> {
 }
 
 #[test]
-fn a_view_counts_what_the_hits_say_one_by_one() {
+fn a_view_agrees_with_counting_hit_by_hit() {
     for version in VERSIONS {
         let tables = tables(version);
         for (view, hits, report) in parts(&tables) {
@@ -308,7 +308,7 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
 }
 
 #[test]
-fn views_merge_in_any_order_and_come_back_from_what_serde_wrote() {
+fn views_merge_in_any_order_and_survive_serialisation() {
     let tables = tables(BankVersion::V5);
     let views: Vec<RunView> = parts(&tables).into_iter().map(|(view, ..)| view).collect();
     let merged = |order: [usize; 3]| {
@@ -490,7 +490,7 @@ fn event_of(run: u32, entries: &[BankEntry]) -> RawEvent<'_> {
 }
 
 #[test]
-fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_number() {
+fn only_error_banks_of_the_ut_are_counted_by_board_and_event_number() {
     let tables = tables(BankVersion::V5);
     let entry = |kind, source_id| BankEntry {
         kind,
@@ -541,7 +541,7 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
 }
 
 #[test]
-fn partners_are_as_large_and_lie_where_the_detector_is_mirrored() {
+fn mirror_partners_have_the_same_size_and_mirrored_positions() {
     let tables = tables(BankVersion::V5);
     let (shapes, neighbours) = (views::shapes(&tables), Neighbours::new(&tables));
     for sector in 0..1048 {

@@ -164,7 +164,7 @@ fn the_file_gives_the_hits_that_the_page_works_out() {
 }
 
 #[test]
-fn the_v5_payload_is_that_of_the_file_and_has_the_hits_that_the_page_names() {
+fn the_v5_payload_of_the_page_is_in_the_file_and_has_its_hits() {
     let payload = dump(section("v5 banks"));
     assert_eq!(payload, dump(section("A worked example"))[56..]);
     let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
@@ -247,7 +247,7 @@ fn lanes_are_clustered_as_in_the_table() {
 }
 
 #[test]
-fn source_ids_name_the_boards_that_the_page_says() {
+fn source_ids_map_to_the_boards_of_the_page() {
     let tables = tables(BankVersion::V5);
     let payload = dump(section("v5 banks"));
     let ids = |source_id| {

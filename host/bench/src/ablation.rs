@@ -425,7 +425,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rung_has_its_published_step_and_the_steps_are_in_its_order() {
+    fn every_rung_has_its_published_step_in_order() {
         let rungs = Switches::ladder(BankVersion::V5, Layout::Allen);
         let steps: Vec<&str> = PUBLISHED.iter().filter_map(|step| step.rung).collect();
         assert_eq!(steps, rungs.map(|(name, _)| name));

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn only_results_for_these_banks_on_this_machine_are_found() {
+    fn only_results_for_the_same_banks_and_machine_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tune.sqlite");
         let tables = ut_data::synth::tables(BankVersion::V5, Grouping::default());

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_carve_out_is_what_the_resident_blocks_need_and_no_more() {
+    fn the_carve_out_is_exactly_what_the_resident_blocks_need() {
         let needed = |arch, threads, registers, shared| {
             Architecture::named(arch).unwrap().carve_out(Launch {
                 threads,

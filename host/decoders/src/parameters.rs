@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_parsed_and_printed_and_an_unambiguous_place_may_be_omitted() {
+    fn texts_are_parsed_and_printed_and_a_unique_last_part_is_enough() {
         let read = |text| Parameters::default().with(Backend::Cpu, text).unwrap();
         let all = ["cpu.simd", "batch", "layout", "threads"];
         assert!(
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_and_what_there_is_is_named() {
+    fn nonsense_is_refused_and_the_choices_are_named() {
         for (backend, text, said) in [
             (
                 Backend::Cpu,
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn tuned_values_leave_threads_instructions_kernels_and_batches_as_they_are() {
+    fn tuned_values_do_not_change_threads_instructions_kernels_and_batches() {
         let by_hand = Parameters::default()
             .with(Backend::Cpu, "batch=3,simd=scalar,threads=5")
             .unwrap();

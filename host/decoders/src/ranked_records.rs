@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_has_a_thread_and_every_group_begins_with_one_of_a_single_warp() {
+    fn every_rank_has_a_thread_and_every_group_lies_in_one_warp() {
         for (_, RankTables { lanes, ranked, .. }) in all() {
             assert!(ranked.fits);
             assert_eq!(ranked.shares.len(), PARTS as usize * WARP);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_too_large_or_too_many_are_not_shared_out() {
+    fn too_many_or_too_large_groups_are_not_distributed_over_warps() {
         assert!(share_out(&[0]).is_some(), "none");
         assert!(share_out(&[0, 0, 0]).is_some(), "empty ones");
         assert!(share_out(&[0, 192]).is_some());

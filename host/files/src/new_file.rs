@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_file_stays_until_the_new_one_is_whole() {
+    fn the_old_file_stays_until_the_new_file_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hits");
         fs::write(&path, "old").unwrap();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_are_opened_for_a_trial() {
+    fn only_regular_files_are_opened_to_try_them() {
         // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot
         // be opened at all.
         let folder = tempfile::tempdir().unwrap();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_depend_on_the_keys_alone_whatever_their_order_and_however_they_are_merged() {
+    fn bins_depend_only_on_the_keys_and_not_on_order_or_merging() {
         let sets: [&[u64]; 6] = [
             &[],
             &[7],

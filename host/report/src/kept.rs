@@ -120,7 +120,7 @@ mod tests {
         "charge":[],"counts":[],"error_banks":0,"boards":[]}"#;
 
     #[test]
-    fn a_modified_view_is_refused_as_not_from_the_detector() {
+    fn a_modified_view_is_refused() {
         let (boards, geometry) = synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
         let good = || {

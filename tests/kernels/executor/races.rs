@@ -144,7 +144,7 @@ unsafe impl Plain for Narrow {}
 /// they are aligned, the second behind them at 16 + 640, and all end at 16 + 40 * 28. Later the
 /// second kind is used from byte 0 on, over what the others have left.
 #[test]
-fn structs_and_numbers_use_shared_memory_side_by_side_and_in_turn() {
+fn structs_and_numbers_share_memory_next_to_each_other_and_in_turn() {
     let mut layout = SharedLayout::new();
     let bytes: Shared<u8> = layout.array(3);
     let wide: Shared<Wide> = layout.array(40);

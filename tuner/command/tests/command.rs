@@ -378,7 +378,7 @@ fn a_program_that_stays_ends_with_the_tuner_and_so_does_what_it_started() {
 }
 
 #[test]
-fn nothing_is_measured_that_no_program_sees() {
+fn a_parameter_that_no_program_sees_is_refused() {
     let folder = &empty();
     let space = "[[parameter]]\nname = \"tile\"\nvalues = [1, 2]\n[[parameter]]\nname = \"flags\"\n\
                  values = [\"-a -b\", \"$(touch stolen)\"]\n";
@@ -432,7 +432,7 @@ fn nothing_is_measured_that_no_program_sees() {
 }
 
 #[test]
-fn a_time_below_the_resolution_of_a_clock_is_no_time() {
+fn a_time_below_the_resolution_of_a_clock_is_refused() {
     let folder = &tiles();
     let tune = "run --space space.toml --others 100 --budget 4";
     let command = [

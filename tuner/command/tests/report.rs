@@ -162,7 +162,7 @@ fn final_measurements_do_not_rank_configurations_but_are_recorded() {
 }
 
 #[test]
-fn tunings_of_nothing_of_one_and_of_failures_only_have_a_page() {
+fn tunings_with_no_one_or_only_failed_configurations_have_a_page() {
     let failed = || {
         Outcome::Failed(Failure {
             kind: FailureKind::Compile,
@@ -192,7 +192,7 @@ fn tunings_of_nothing_of_one_and_of_failures_only_have_a_page() {
 }
 
 #[test]
-fn files_of_a_report_replace_those_of_the_last_one() {
+fn files_of_a_report_replace_the_files_of_the_last_one() {
     let folder = tempfile::tempdir().unwrap();
     let first = Report {
         title: "first".into(),
@@ -275,7 +275,7 @@ fn searched(n: usize, log: impl Fn(usize, usize, usize) -> f64) -> Summary {
 }
 
 #[test]
-fn a_small_effect_has_its_range_although_another_takes_all_of_the_variance() {
+fn a_small_effect_is_shown_next_to_a_dominant_one() {
     let summary = searched(9, |a, b, _| 5.0 * a as f64 + 0.13 * b as f64);
     let [a, b] = &summary.importance[..] else {
         panic!()
@@ -307,7 +307,7 @@ fn values_that_are_fast_only_together_are_an_interaction() {
 }
 
 #[test]
-fn chance_is_no_effect_and_few_configurations_tell_nothing() {
+fn noise_is_no_effect_and_few_configurations_show_nothing() {
     let noise =
         |a: usize, b: usize, i: usize| ((a * 7919 + b * 104_729 + i * 1_299_709) % 97) as f64;
     let summary = searched(180, noise);

@@ -116,7 +116,7 @@ fn results(unit: &str, all: &[(&str, &str)]) -> Vec<Outcome> {
 }
 
 #[test]
-fn in_t4_later_records_join_or_replace_earlier_ones_and_times_have_a_unit() {
+fn later_t4_records_join_or_replace_earlier_ones_and_times_have_a_unit() {
     let two_ms = r#""times": {"runtimes": [0.002]}, "invalidity": "correct""#;
     let failed = r#""times": {}, "invalidity": "runtime""#;
     let found = results(
@@ -224,7 +224,7 @@ fn a_gzipped_file_that_unpacks_without_bound_is_refused() {
 }
 
 #[test]
-fn a_file_is_read_out_of_a_pipe() {
+fn a_file_is_read_from_a_pipe() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(

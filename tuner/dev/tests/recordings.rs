@@ -324,7 +324,7 @@ fn a_cache_and_its_compact_form_agree() {
 
 #[test]
 #[ignore = "needs the recorded spaces"]
-fn a_t4_file_and_the_cache_it_was_made_of_agree() {
+fn a_t4_file_agrees_with_the_cache_it_was_made_from() {
     let read = |name: &str| {
         let Recording {
             space, outcomes, ..

@@ -121,7 +121,7 @@ fn a_bad_file_is_named_with_its_line() {
 }
 
 #[test]
-fn parameters_are_all_columns_whose_names_are_not_known_wherever_they_stand() {
+fn all_columns_with_unknown_names_are_parameters() {
     // A header is enough, and without parameters there is one configuration.
     assert!(parse_csv("a,status,mean_ms\n").unwrap().space.is_empty());
     let alone = parse_csv("status,mean_ms\nok,1\n").unwrap().space;

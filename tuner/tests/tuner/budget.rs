@@ -6,7 +6,7 @@ use tuner::objective::Objective;
 use crate::prelude::*;
 
 #[test]
-fn the_first_limit_ends_and_what_is_left_is_estimated_from_the_pace() {
+fn the_first_limit_ends_the_search_and_the_rest_is_estimated_from_the_pace() {
     let budget: Budget = "100,time=10".parse().unwrap();
     let spent = Spent {
         evaluations: 25,
@@ -41,7 +41,7 @@ fn the_first_limit_ends_and_what_is_left_is_estimated_from_the_pace() {
 }
 
 #[test]
-fn a_budget_reads_back_as_it_was_written_and_nonsense_is_named() {
+fn a_budget_reads_back_as_written_and_nonsense_is_named() {
     for (text, written) in [
         ("evaluations=220", "evaluations=220"),
         (

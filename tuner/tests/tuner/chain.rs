@@ -90,7 +90,7 @@ fn a_kernel_that_shares_a_parameter_with_a_step_does_not_run_at_once_with_it() {
 }
 
 #[test]
-fn a_kernel_that_gives_another_number_of_times_than_launches_is_a_failure_with_its_name() {
+fn a_kernel_with_a_wrong_number_of_times_is_a_failure_with_its_name() {
     let mut both = kernels(&["good", "bad"], "width", 5);
     both[1].device = Box::new(sum(2));
     let measured = chain(both, "").unwrap().whole().measure(&ints(&[1, 1]), 3);
@@ -101,7 +101,7 @@ fn a_kernel_that_gives_another_number_of_times_than_launches_is_a_failure_with_i
 }
 
 #[test]
-fn a_group_takes_a_parameter_or_all_behind_a_dot_and_the_rest_is_tuned_by_itself() {
+fn a_group_takes_parameters_by_name_or_prefix_and_the_rest_is_tuned_alone() {
     let names = ["only", "cluster.block", "cluster.run", "clusters", "sort"];
     let mut decoder = kernel("decoder", &names, 2);
     (decoder.prefix, decoder.apart) = (String::new(), true);
@@ -123,7 +123,7 @@ fn a_group_takes_a_parameter_or_all_behind_a_dot_and_the_rest_is_tuned_by_itself
 }
 
 #[test]
-fn a_group_of_more_configurations_than_can_be_listed_is_refused() {
+fn a_group_with_too_many_configurations_is_refused() {
     let together = "[[group]]\nname = \"g\"\ntogether = [\"a\", \"b\"]";
     let shared = "[[shared]]\nname = \"width\"\nparameters = [\"a.width\", \"b.width\"]";
     let of = |most: i64, file: &str| {

@@ -40,7 +40,7 @@ fn is_disturbed(state: &State) -> bool {
 }
 
 #[test]
-fn the_load_of_others_leaves_out_our_own_and_counts_stolen_time() {
+fn the_load_of_others_excludes_our_own_and_counts_stolen_time() {
     let files = Fake::default();
     files.ticks([1000, 1000, 0], "500 0 0 0");
     let mut watch = files.watch();

@@ -266,7 +266,7 @@ fn samples_of_a_bad_state_are_discarded_counted_and_stop_the_verdict_when_many()
 }
 
 #[test]
-fn turns_are_fair_in_every_round() {
+fn every_round_gives_equal_turns() {
     let mut lot = ChaCha8Rng::seed_from_u64(1);
     for (sides, rounds) in (1..6).flat_map(|sides| (0..6).map(move |rounds| (sides, rounds))) {
         let all = turns(sides, rounds, &mut lot);
@@ -331,7 +331,7 @@ fn a_difference_that_is_certain_but_within_the_zone_is_not_better() {
 }
 
 #[test]
-fn an_interval_without_0_is_not_enough_where_random_signs_give_as_much() {
+fn an_interval_without_0_needs_the_sign_test_too() {
     // Of the 32 patterns of signs, 4 give as large a sum as the first: the small one's sign is of
     // no importance. Of the second, the 2 with equal signs, as few as there can be.
     for (small, verdict) in [(-0.001, TOO_NOISY), (0.001, A)] {
@@ -346,7 +346,7 @@ fn an_interval_without_0_is_not_enough_where_random_signs_give_as_much() {
 }
 
 #[test]
-fn a_drift_within_mirrored_pairs_is_no_noise() {
+fn drift_within_mirrored_pairs_is_not_noise() {
     for (a, b, expected) in [
         // A B B A on a machine that slows down by 0.1 ms a launch, with B slower by 0.05 ms: of
         // each pair of rounds B is slower by 0.1 ms. Of the rounds alone, by 0.15 ms and then
@@ -379,7 +379,7 @@ fn a_constant_or_growing_difference_is_a_difference_and_a_sudden_one_is_drift() 
 }
 
 #[test]
-fn halves_disagree_beyond_what_students_t_of_six_degrees_allows() {
+fn halves_disagree_if_students_t_of_six_degrees_says_so() {
     // Eight blocks in two halves: t of 8 - 2 degrees has 1 % beyond 3.71, of one degree more beyond
     // 3.50.
     let apart = |t: f64| {
@@ -460,7 +460,7 @@ fn judgement(candidate: &Candidate) -> &Judgement {
 }
 
 #[test]
-fn a_candidate_that_cannot_catch_up_with_the_leader_is_not_measured_on() {
+fn a_candidate_that_cannot_catch_up_is_not_measured_further() {
     let time: Time = |name, launch| match name {
         "far" => 0.8,
         "near" => 0.95,
@@ -502,7 +502,7 @@ fn a_candidate_is_charged_with_its_own_discarded_samples_and_the_defaults() {
 }
 
 #[test]
-fn candidates_share_the_error_and_the_confirmation_has_all_of_it_and_an_order_of_its_own() {
+fn candidates_share_the_error_and_the_confirmation_has_all_of_it() {
     let time: Time = |name, _| if name == "default" { 1.0 } else { 0.8 };
     let (decision, _) = scripted(&["one", "other"], time, &mut NoWatch);
     let looks = 3.0;

@@ -57,7 +57,7 @@ fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
 }
 
 #[test]
-fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
+fn a_budget_of_launches_holds_even_if_every_winner_fails() {
     // The default takes 1 ms; the others less, and each fails after some launches.
     let tired = || {
         let mut launched = HashMap::new();
@@ -184,7 +184,7 @@ fn lucky(seed: u64) -> impl FnMut(i64, usize) -> f64 {
 }
 
 #[test]
-fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
+fn finalists_that_left_the_race_are_still_compared() {
     for finalists in [3, 5, 6, 15, 16] {
         let tuning = whole((59, "60"), lucky(1), |session| {
             (session.default, session.launches) = (Some(ints(&[0])), 3);

@@ -173,7 +173,7 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
 }
 
 #[test]
-fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
+fn a_sudden_change_is_relearned_within_twice_the_first_tuning() {
     for noise in [
         Noise::Normal(0.001),
         Noise::Normal(0.02),
@@ -207,7 +207,7 @@ fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
 }
 
 #[test]
-fn a_change_of_level_alone_is_learned_to_be_harmless() {
+fn a_change_of_level_is_recognised_as_harmless() {
     let mut machine = Machine::new(Noise::Normal(0.005), 2, 1);
     let (tuner, mut worker, _) = first_tuning(&mut machine, Options::default());
     // A clock that goes up and down every 2000 launches never changes which configuration is best.
@@ -258,7 +258,7 @@ fn the_default_stays_within_the_zone_of_indifference() {
 }
 
 #[test]
-fn unfinished_launches_hold_nothing_up_and_lost_ones_are_repeated() {
+fn unfinished_launches_do_not_block_and_lost_launches_are_repeated() {
     /// Never finishes before the test says so.
     struct Held(Rc<Cell<Option<Progress>>>);
     impl Event for Held {
@@ -294,7 +294,7 @@ fn unfinished_launches_hold_nothing_up_and_lost_ones_are_repeated() {
 }
 
 #[test]
-fn a_configuration_without_times_is_given_up_and_the_others_go_on() {
+fn a_configuration_without_times_is_dropped_and_the_others_go_on() {
     struct Never(i64);
     impl Event for Never {
         fn poll(&mut self) -> Progress {

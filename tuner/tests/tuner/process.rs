@@ -55,7 +55,7 @@ fn a_child_that_hangs_is_killed_and_replaced() {
 }
 
 #[test]
-fn a_child_that_does_not_read_or_prints_without_end_is_a_failed_launch() {
+fn a_child_that_does_not_read_or_prints_endlessly_is_a_failed_launch() {
     let long = Config(vec!["x".repeat(1 << 20).into()]);
     let failed = failure(device("exec sleep 5", 50).measure(&long, 1));
     assert_eq!(failed.kind, FailureKind::TimeOut);
@@ -119,7 +119,7 @@ fn a_child_that_dies_after_its_answer_does_not_fail_the_next_configuration() {
 }
 
 #[test]
-fn a_child_lives_on_after_a_failed_launch_or_is_replaced_as_asked() {
+fn a_child_survives_or_is_replaced_after_a_failed_launch_as_asked() {
     // The second answer of a child is a time.
     let script = "read -r line; echo '{\"failed\":{\"kind\":\"launch\",\"message\":\"no\"}}'; \
                   read -r line; echo '{\"times\":[1]}'; cat >/dev/null";
@@ -133,7 +133,7 @@ fn a_child_lives_on_after_a_failed_launch_or_is_replaced_as_asked() {
 }
 
 #[test]
-fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
+fn the_served_side_answers_each_line_and_refuses_invalid_requests() {
     let mut double = made(|config, launches| Times(vec![2.0 * number(config) as f64; launches]));
     let request = || Ok(r#"{"config": [3], "launches": 2}"#.to_owned());
     let mut answers = Vec::new();

@@ -128,7 +128,7 @@ fn failures_are_classified_and_quote_the_programs_last_output() {
 }
 
 #[test]
-fn a_launch_that_takes_too_long_ends_with_all_that_it_started() {
+fn a_launch_that_takes_too_long_is_killed_with_all_its_children() {
     let log = Log::new();
     let mut program = program(&format!("(sleep 2; touch {}) & wait", log.path()), "");
     program.time_out = Duration::from_millis(200);
@@ -159,7 +159,7 @@ fn background_processes_of_a_program_end_with_it() {
 }
 
 #[test]
-fn a_build_is_made_once_for_what_it_can_see() {
+fn a_build_runs_once_for_each_combination_that_it_sees() {
     // What stands only in the environment is seen too, and of a command that names nothing all of
     // it. The mode is not in the first build.
     for (build, builds) in [
@@ -197,7 +197,7 @@ fn a_wrong_answer_is_excluded_by_its_exit_code_or_its_output() {
 }
 
 #[test]
-fn a_configuration_does_not_hang_because_the_one_it_is_compared_with_does() {
+fn a_hanging_default_does_not_hang_other_configurations() {
     let log = Log::new();
     let hangs = "test {tile} -ne 8 || sleep 20; echo 5";
     let mut program = program(&format!("echo {{tile}} >> {}; {hangs}", log.path()), "5");

@@ -32,7 +32,7 @@ fn run(sample: impl Fn(bool, &mut Chance) -> f64, seed: u64) -> (usize, usize, b
 }
 
 #[test]
-fn a_quiet_race_is_short_and_right_also_where_first_launches_are_slow() {
+fn a_quiet_race_is_short_and_right_even_with_slow_first_launches() {
     for (slow, seed) in (0..20).flat_map(|seed| [0.0, 1.0].map(|slow| (slow, seed))) {
         let time = |first: bool, chance: &mut Chance| {
             let by = slow * f64::from(first);
@@ -47,7 +47,7 @@ fn a_quiet_race_is_short_and_right_also_where_first_launches_are_slow() {
 }
 
 #[test]
-fn a_tie_on_a_quiet_device_is_raced_on_only_where_it_matters_and_launches_are_left() {
+fn a_tie_on_a_quiet_device_is_raced_further_only_if_it_matters() {
     let tied = |count: usize, most: usize, noise: f64| {
         let mut chance = Chance(1);
         let result = race(count, most, |_, _| Times(vec![1.0 + noise * chance.next()]));
@@ -75,7 +75,7 @@ fn outliers_and_two_modes_do_not_fool_a_race() {
 }
 
 #[test]
-fn failures_end_nothing_but_themselves() {
+fn failures_in_a_race_affect_only_themselves() {
     let failed = || Failed(failed("on purpose"));
     let time = |at: usize| Times(vec![1.0 + at as f64]);
     let some = race(40, 200, |at, _| match at % 4 {

@@ -129,7 +129,7 @@ fn the_runner_up_is_the_next_best_and_not_the_default() {
 }
 
 #[test]
-fn final_rounds_are_left_what_they_can_use_and_not_half_of_a_large_budget() {
+fn final_rounds_get_only_as_many_launches_as_they_can_use() {
     let time = |x: i64, _: usize| 1.0 + x as f64 / 1000.0;
     let change = |session: &mut Session<'_>| session.default = Some(ints(&[500]));
     let evidence = whole((999, "launches=800"), time, change).evidence;
@@ -280,7 +280,7 @@ fn another_seed_launch_count_or_sample_is_another_run_and_a_finished_run_is_not_
 }
 
 #[test]
-fn a_search_begins_with_its_seeds_and_is_continued_with_those_that_it_began_with() {
+fn a_search_begins_with_its_seeds_and_continues_with_the_same() {
     let place = Place::new("seed=2,noise=0.01,fail=0.1");
     let configs = [7, 300, 40].map(|index| place.at(index));
     let session = |seeds: &[Config]| Session {

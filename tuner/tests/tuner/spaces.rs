@@ -247,7 +247,7 @@ fn a_configuration_of_another_length_is_not_in_the_space() {
 }
 
 #[test]
-fn empty_and_single_spaces_are_spaces() {
+fn spaces_with_no_or_one_configuration_work() {
     let one = SpaceBuilder::new().build().unwrap();
     assert_eq!(
         (one.len(), one.config(0), one.neighbours(0).len()),
@@ -374,7 +374,7 @@ proptest! {
     }
 
     #[test]
-    fn recorded_rows_are_found_again(rows in prop::collection::btree_set((0i64..4, 0u8..3, any::<bool>()), 0..20)) {
+    fn recorded_rows_are_found(rows in prop::collection::btree_set((0i64..4, 0u8..3, any::<bool>()), 0..20)) {
         let names = ["a", "b", "c"].map(str::to_owned);
         // Backwards, so that the rows are not in the space's order.
         let rows: Vec<Vec<Value>> = rows.into_iter().rev()

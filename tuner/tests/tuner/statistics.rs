@@ -52,7 +52,7 @@ fn sign_flip_counts_patterns_exactly() {
 }
 
 #[test]
-fn correlation_costs_values_and_anticorrelation_earns_none() {
+fn correlation_reduces_the_effective_samples_and_anticorrelation_adds_none() {
     let count = |n: i32, value: fn(i32) -> i32| {
         effective_count(&(0..n).map(value).map(f64::from).collect::<Vec<_>>())
     };
@@ -101,7 +101,7 @@ fn a_steady_series_never_alarms_and_a_step_does_within_four_windows() {
 }
 
 #[test]
-fn single_odd_windows_changing_sides_and_nonsense_are_no_drift() {
+fn single_odd_windows_and_nonsense_are_not_drift() {
     for (count, time) in [
         (
             5_000,

@@ -74,7 +74,7 @@ fn every_strategy_proposes_everything_once() {
 }
 
 #[test]
-fn the_same_seed_and_samples_give_the_same_proposals_also_to_a_strategy_that_goes_on() {
+fn the_same_seed_and_samples_give_the_same_proposals_after_a_restart() {
     let (space, measure) = valley();
     for kind in StrategyKind::ALL {
         let whole = walk(&mut *kind.start(&space, 8), &measure, 70);
@@ -95,7 +95,7 @@ fn the_same_seed_and_samples_give_the_same_proposals_also_to_a_strategy_that_goe
 }
 
 #[test]
-fn small_spaces_and_bad_samples_are_no_trouble() {
+fn small_spaces_and_bad_samples_do_not_break_a_strategy() {
     let empty = SpaceBuilder::new().ints("a", []).build().unwrap();
     let one = SpaceBuilder::new().build().unwrap();
     let (space, _) = valley();
@@ -130,7 +130,7 @@ fn small_spaces_and_bad_samples_are_no_trouble() {
 }
 
 #[test]
-fn the_bayesian_search_finds_a_valley_also_in_a_space_beyond_the_pool() {
+fn the_bayesian_search_finds_a_valley_even_in_a_very_large_space() {
     let (space, measure) = valley();
     let builder = SpaceBuilder::new()
         .range("x", 0, 199, 1)

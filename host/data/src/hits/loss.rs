@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn undamaged_events_and_events_without_ut_banks_count_as_no_loss() {
+    fn undamaged_events_and_events_without_ut_banks_are_no_loss() {
         let none = EventMeta::default();
         let loss = event(
             &[
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_lost_if_no_bank_of_it_was_decoded() {
+    fn an_event_is_lost_if_none_of_its_banks_was_decoded() {
         let of_reader = EventMeta {
             lost_banks: 216,
             bad_checksum: true,

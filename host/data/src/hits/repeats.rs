@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn different_events_are_not_repeated_and_the_same_ones_are_however_often_they_come() {
+    fn only_equal_events_are_repeated_however_often_they_come() {
         let repeated =
             |sketch: Repeats| (sketch.repeated().events.lost, sketch.repeated().is_estimate);
         assert_eq!(repeated(sketch(events(0..100_000))), (0, true));

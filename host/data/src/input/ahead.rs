@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_in_order_with_their_bytes_and_those_that_are_not_compressed_are_left() {
+    fn files_come_in_order_and_uncompressed_files_are_not_unpacked() {
         let directory = tempfile::tempdir().unwrap();
         let of = |i: usize| {
             (0..i * BLOCK / 2 + i)
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_takes_more_memory_is_unpacked_in_its_turn() {
+    fn a_frame_that_takes_more_memory_waits_for_its_turn() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("long.zst");
         let bytes: Vec<u8> = (0..3 * BLOCK as u32)

@@ -223,7 +223,7 @@ mod tests {
     use super::{AllenDump, Bank, kind, run_and_event_of_name, write_allen_dump};
 
     #[test]
-    fn a_dump_has_the_numbers_of_its_name_also_where_it_is_compressed() {
+    fn a_dump_takes_its_numbers_from_its_name_even_if_compressed() {
         for name in [
             "1_2.bin",
             "a/1_2.bin.zst",
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_of_a_bank_that_is_too_long_to_be_read_once_it_is_padded_is_not_written() {
+    fn a_bank_too_long_for_a_dump_after_padding_is_not_written() {
         let payload = vec![1; usize::from(u16::MAX)];
         let dump = |length: usize| {
             let mut bytes = Vec::new();

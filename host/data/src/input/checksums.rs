@@ -92,7 +92,7 @@ mod tests {
     use crate::input::checksum;
 
     #[test]
-    fn every_checksum_covers_its_piece_alone() {
+    fn every_checksum_covers_only_its_own_piece() {
         let bytes: Vec<u8> = (0..9000u32)
             .map(|i| (i.wrapping_mul(2654435761) >> 13) as u8)
             .collect();

@@ -172,7 +172,7 @@ mod tests {
     use crate::input::Bank;
 
     #[test]
-    fn fragments_that_are_small_or_empty_fill_a_packet_too() {
+    fn many_small_or_empty_fragments_also_fill_a_packet() {
         let banks = |payload: &'static [u8]| {
             (0..60_000).map(move |source_id| Bank {
                 kind: 66,

@@ -576,7 +576,7 @@ mod tests {
     use super::Packet;
 
     #[test]
-    fn tables_of_fragments_have_a_bound_however_few_bytes_they_take_in_a_file() {
+    fn tables_of_fragments_are_bounded_even_in_a_small_file() {
         let mut packet = Packet::default();
         let n = 0xFFFF;
         let kept = (0..65535).filter(|_| packet.count_tables(n)).count();

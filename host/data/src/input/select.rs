@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_windows_and_shards_take_what_they_say() {
+    fn lists_windows_and_shards_select_the_named_events() {
         let all = Select::default();
         assert_eq!(taken(&all).len(), 30);
         assert!(!all.is_past(1 << 60));

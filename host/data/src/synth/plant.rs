@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn boards_fail_as_the_name_of_the_failure_says() {
+    fn boards_fail_in_the_way_that_is_asked_for() {
         let spoiled = |what: &str, event: u64| {
             let generator = sick(&format!("board=7:{what}"));
             let bank = |(source_id, bytes)| Payload {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn odin_tells_times_orbits_and_crossings_until_it_fails() {
+    fn odin_gives_times_orbits_and_crossings_until_it_fails() {
         let generator = Generator::new(Profile::PpLow, BankVersion::V5, 3);
         let odin = |generator: &Generator, event| {
             let (version, bytes) = generator.event(event).odin?;

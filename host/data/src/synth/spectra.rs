@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_dozen_events_in_a_row_have_the_mean_activity() {
+    fn a_few_dozen_consecutive_events_have_the_mean_activity() {
         for seed in 0..20 {
             for first in (0..2000).step_by(100) {
                 let mean = (first..first + 40)

@@ -271,7 +271,7 @@ fn clusters_above_the_maximum_size_are_dropped_or_cut_as_the_reference_does() {
 }
 
 #[test]
-fn strips_of_the_event_before_cut_no_cluster() {
+fn strips_of_the_previous_event_do_not_cut_a_cluster() {
     let tables = tables();
     let options = DecodeOptions::default()
         .with_max_cluster_size(NonZeroU32::new(40).unwrap())

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_register_limit_stands_at_exactly_the_entries_that_have_one() {
+    fn only_the_entries_with_a_register_limit_state_one() {
         for unit in Unit::all() {
             let limited = unit.limited(48);
             let (before, after) = (directives(unit.text), directives(&limited));

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kernel_spills_but_those_with_a_limit_a_few_words() {
+    fn only_kernels_with_a_register_limit_spill_and_only_a_few_words() {
         let kernels = Resources::committed().unwrap().kernels;
         let few = |of: &&KernelUse| {
             of.kernel.starts_with("cluster__") && of.stack <= 16 && of.spill_loads <= 64
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_can_be_launched_with_the_largest_blocks_that_it_gets() {
+    fn every_kernel_can_be_launched_with_its_largest_blocks() {
         for of in Resources::committed().unwrap().kernels {
             let (kernel, _) = Kernel::of_entry(&of.kernel).unwrap();
             let shared = kernel.shared_bytes(ut_kernels::detector::BankVersion::V5, 240, 84);

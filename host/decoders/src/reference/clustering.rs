@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_become_the_clusters_that_the_options_say() {
+    fn strips_become_clusters_as_the_options_say() {
         let plain = DecodeOptions::default();
         let (unclustered, geometric) = (
             plain.with_clustering(false),

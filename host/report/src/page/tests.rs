@@ -277,7 +277,7 @@ fn rows(html: &str, name: &str) -> Vec<(bool, Vec<String>)> {
 }
 
 #[test]
-fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_out() {
+fn maps_show_every_sector_and_mark_outliers() {
     let detector = Arc::new(detector());
     let tables = &detector.tables;
     let sums = sums(&detector, view(tables));
@@ -664,7 +664,7 @@ fn differences_are_marked_and_listed_largest_first() {
 }
 
 #[test]
-fn sums_of_more_than_can_be_counted_stay_as_they_were() {
+fn sums_that_would_overflow_stay_unchanged() {
     let detector = Arc::new(detector());
     let sound = sums(&detector, view(&detector.tables)).to_bytes().unwrap();
     let text = String::from_utf8(zstd::decode_all(&sound[..]).unwrap()).unwrap();

@@ -200,7 +200,7 @@ fn k5_tests_get_a_given_value_and_can_force_a_tuning_without_the_store() {
 }
 
 #[test]
-fn k6_combinations_that_fail_or_are_skipped_cost_nothing_and_the_last_error_is_told() {
+fn k6_combinations_that_fail_or_are_skipped_cost_nothing_and_the_last_error_is_returned() {
     // A combination can be skipped; one that fails is skipped, including the first; if all fail,
     // the last error is reported.
     let first_fails = |config: &Named| match config.int("tile") {

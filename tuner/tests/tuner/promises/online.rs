@@ -89,7 +89,7 @@ fn samples(config: usize, launch: usize) -> f64 {
 }
 
 #[test]
-fn h3_m_samples_of_each_and_their_median_mean_or_maximum() {
+fn h3_each_has_m_samples_and_their_median_mean_or_maximum_counts() {
     // M samples of each (M chosen by the user, 5 by default), then median, mean or maximum, chosen
     // by the user.
     let usual = Options::default()
@@ -350,7 +350,7 @@ unsafe extern "C" fn poll(event: *mut c_void, ms: *mut f64) -> c_int {
 }
 
 #[test]
-fn h8_the_time_is_that_of_the_devices_own_events() {
+fn h8_the_time_comes_from_the_devices_own_events() {
     // Time from the device's own events. Here they are numbers that are ready ten launches later,
     // and the clock of the CPU tells the contrary.
     let mut machine = Machine::new(Noise::Normal(0.01), 10, 1);

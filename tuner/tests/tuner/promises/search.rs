@@ -52,7 +52,7 @@ fn l5_the_default_is_left_only_where_the_interval_excludes_it_and_of_several_for
 }
 
 #[test]
-fn l7_grid_random_and_bayesian_search() {
+fn l7_there_are_grid_random_and_bayesian_search() {
     // Grid, random and Bayesian search: all find a configuration near the optimum, the grid the
     // optimum itself.
     let place = Place::new("seed=3,fail=0.1");

@@ -28,7 +28,7 @@ fn refused(file: &Path, said: &str) {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_left_alone() {
+fn a_file_that_is_not_a_store_stays_unchanged() {
     let folder = Folder::new();
     for content in [&b"x"[..], b"# my notes\n", &[0; 4096]] {
         std::fs::write(folder.file(), content).unwrap();
@@ -51,7 +51,7 @@ fn a_file_that_is_no_store_is_left_alone() {
 }
 
 #[test]
-fn another_programs_database_and_its_journals_are_left_alone() {
+fn another_programs_database_and_journals_stay_unchanged() {
     for (id, wal) in [(0, false), (0x1234, false), (0, true)] {
         let folder = Folder::new();
         let connection = folder.sql();
@@ -97,7 +97,7 @@ fn unfinished_output_of_a_killed_program_is_ignored() {
 }
 
 #[test]
-fn a_store_of_another_schema_or_one_that_would_compute_something_is_refused_and_left_alone() {
+fn a_store_with_another_schema_views_or_triggers_is_refused_unchanged() {
     let strange = "no store has one";
     let view = "ALTER TABLE runs RENAME TO others; CREATE VIEW runs AS WITH RECURSIVE n(i) AS \
                 (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n";
@@ -128,7 +128,7 @@ fn a_store_of_another_schema_or_one_that_would_compute_something_is_refused_and_
 /// Overwrites each page of 4,096 bytes in turn, from byte 100 on, behind the header of the first
 /// page, and cuts the file at five places.
 #[test]
-fn a_damaged_file_is_refused_and_left_alone() {
+fn a_damaged_file_is_refused_unchanged() {
     let (folder, key, mut store) = place();
     for _ in 0..40 {
         key.decided(&mut store, 64);

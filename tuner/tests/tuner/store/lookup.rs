@@ -45,7 +45,7 @@ fn measurements_and_decisions_are_there_after_reopening() {
 }
 
 #[test]
-fn another_device_is_near_and_another_code_or_workload_is_not_and_the_uuid_does_not_matter() {
+fn another_device_is_near_but_another_code_or_workload_is_not() {
     let (_folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let changes: [Other; 5] = [
@@ -66,8 +66,7 @@ fn another_device_is_near_and_another_code_or_workload_is_not_and_the_uuid_does_
 }
 
 #[test]
-fn the_decision_that_was_made_last_counts_even_if_its_run_began_earlier_or_the_clock_was_ahead_before()
- {
+fn the_last_decision_counts_whatever_the_clock_says() {
     let (folder, key, mut store) = place();
     let first = key.begin(&mut store);
     let (earlier, later) = (first.id(), key.decided(&mut store, 64));
@@ -84,7 +83,7 @@ fn the_decision_that_was_made_last_counts_even_if_its_run_began_earlier_or_the_c
 }
 
 #[test]
-fn nearest_takes_what_differs_least_and_says_in_what() {
+fn nearest_takes_the_closest_match_and_names_the_difference() {
     let steps: [(u8, Change, &str); 5] = [
         (
             4,
@@ -165,7 +164,7 @@ fn keys_are_numbers_strings_and_the_place_of_the_call() {
 }
 
 #[test]
-fn a_configuration_is_found_by_the_names_of_its_parameters_and_only_if_the_space_still_has_it() {
+fn a_configuration_is_found_by_parameter_names_if_the_space_still_has_it() {
     let (_folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let (a, b, block) = (|| Value::from("a"), || Value::from("b"), Value::Int);
@@ -200,7 +199,7 @@ fn a_configuration_is_found_by_the_names_of_its_parameters_and_only_if_the_space
 }
 
 #[test]
-fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
+fn pruning_removes_the_named_runs_and_none_still_in_progress() {
     let (folder, key, mut store) = place();
     let (mut newer, mut other) = (key.clone(), key.clone());
     newer.tunable.version += 1;

@@ -100,8 +100,7 @@ fn helper_that_tunes() {
 }
 
 #[test]
-fn killed_at_random_moments_no_completed_measurement_is_lost_and_it_goes_on_as_if_nothing_had_been()
-{
+fn kills_at_random_moments_lose_no_completed_measurement() {
     let undisturbed = tune(&Folder::new().file(), |_| {});
     let (mut chance, mut kills) = (Chance(12345), 0);
     while kills < 200 {
@@ -248,8 +247,7 @@ fn a_run_that_was_removed_or_continued_meanwhile_is_not_written_to() {
 }
 
 #[test]
-fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_never_mixed_with_other_requests()
- {
+fn only_an_unfinished_run_with_the_same_budget_is_continued() {
     let (_folder, key, mut store) = place();
     let of = |budget: &str| Plan {
         budget: budget.to_owned(),

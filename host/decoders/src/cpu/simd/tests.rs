@@ -232,7 +232,7 @@ fn checked<S: Simd>(s: S) {
 }
 
 #[test]
-fn every_level_that_the_cpu_has_does_what_the_trait_says() {
+fn every_simd_level_of_this_cpu_agrees_with_the_trait() {
     // SAFETY: it needs nothing of the CPU.
     checked(unsafe { Portable::new() });
     #[cfg(target_arch = "x86_64")]

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_function_that_is_called_is_asked_for_first() {
+    fn every_called_driver_function_is_looked_up_at_start() {
         let sources = [
             include_str!("context.rs"),
             include_str!("library.rs"),
