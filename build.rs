@@ -1,6 +1,6 @@
-//! Sees to the PTX in `kernels/ptx`: rebuilds it when `UT_DECODE_BUILD_PTX=1` asks for it, and
-//! otherwise warns where the kernels have changed since. The package from a registry has no kernels
-//! and goes without this script.
+//! Takes care of the PTX in `kernels/ptx`: rebuilds it when `UT_DECODE_BUILD_PTX=1` asks for it,
+//! and otherwise warns where the kernels have changed since. Packages from a registry have neither
+//! kernels nor this script.
 
 // The compiler's own sources, not the crate: whoever builds the library alone builds no `simt`.
 #[path = "simt/src/ptx/mod.rs"]
@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// Compiles every unit, and has ptxas, where there is one, say what each kernel uses. Returns true
+/// Compiles every unit, and asks ptxas, if there is one, what each kernel uses. Returns true
 /// if a file changed.
 fn rebuild(root: &Path, work: &Path) -> Result<bool, String> {
     let compiler = Compiler::find("UT_DECODE_PTX_RUSTC")?;

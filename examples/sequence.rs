@@ -73,7 +73,7 @@ impl FrameworkMemory {
     }
 }
 
-/// Lays rows out with an index in front: one word per row that says where it begins, in units of
+/// Lays rows out with an index before them: one word per row that says where it begins, in units of
 /// `unit` bytes.
 fn with_places(rows: &[Vec<u8>], unit: usize) -> Vec<u32> {
     let mut place = 4 * rows.len();

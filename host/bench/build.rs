@@ -1,4 +1,4 @@
-//! Has the commit compiled into optimised programs.
+//! Compiles the commit into optimised programs.
 
 mod commit;
 

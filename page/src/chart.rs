@@ -65,7 +65,7 @@ pub struct Choices {
     /// Keys, of which the first is drawn: the page [names](crate::Page::name_keys) them, and a
     /// click on the [area](Areas::first_key) chooses them.
     pub keys: Vec<u64>,
-    /// Number of keys, from the first, whose names get a ▲. A key may come once more behind them.
+    /// Number of keys, from the first, whose names get a ▲. A key may be repeated after them.
     pub marked: usize,
     /// Values of the bins, by key; missing ones are 0. From 64 on they are rounded, by at most a
     /// quarter of their chance error.
@@ -89,7 +89,7 @@ pub struct Areas {
     pub range: Option<(f64, f64)>,
     /// Groups of areas that stand out: a name, a sign, and indices of areas.
     pub marks: Vec<(String, Sign, Vec<usize>)>,
-    /// Points that the map has room for, besides the areas.
+    /// Number of points for which the map has room, in addition to the areas.
     pub room: Vec<(f64, f64)>,
     /// Key of the first area; the other areas have the keys that follow:
     /// [names](crate::Page::name_keys) and [choices](Choices::keys) use it.

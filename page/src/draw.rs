@@ -531,7 +531,7 @@ fn y_scale(chart: &Chart, canvas: &Canvas, most: u32) -> Scale {
 /// Axes of which one is longer, so that both have one scale.
 ///
 /// For example, 200 mm over 400 pixels and 100 mm over 100 pixels are 0.5 and 1 mm per pixel. Both
-/// get 1 mm per pixel, so that x is drawn from 100 mm before to 100 mm behind its range, and a
+/// get 1 mm per pixel, so that x is drawn from 100 mm before to 100 mm after its range, and a
 /// square sensor is a square.
 fn alike(mut x: Scale, mut y: Scale, (wide, tall): (u32, u32)) -> (Scale, Scale) {
     let each = ((x.high - x.low) / f64::from(wide)).max((y.high - y.low) / f64::from(tall));

@@ -56,7 +56,7 @@ mod _native {
     #[pymodule_export]
     use crate::tool::run_tool;
 
-    /// First and last byte, events before, events.
+    /// Byte range, number of earlier events, and number of events.
     type Section = (u64, u64, u64, Option<u64>);
 
     /// The sections of a file.

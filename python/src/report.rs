@@ -78,7 +78,7 @@ impl RunSums {
         })
     }
 
-    /// By name, the numbers behind the pictures.
+    /// Numbers behind the pictures, by name.
     fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (view, all) = (&self.0.view, PyDict::new(py));
         let rows = |rows: &[Vec<u64>]| rows.concat();

@@ -140,7 +140,7 @@ pub const HITS_OF_EVENT: u64 = 2048;
 /// Hits for which room is made before there is one.
 const MOST_HITS: u64 = 1 << 30;
 
-/// The most events in a batch, as on the command line.
+/// Maximum number of events in a batch, as on the command line.
 const MAX_BATCH: usize = 1 << 20;
 
 /// Upper limit of the number of threads.

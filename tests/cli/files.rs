@@ -519,7 +519,7 @@ fn a_failing_output_is_reported_before_the_input_ends() {
         ("- | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}", 0),
     ] {
         let decode = format!("decode fifo {TABLES} --batch 4 --format csv --output {output}");
-        // Descriptor 5 keeps the pipe open behind the events.
+        // Descriptor 5 keeps the pipe open after the events.
         let feed = "mkfifo fifo; exec 5<>fifo; cat events.mdf >&5 & feeder=$!";
         let end = "code=$?; kill $feeder 2>/dev/null; rm fifo; exit $code";
         let (_, err) = shell(

@@ -432,11 +432,11 @@ fn the_last_fragment_of_a_source_may_do_without_its_padding() {
     };
     let mut bytes = packet(1, 3, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
     let whole = all(&bytes).unwrap();
-    // The first MFP begins behind the packet's header, two sourceIDs and two offsets; its size is
+    // The first MFP begins after the packet's header, two sourceIDs and two offsets; its size is
     // its second word.
     let size = 8 + 4 + 8 + 4;
     // With fragments aligned to 8 bytes, the last fragment of 5 bytes has 3 of padding. All of the
-    // padding may be missing; a part of it is no size that a writer makes, and a fourth byte would
+    // padding may be missing; a part of it is a size that no writer makes, and a fourth byte would
     // be the fragment's.
     for (left_out, is_well) in [(3, true), (2, false), (4, false)] {
         bytes[size] -= left_out;

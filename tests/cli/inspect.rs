@@ -188,7 +188,7 @@ fn troubles_are_listed_as_a_table_and_as_json_lines() {
         .map(|line| line["kind"].as_str().unwrap())
         .collect();
     assert_eq!(kinds, ["bad_header", "truncated", "broken_event"]);
-    // The second bank's header, behind the event's 48 bytes and a bank of 8 + 32.
+    // The second bank's header, after the event's 48 bytes and a bank of 8 + 32.
     assert_eq!(
         (&lines[2]["bank"], &lines[2]["byte"]),
         (&1.into(), &(48 + 40).into())

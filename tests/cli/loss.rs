@@ -474,7 +474,7 @@ fn strips_without_a_single_hit_end_with_7_unless_a_small_maximum_was_chosen() {
     let at = &empty();
     // A lane of 130 strips in a row: one cluster above the maximum.
     // 130 hits are 65 rows of 16 words. Hit `i` of lane 0 is word `16 * (i / 2) + 10 + i % 2`
-    // behind the header of 8 bytes, and byte 4 of the header is its count. The last row ends behind
+    // after the header of 8 bytes, and byte 4 of the header is its count. The last row ends behind
     // lane 0: its four unused words are the 8 bytes that make the whole 32 * 65.
     let mut payload = vec![0; 32 * 65];
     payload[4] = 130;

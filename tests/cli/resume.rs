@@ -46,7 +46,7 @@ fn resume(directory: &Path, files: &str, options: &str) -> (Value, String) {
     )
 }
 
-/// Returns the names of the outputs that a job wrote, without folder and ending, separated by
+/// Returns the names of the outputs that a job wrote, without folder and extension, separated by
 /// spaces.
 fn written(json: &Value) -> String {
     let names = json["outputs"]

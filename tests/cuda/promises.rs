@@ -193,7 +193,7 @@ fn a10_a_sweep_measures_launch_parameters_and_skips_what_the_gpu_cannot_run() {
             "the environment is told"
         );
     }
-    // A kernel that goes wrong is no fast point: its hits are compared before it is timed.
+    // A kernel with wrong hits is not a fast point: its hits are compared before it is timed.
     let broken = [("FAKE_CUDA_BREAK", "decode_in_order=wrong")];
     let axes = "--set pipeline=allen --axis count.block_x=64,96 --mode device-resident";
     let output = FakeDriver::new().run_tool(&broken, &line("broken", axes));

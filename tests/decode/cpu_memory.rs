@@ -10,7 +10,7 @@ use ut_decoding::{
 use crate::suite::allocations::{ALLOCATIONS, BYTES, Counting, MOST_BYTES};
 use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, tables, v4_payload, v5_payload};
 
-/// The most that a decoder may take.
+/// Maximum number of bytes that a decoder may take.
 const LIMIT: isize = 4 << 20;
 
 #[global_allocator]

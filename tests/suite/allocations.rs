@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, which counts the allocations of each thread for itself, since tests run
+/// The system's allocator, which counts the allocations of each thread separately, since tests run
 /// in parallel.
 pub struct Counting;
 

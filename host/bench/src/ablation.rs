@@ -126,7 +126,7 @@ pub struct KernelResources {
     pub threads: u32,
     /// Number of registers per thread.
     pub registers: u32,
-    /// Bytes of shared memory a block.
+    /// Bytes of shared memory per block.
     pub shared: u32,
     /// Warps of a multiprocessor that are occupied, 0…1.
     pub occupancy: f32,

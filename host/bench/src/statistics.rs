@@ -70,7 +70,7 @@ impl Spread {
 /// Relative difference of two contestants, measured in the same rounds, by the tuner's rules.
 ///
 /// The percentage is the ratio of two medians, and so one bad round does not move it. The interval
-/// is of the mean over blocks, and one bad round makes it wide. A wide interval round a large
+/// is of the mean over blocks, and one bad round makes it wide. A wide interval around a large
 /// percentage says that the measurement was disturbed, and not that there is no difference.
 ///
 /// *Example.* Values of 40,000, 23,777 and 23,500 before and 28,657, 29,000 and 28,000 after: the

@@ -228,8 +228,8 @@ impl Variant {
     }
 
     /// Measures the latency of each batch of the first job in µs, from the batch in memory to the
-    /// hits, while the other jobs wait: it is the batch's alone, without the queues and the traffic
-    /// of other threads. There are as many passes as fit into a repetition.
+    /// hits, while the other jobs wait: it is the time of one batch, without the queues and the
+    /// traffic of other threads. There are as many passes as fit into a repetition.
     pub fn latencies(&mut self) -> Result<Vec<f64>, DecodeError> {
         let mut times = Vec::new();
         let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else {

@@ -21,14 +21,14 @@ pub fn base(backend: Backend) -> Parameters {
 pub struct Varied {
     /// Backend whose decoders use the parameters.
     pub backend: Backend,
-    /// Parameters that a [`Config`] has values of.
+    /// Names of the parameters, in the order of the config's values.
     pub parameters: Vec<&'static Parameter>,
     /// Values of all others.
     pub others: Parameters,
 }
 
 impl Varied {
-    /// Varies all parameters of a backend round [`base`].
+    /// Varies all parameters of a backend around [`base`].
     pub fn all(backend: Backend) -> Self {
         Self {
             backend,

@@ -195,7 +195,7 @@ pub struct Launch {
     pub threads: u32,
     /// Number of registers per thread.
     pub registers: u32,
-    /// Bytes of shared memory a block, static and dynamic.
+    /// Bytes of shared memory per block, static and dynamic.
     pub shared: u32,
 }
 

@@ -167,7 +167,7 @@ impl Parameter {
     }
 }
 
-/// Why a parameter is refused.
+/// Reason that a parameter is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 #[non_exhaustive]

@@ -7,7 +7,7 @@
 //! place for it, so there the message and the exit code say it. When *writing* fails (a full disk),
 //! nothing appears at the path.
 //!
-//! Encoding takes longer than writing, and is done by an [`Encoder`], one a thread.
+//! Encoding takes longer than writing, and is done by [`Encoder`]s, one per thread.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ use super::{Columns, CsvRows, NewFile, Rows, quoted};
 pub struct Provenance {
     /// Names and values: options, versions, tables, inputs.
     pub entries: Vec<(String, String)>,
-    /// Why hits are missing at the end, if any are.
+    /// Reason that hits are missing at the end; `None` if none are.
     pub incomplete: Option<String>,
 }
 
-/// Why hits could not be written.
+/// Reason that hits could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {

@@ -72,7 +72,7 @@ impl NewFile {
     /// Begins a file.
     ///
     /// # Errors
-    /// When the path is a folder, or a file that may not be written to, or its folder takes no new
+    /// If the path is a folder, or a file that may not be written to, or its folder takes no new
     /// file.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
         let path = path.into();

@@ -16,7 +16,7 @@ use std::ops::AddAssign;
 /// Largest number of bins.
 pub const MOST: usize = 128;
 
-/// Bins in a row.
+/// Consecutive bins of the same width.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Bins<T> {
     /// A bin is 2 to this power wide.

@@ -221,7 +221,7 @@ impl RunFiller {
                     view.crossings[crossing + facts.crossing as usize] += 1;
                 }
             }
-            // Dumps have the banks of the UT alone.
+            // Dumps have only the banks of the UT.
             None if event.format == Format::AllenDump => {}
             None => *view.odin.entry((None, OdinState::None)).or_default() += 1,
         }

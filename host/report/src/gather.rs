@@ -203,7 +203,7 @@ impl<'a> Gatherer<'a> {
         self
     }
 
-    /// Goes on with the next file after one that cannot be read to its end. Default: false.
+    /// Continues with the next file after one that cannot be read to its end. Default: false.
     #[must_use]
     pub const fn with_keep_going(mut self, keep_going: bool) -> Self {
         self.keep_going = keep_going;

@@ -15,7 +15,7 @@
 //!
 //! # Why the rest of the detector sets the expectation
 //!
-//! Events differ: a bin of busy collisions has more hits everywhere, and that is no fault. The hits
+//! Events differ: a bin of busy collisions has more hits everywhere, which is not a fault. The hits
 //! of the *rest* of the detector tell how busy a bin was, and a part is compared with its own usual
 //! rate times this activity. For a deficit the expectation is the smaller one of the number of
 //! events and their activity, for an excess the larger one: where the two disagree, the part gets
@@ -167,7 +167,7 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Stret
                 }));
                 fine = column.bins.start;
             }
-            // The column extends the stretch in time, but is no evidence.
+            // The column extends the stretch in time, but does not count as evidence.
             (Judged::Follows, Some(stretch)) => {
                 stretch.numbers = both(stretch.numbers, column.numbers);
                 stretch.bins.end = column.bins.end;

@@ -15,7 +15,7 @@ pub const DEAD: f64 = 0.1;
 
 /// A lane below this share of its expectation is quiet.
 ///
-/// The expectation comes from the neighbours, which differ a little for reasons that are no fault:
+/// The expectation comes from the neighbours, which differ a little for harmless reasons:
 /// their position, their overlap, the gradient of the occupancy. A deficit of 30 % leaves room for
 /// these.
 pub const QUIET: f64 = 0.7;
@@ -56,8 +56,7 @@ pub const LOW_CHARGE: f64 = 0.7;
 /// A part whose mean charge is above this many times its neighbours' has a high charge.
 pub const HIGH_CHARGE: f64 = 1.3;
 
-/// Logarithm of the likelihoods' ratio from which chance does not make so many hits of a strip or
-/// chip.
+/// Logarithm of the likelihood ratio above which the hits of a strip or chip are not chance.
 pub const NO_CHANCE: f64 = 22.0;
 
 /// Minimum number of events to judge lanes, chips and strips: fewer do not show how much a lane

@@ -112,7 +112,7 @@ pub struct Span {
     pub times: Option<(u64, u64)>,
     /// Squares of the hits of an event, summed over events.
     pub squares: u64,
-    /// Hits by chip, four a sector; empty without hits.
+    /// Hits by chip, four per sector; empty without hits.
     pub chips: Vec<u32>,
     /// Charge of the hits whose cluster is known, ΣADC, of each `CLIPPED` at most, by chip; empty
     /// without hits.

@@ -386,7 +386,7 @@ fn errors(view: &RunView) -> Vec<Outlier> {
 fn missing(view: &RunView, boards: &[usize]) -> Vec<Outlier> {
     let lacks = |board: usize| view.ut_events.saturating_sub(view.boards[board].banks);
     let complete = boards.iter().filter(|&&board| lacks(board) == 0).count();
-    // A read-out that leaves empty banks out, or a part of it, is no fault.
+    // It is not a fault if all or part of the read-out leaves empty banks out.
     let mostly = boards
         .iter()
         .filter(|&&board| 100 * lacks(board) <= view.ut_events)

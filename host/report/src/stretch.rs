@@ -1,8 +1,7 @@
 //! Successive events of a file: banks and numbers that an event shares with the previous one.
 //!
-//! Threads and machines sum parts of a file. The ends of a part stay in the sums, so that the event
-//! behind one part can be compared with the first of the next one, in whatever order parts are
-//! added.
+//! Threads and machines sum parts of a file. The ends of a part stay in the sums, so that the last
+//! event of one part can be compared with the first of the next, in whatever order parts are added.
 //!
 //! For example, three machines sum the events 0 to 999, 1000 to 1999 and 2000 to 2999 of a file.
 //! Each keeps the hashes of the banks of its first and last event. When the sums are added, event
@@ -19,7 +18,7 @@ use ut_format::bank::{COUNT_BYTES, board_of};
 /// Maximum number of stretches in sums: a selection can leave every event alone.
 pub const MOST: usize = 4096;
 
-/// Strips from which a bank that comes twice is no chance.
+/// Minimum number of strips of a bank to compare: banks with fewer may be equal by chance.
 ///
 /// A bank with one hit has 3072 places for it (times the charge), so that a quiet board repeats one
 /// by chance now and then.
@@ -54,7 +53,7 @@ fn of_bank(payload: &[u8], version: BankVersion) -> u32 {
 }
 
 impl RunView {
-    /// Adds a stretch: joins it to those before and behind it.
+    /// Adds a stretch: joins it to the stretches before and after it.
     pub fn add_stretch(&mut self, mut new: Stretch) {
         let before = |new: &Stretch, of: &Stretch| {
             of.file == new.file && of.events.1.checked_add(1) == Some(new.events.0)

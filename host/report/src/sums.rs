@@ -80,7 +80,7 @@ pub struct Gathered {
     pub losses: BTreeMap<PathBuf, Loss>,
     /// Sketch of the events that came more than once.
     pub repeats: Repeats,
-    /// Why files could not be read to their end.
+    /// Reasons that files could not be read to their end.
     pub failures: Vec<WorkError>,
 }
 
@@ -101,7 +101,7 @@ pub struct Part {
 
 impl Part {
     /// Makes shard `i` of `n` of the events that `select` takes of some files, or of a section of
-    /// the only file: its first byte, the byte behind its last one, and the events of the run
+    /// the only file: its first byte, the byte after its last, and the events of the run
     /// before it. `None` if a file is not regular: another pipe may have the same name.
     pub fn of(
         files: &[PathBuf],
@@ -187,7 +187,7 @@ pub struct Sums {
     pub generated: u64,
     /// Warnings about the first damaged events.
     pub warnings: Vec<String>,
-    /// Why files could not be read to their end.
+    /// Reasons that files could not be read to their end.
     pub failures: Vec<String>,
     parts: BTreeSet<Part>,
     /// Versions of the banks, by file.
@@ -241,7 +241,7 @@ fn read_repeats<'de, D: Deserializer<'de>>(from: D) -> Result<Repeats, D::Error>
         .ok_or_else(|| D::Error::custom("no sketch of repeated events"))
 }
 
-/// Why sums are refused.
+/// Reason that sums are refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SumsError {

@@ -7,7 +7,7 @@
 //! each pair costs a few operations.
 //!
 //! A change of the whole detector is reported once, and takes precedence: a lane that has fewer
-//! hits only because everything has is no outlier.
+//! hits only because everything has is not an outlier.
 
 use super::outlier::{Outlier, OutlierKind, Part, SIGMAS};
 use super::page::names::short;
@@ -87,7 +87,7 @@ fn window(values: &[Value]) -> Option<(std::ops::Range<usize>, f64, f64, f64)> {
     };
     let first = values.iter().position(|value| value.1 > 0.0)?;
     let last = values.iter().rposition(|value| value.1 > 0.0)?;
-    // A change that stays: the part behind it is the news. Otherwise the smaller part is.
+    // A change that stays: the part after it is the news. Otherwise the smaller part is.
     if range.start == first && range.end <= last {
         range = range.end..last + 1;
     } else if range.start > first && range.end <= last && weight(&range) > 0.5 * all[0] {

@@ -33,7 +33,7 @@ pub enum When {
 /// Windows that a text names.
 const NAMED: usize = 3;
 
-/// Expected number of cases in a gap from which it is no chance.
+/// Expected number of cases in a gap above which the gap is not chance.
 ///
 /// If cases come at random and ten would be expected in a gap, the chance of none is e⁻¹⁰, or 5 ·
 /// 10⁻⁵.
@@ -68,8 +68,7 @@ impl When {
         }
     }
 
-    /// Makes the times of cases of which some come in each bin: stretches without a gap that is no
-    /// chance.
+    /// Makes the times of cases of which some come in each bin: stretches whose gaps may be chance.
     pub fn of_cases(view: &RunView, cases: impl Fn(&Span) -> u64) -> Self {
         let spans: Vec<(u64, u64)> = view
             .spans
@@ -214,7 +213,7 @@ fn clock(from: u64, to: u64) -> String {
     }
 }
 
-/// Splits a range of bins with their events and cases at gaps that are no chance.
+/// Splits a range of bins with their events and cases at gaps that are too long for chance.
 fn split(bins: &[(u64, u64)], range: Range<usize>, found: &mut Vec<Range<usize>>) {
     let has = |at: &usize| bins[*at].1 > 0;
     let Some(mut first) = range.clone().find(has) else {
@@ -246,7 +245,7 @@ fn split(bins: &[(u64, u64)], range: Range<usize>, found: &mut Vec<Range<usize>>
         split(bins, widest.1.end..range.end, found);
         return;
     }
-    // Before the first and behind the last case there may be none by chance.
+    // Before the first and after the last case there may be none by chance.
     let expected =
         |range: Range<usize>| rate * bins[range].iter().map(|bin| bin.0 as f64).sum::<f64>();
     if cases >= GAP && range == (0..bins.len()) {

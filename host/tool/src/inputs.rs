@@ -13,8 +13,8 @@ use ut_data::memory::read_text;
 const LARGEST_LIST: u64 = 256 << 20;
 const MOST_LINES: usize = 1 << 20;
 
-/// Inputs of a command, and what of them it takes. The headings of the events' options go on behind
-/// them: flatten it behind a command's other options without a heading.
+/// Inputs of a command, and what of them it takes. The headings of the events' options also cover
+/// later options: flatten it after a command's other options without a heading.
 #[derive(Debug, clap::Args)]
 pub struct InputArgs {
     /// MDF files, MEP packets or Allen-layout dumps (<run>_<event>.bin), in zstd or gzip or not;

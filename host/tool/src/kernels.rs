@@ -21,9 +21,9 @@ const GROUPS: u32 = 84;
 /// Show registers, spills, shared memory, barriers and occupancy of the kernels.
 ///
 /// For each kernel and architecture: registers per thread, bytes spilled to local memory, bytes of
-/// shared memory a block, hardware barriers, and how full a multiprocessor gets with blocks of each
-/// size. No GPU is needed: the figures come from NVIDIA's assembler, and occupancy follows from
-/// them.
+/// shared memory per block, hardware barriers, and how full a multiprocessor gets with blocks of
+/// each size. No GPU is needed: the figures come from NVIDIA's assembler, and occupancy follows
+/// from them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show this module of kernels; may be given several times.

@@ -207,7 +207,7 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
         };
         let same = |(other, value): &(String, OsString)| {
             let is = |of: Option<Identity>| of.as_ref() == Some(&identity);
-            // Values that name no file are no inputs: `--format csv --output csv`.
+            // Values that name no file are not inputs: `--format csv --output csv`.
             let is_input = || named(value).any(|path| is(Identity::of_input(&path)));
             if is_output(other) {
                 is(Identity::of_output(Path::new(value)))

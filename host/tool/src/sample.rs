@@ -111,7 +111,7 @@ impl Feeding<'_> {
         } else {
             1
         };
-        // 28 bytes a hit, and a hit takes at least two bytes of a bank; once more for the digest.
+        // 28 bytes per hit, and a hit takes at least two bytes of a bank; once more for the digest.
         let hits = 14.0 * bytes * self.largest() as f64 * (threads + 1) as f64;
         let what = format!("a sample of {wanted} events, with {threads} threads");
         let needed = (pass + hits) as u64 + memory_of_threads(threads);

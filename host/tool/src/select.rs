@@ -158,7 +158,7 @@ impl SelectArgs {
             .then(|| format!("--events names {wanted} events, the input has only {n} of them"))
     }
 
-    /// Returns the selection of the events of `files`; with `keep_going`, none counts behind an
+    /// Returns the selection of the events of `files`; with `keep_going`, none counts after an
     /// unreadable place.
     pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
         let mut select = self.of_job();
@@ -180,8 +180,7 @@ impl SelectArgs {
                 count_events(&parts)?
             };
             let part = Places::shard(i, n, events);
-            // The last part goes to the end, to report the damage behind the last event that can be
-            // read.
+            // The last part goes to the end, to report the damage after the last readable event.
             select = select.places(&if keep_going && i == n {
                 part.to_the_end()
             } else {

@@ -348,7 +348,7 @@ impl Executor {
         Ok(*stats)
     }
 
-    /// Resets the state of a launch, for a grid of so many blocks.
+    /// Resets the state of a launch, for a grid of this many blocks.
     fn prepare(&mut self, grid: u32, shared_bytes: u32) {
         let state = self.state.get_mut();
         if self.next_serial.checked_add(grid).is_none() {

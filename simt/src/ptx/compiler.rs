@@ -234,7 +234,7 @@ impl Compiler {
         let libraries = self.libraries(kernels, work)?;
         let ptx = work.join(format!("{}-{unit}.s", kernels.name));
         let mut command = clean(&self.rustc);
-        // Two compilers may run in one folder: each call names its intermediate files for itself.
+        // Two compilers may run in one folder: each call has its own names for intermediate files.
         command.arg("--out-dir").arg(work);
         command
             .args(COMMON_FLAGS)

@@ -94,7 +94,7 @@ impl Ptxas {
     /// Assembles one PTX text for one architecture and returns each kernel's usage, sorted by name.
     /// `work` is an existing folder for intermediate files.
     pub fn assemble(&self, ptx: &str, arch: &str, work: &Path) -> Result<Vec<Usage>, String> {
-        // Each call has a file name for itself, since tests assemble in parallel.
+        // Each call has its own file name, since tests assemble in parallel.
         let stem = format!(
             "ptxas-{}-{:?}-{arch}",
             std::process::id(),

@@ -162,7 +162,7 @@ fn warp_lanes_conflict_on_different_words_of_a_bank_but_not_on_the_same_word() {
     }
     let same = counts("mov.u32 %r1, 0;\nst.shared.u32 [%r1], %r1;\nld.shared.u32 %r2, [%r1];");
     assert_eq!((same.shared, same.conflicts), (4, 0));
-    // Eight bytes a lane are two halves of the warp.
+    // Eight bytes per lane are read in two halves of the warp.
     let wide = counts(
         "mov.u32 %r1, %laneid;\nshl.b32 %r2, %r1, 3;\nmov.u64 %rd2, 0;\nst.shared.u64 [%r2], %rd2;",
     );

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Time before the bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bar on standard error, hidden at first, and for good where that is no terminal.
+/// A bar on standard error, hidden at first, and for good if that is not a terminal.
 pub struct Progress {
     bar: ProgressBar,
     start: Instant,

@@ -187,7 +187,7 @@ pub fn search(
 /// Returns the chosen configuration and the runner-up of the closest match: another device, driver
 /// or version of this program.
 fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
-    // An exact match is no seed: the search has to find it again.
+    // An exact match is not a seed: the search has to find it again.
     let nearest = store.find(task)?.into_iter().find(|found| found.step() > 0);
     let Some(nearest) = nearest else {
         return Ok(Vec::new());

@@ -11,7 +11,7 @@ use tuner::{Failure, FailureKind, Outcome, Value};
 
 use crate::replay::Recording;
 
-/// Columns that are no parameters.
+/// Columns that are not parameters.
 const KNOWN: [&str; 7] = [
     "status",
     "mean_ms",

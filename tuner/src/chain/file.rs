@@ -117,7 +117,7 @@ impl ChainFile {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// If the text is no such file, or contradicts itself.
+    /// If the text is not a valid file, or contradicts itself.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let file: Self = toml::from_str(text).map_err(|error| Error::format(error.to_string()))?;
         file.check().map_err(Error::format)?;

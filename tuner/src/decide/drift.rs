@@ -118,7 +118,7 @@ impl DriftDetector {
 
     /// Starts again at the level that follows, and keeps the harmless deviation. `samples` are
     /// earlier times relative to their level: deviations up to their tenth and ninetieth
-    /// percentiles are no drift.
+    /// percentiles are not drift.
     pub fn restart(&mut self, samples: &[f64]) {
         let middle = median(samples);
         let stray = [0.1, 0.9].map(|p| (quantile(samples, p) / middle).ln().abs());

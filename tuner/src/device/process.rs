@@ -80,7 +80,7 @@ pub fn serve_standard_streams(device: &mut dyn Device) -> std::io::Result<()> {
 /// Serves `requests` (lines) on `device` until they end.
 ///
 /// # Errors
-/// If a stream cannot be read or written, or a line is no request.
+/// If a stream cannot be read or written, or a line is not a request.
 pub fn serve(
     device: &mut dyn Device,
     requests: impl IntoIterator<Item = std::io::Result<String>>,

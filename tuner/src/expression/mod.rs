@@ -81,7 +81,7 @@ impl Expr {
     /// Parses `text`; `named` returns the slot or constant of a name.
     ///
     /// # Errors
-    /// If the text is no such expression, with the place in bytes counted from 0, or a name is
+    /// If the text is not a valid expression, with the place in bytes counted from 0, or a name is
     /// unknown.
     pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, Error> {
         parse::parse(text, named).map_err(Error::format)

@@ -173,8 +173,8 @@ fn none_valid() -> Error {
     Error::request("no configuration is valid")
 }
 
-/// Maximum number of configurations of a tuner: with five sweeps and 10 µs a launch, three seconds
-/// of real work.
+/// Maximum number of configurations of a tuner: with five sweeps and 10 µs per launch, three
+/// seconds of real work.
 pub const MOST: usize = 1 << 16;
 
 /// Lists the valid combinations of the dimensions' values, the last dimension varying fastest.

@@ -44,7 +44,7 @@ impl Reading {
     /// Reads numbers by a JSON pointer, such as `/results/0/seconds`.
     ///
     /// # Errors
-    /// If the text is no pointer.
+    /// If the text is not a pointer.
     pub fn json(pointer: &str) -> Result<Self, Error> {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(Error::program(format!(

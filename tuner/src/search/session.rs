@@ -21,7 +21,7 @@ pub struct Session<'a> {
     pub seed: u64,
     /// Limits of the search; limits of launches and time include race and final rounds.
     pub budget: Budget,
-    /// Launches of a configuration in the search.
+    /// Number of launches of each configuration in the search.
     pub launches: usize,
     /// Configuration to beat, measured first; `None` gives this role to the fastest one found.
     pub default: Option<Config>,

@@ -28,7 +28,7 @@ use crate::{Config, Device, FailureKind};
 /// use tuner::{Config, Outcome, SpaceBuilder, Value, from_fn, tune};
 ///
 /// let space = SpaceBuilder::new().powers_of_two("block", 32, 1024).build()?;
-/// // Launches a kernel with blocks of so many threads; here the times are made up.
+/// // Launches a kernel with blocks of this many threads; here the times are made up.
 /// let mut kernel = from_fn("kernel", |config, launches| match config.0[0] {
 ///     Value::Int(block) => Outcome::Times(vec![1.0 + (block - 128).abs() as f64 / 100.0; launches]),
 ///     _ => unreachable!("the space has whole numbers"),

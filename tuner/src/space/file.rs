@@ -72,7 +72,7 @@ pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), Error> {
 /// Reads a space from the text of a TOML file.
 ///
 /// # Errors
-/// If the text is no such file.
+/// If the text is not a valid file.
 pub fn parse_toml(text: &str) -> Result<SpaceBuilder, Error> {
     Ok(parse(text)?.0)
 }

@@ -57,8 +57,8 @@ impl Store {
     /// Opens the store, and makes file and folder if they are missing.
     ///
     /// # Errors
-    /// If the file is no store of this version, damaged, locked, or cannot be opened. It stays
-    /// unchanged.
+    /// If the file is not a store of this version, is damaged, locked, or cannot be opened. It
+    /// stays unchanged.
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         Self::open_waiting(file, WAIT)
     }

@@ -93,7 +93,7 @@ impl std::str::FromStr for StrategyKind {
 }
 
 /// Returns the median of an outcome's samples in ms, by which a search ranks it: neither a slow
-/// first launch nor an outlier moves it. `None` for failures, and for samples that are no times.
+/// first launch nor an outlier moves it. `None` for failures, and for samples that are not times.
 pub fn search_time(outcome: &Outcome) -> Option<f64> {
     let Outcome::Times(times) = outcome else {
         return None;

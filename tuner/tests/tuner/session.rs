@@ -75,8 +75,8 @@ pub fn tuned(session: &Session<'_>, device: &mut dyn Device) -> Tuning {
     tune(session, device, &mut Folder::new().store(), &mut |_| true).unwrap()
 }
 
-/// Searches a line of configurations exhaustively with one launch each, unless `change` says
-/// otherwise. `time` is told the number and how many launches there were before.
+/// Searches configurations numbered along a line exhaustively with one launch each, unless `change`
+/// says otherwise. `time` gets the number of the configuration and of its earlier launches.
 fn searched(
     (most, budget): (i64, &str),
     store: &mut Store,

@@ -4,7 +4,7 @@
 //! The kind of a file follows from its first words together with its length. The two options that
 //! name the files are easily swapped, and a swapped pair should be called that, not "a bad number
 //! of boards". No file can pass as both kinds: a geometry begins with 1048 in its low half, which
-//! is no number of boards.
+//! is not a valid number of boards.
 
 use ut_format::detector::{BankVersion, LANES_PER_BOARD, MAX_SLOTS};
 

@@ -19,7 +19,7 @@ use super::{Connection, DetectorTables, LhcbId, N_SECTORS, STRIPS_PER_SECTOR};
 /// Number of ChannelIDs, which have 23 bits.
 const CHANNELS: usize = 1 << 23;
 
-/// Size of the largest mask file in bytes. One that names every strip by itself takes some 10 MB.
+/// Maximum size of a mask file in bytes. A file that names every strip by itself takes some 10 MB.
 const LARGEST: u64 = 32 << 20;
 
 /// Strips whose hits are left out.
@@ -183,7 +183,7 @@ impl Mask {
 /// Reads the id of a sector, `531` or `0x213`.
 ///
 /// # Errors
-/// Says what is wrong with the text.
+/// If the text is wrong; the error says what.
 pub fn parse_sector(text: &str) -> Result<u16, String> {
     match number(text)? {
         n if (n as usize) < N_SECTORS => Ok(n as u16),
@@ -235,7 +235,7 @@ fn range(part: &str) -> Result<RangeInclusive<u16>, String> {
 /// ```
 ///
 /// # Errors
-/// Says what is wrong with the text.
+/// If the text is wrong; the error says what.
 pub fn parse_board(text: &str) -> Result<u32, String> {
     board_of(number(text)?).ok_or_else(|| format!("no board has sourceID {text}"))
 }

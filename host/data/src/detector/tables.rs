@@ -59,7 +59,7 @@ impl PartialEq for DetectorTables {
 
 /// Hashes of the files of the synthetic detector's boards.
 ///
-/// Invented data must not be taken for measured data, and the other way round. Generated events
+/// Invented data must not be taken for measured data, and vice versa. Generated events
 /// bear a mark, and these hashes recognise the invented tables, also where a user wrote them to
 /// files. One hash is for v4 and one for v5. When the synthetic detector changes, the test at the
 /// end of this file fails and shows the new numbers.

@@ -7,7 +7,7 @@ use super::{LostPart, UtHits, whole};
 use crate::hash;
 use crate::input::{BatchView, each_bank, kind};
 
-/// Hits from which an event that comes twice is no chance.
+/// Minimum number of hits of an event to compare: events with fewer may be equal by chance.
 const LEAST_HITS: usize = 8;
 
 /// Maximum number of hits hashed per event. 64 hits, evenly spaced, sample the whole detector.
@@ -123,7 +123,7 @@ pub struct Repeats {
 pub struct Repeated {
     /// Repeated events, of all.
     pub events: LostPart,
-    /// The number is estimated from a part of the events.
+    /// True if the number is estimated from a part of the events.
     pub is_estimate: bool,
 }
 
@@ -149,7 +149,7 @@ impl Repeats {
     /// Adds the hash of an event.
     pub fn add(&mut self, hash: u64) {
         self.events = self.events.saturating_add(1);
-        // An entry behind the last of a full sketch has no place.
+        // An entry above the last entry of a full sketch has no place.
         if self
             .kept
             .get(KEPT - 1)

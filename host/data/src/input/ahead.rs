@@ -24,7 +24,7 @@ use super::part::InputPart;
 use super::pool::{BufferPool, PooledBuffer};
 use super::recognise::{Input, Opened, open_sparingly, takes_more_memory};
 
-/// The most unpacked bytes that may wait, over all files.
+/// Maximum number of unpacked bytes that wait, over all files.
 const WAITING: usize = 64 << 20;
 
 /// Bytes of a block: at least as many as a decoder gives at once.

@@ -13,7 +13,7 @@ use super::mdf_format::u32_at;
 use super::recognise::without_compression;
 use super::{Bank, BankEntry, Damage, InputError, Place, RawEvent};
 
-/// Banks that an event can have: sourceIDs have 16 bits.
+/// Maximum number of banks of an event: sourceIDs have 16 bits.
 const MAX_BANKS: u64 = 1 << 16;
 
 /// The longest bank: its sourceID, and a payload whose size has 16 bits.

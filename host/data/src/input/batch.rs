@@ -23,7 +23,7 @@ pub struct EventMeta {
     pub other_banks: u32,
     /// The container gave this event up before its end. Every decoder counts it as `broken_event`.
     pub broken: bool,
-    /// The event was given up because its checksum does not match.
+    /// True if the event was given up because its checksum does not match.
     pub bad_checksum: bool,
     /// UT banks that were given up with the event, as far as they can be seen; at least 1 if a
     /// file's reader gave it up.
@@ -87,7 +87,7 @@ pub struct BatchView<'a> {
     /// The version byte of every bank, where `versions` is `None`; `None`: the board table's
     /// version.
     pub version: Option<u8>,
-    /// Facts about each event of the arrays; empty, or one an event.
+    /// Facts about each event of the arrays; empty, or one per event.
     pub meta: &'a [EventMeta],
     /// The caller has checked that the events belong to the tables, or checks whole files.
     /// Otherwise a batch is refused all of whose banks have another version than the tables, or

@@ -5,7 +5,7 @@ use super::room::make_room;
 use super::{Bank, BankEntry, EventBatch, EventMeta, Layout};
 use crate::error_kind::ErrorKind;
 
-/// Why an event does not go into a batch.
+/// Reason that an event does not go into a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it; banks count from 0")]
 #[non_exhaustive]
@@ -33,7 +33,7 @@ impl BuildError {
     }
 }
 
-/// The sourceID of a fragment, in front of its payload.
+/// Number of bytes of the sourceID before a fragment's payload.
 const BEFORE_PAYLOAD: usize = 4;
 
 /// Collects events into a batch in Allen layout.
@@ -112,7 +112,7 @@ impl BatchBuilder {
     /// gets version 0.
     ///
     /// # Errors
-    /// When the event does not fit. The batch is then as it was.
+    /// If the event does not fit. The batch is then unchanged.
     pub fn push<'a>(
         &mut self,
         meta: EventMeta,

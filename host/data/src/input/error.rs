@@ -43,7 +43,7 @@ impl Place {
     }
 }
 
-/// Why a file cannot be read further. What was read before stays good.
+/// Reason that a file cannot be read further. Earlier events stay valid.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 #[non_exhaustive]
@@ -84,18 +84,18 @@ impl InputError {
     }
 }
 
-/// Why the rest of an event is given up.
+/// Reason that the rest of an event is given up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 #[non_exhaustive]
 pub struct Damage {
-    /// The bank at which the event ends, from 0; `None` where it is no single one.
+    /// The bank at which the event ends, from 0; `None` if it is not at a single bank.
     pub bank: Option<usize>,
     /// Byte of the event at which that bank begins.
     pub byte: Option<u64>,
     /// Reason.
     pub what: String,
-    /// The checksum does not match.
+    /// True if the checksum does not match.
     pub is_checksum: bool,
     /// UT banks that are given up, as far as they can be seen; at least 1.
     pub lost_banks: u32,

@@ -151,7 +151,7 @@ pub struct RawEvent<'a> {
     pub entries: &'a [BankEntry],
     /// Banks of other detectors that were not read (MEP packets).
     pub skipped: u32,
-    /// Why the rest of the event was given up.
+    /// Reason that the rest of the event was given up.
     pub damage: Option<&'a Damage>,
 }
 
@@ -175,8 +175,8 @@ const LOOKED_AT: usize = 16;
 /// Minimum number of marked banks, among those looked at, in a generated event.
 const LEAST_MARKED: usize = 10;
 
-/// Returns the mark of generated banks of a source. It differs from source to source: a constant is
-/// no mark, and neither is a counter.
+/// Returns the mark of generated banks of a source. It differs from source to source: neither a
+/// constant nor a counter is taken for the mark.
 pub const fn generated_mark(source_id: u32) -> u8 {
     ((source_id.wrapping_mul(0x9E37_79B1) >> 25) as u8) << 1
 }
@@ -188,12 +188,13 @@ pub enum Maker {
     Generate,
     /// Another maker.
     Other,
-    /// Too little is there to tell.
+    /// There is too little to tell.
     Unknown,
 }
 
 impl Maker {
-    /// Returns the maker by the marks of an event's UT banks: sourceID and payload of each.
+    /// Returns the maker of an event by the marks of its UT banks, each given by sourceID and
+    /// payload.
     pub(super) fn of_banks<'a>(banks: impl Iterator<Item = (u32, &'a [u8])>) -> Self {
         let (mut looked_at, mut marked) = (0, 0);
         let bytes =

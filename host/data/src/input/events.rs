@@ -60,7 +60,7 @@ impl Events {
         }
     }
 
-    /// Goes on with the next input after one that cannot be read to its end if `keep_going`, and
+    /// If `keep_going`, continues with the next input after one that cannot be read to its end, and
     /// keeps its error in [`Self::failures`].
     #[must_use]
     pub const fn keep_going(mut self, keep_going: bool) -> Self {

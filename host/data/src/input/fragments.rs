@@ -19,7 +19,8 @@ use super::room::make_room;
 use super::seen::Seen;
 use super::{BankEntry, BatchView, EventBatch, EventMeta, Layout};
 
-/// Unpacked bytes after which a chunk ends. As text, its hits can take eighty times as much.
+/// Number of unpacked bytes after which a chunk ends. As text, its hits can take eighty times as
+/// much.
 pub const MAX_BYTES: usize = 5 << 20;
 /// Size of a slice in bytes. It gives some 20 kB from each of the UT's 200 sources, so that the
 /// cost of a read request is small compared with the reading.

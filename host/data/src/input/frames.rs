@@ -31,7 +31,7 @@ const MAX_PACKET: usize = 1 << 30;
 /// Bytes of a file of events or packets.
 #[derive(Debug)]
 pub enum Source {
-    /// Anything, from its beginning to its end.
+    /// Any input, read from its beginning to its end.
     Stream(BufReader<Input>),
     /// Events of a regular file, which can be read many at once.
     Events(BufReader<Bytes>),
@@ -328,8 +328,8 @@ impl Frames {
         Ok(Frame::Packet(packet, None))
     }
 
-    /// Reads the compressed packet that is the body of an MDF event of `size` bytes, of which those
-    /// in front of the sub-header are at the end of `data`.
+    /// Reads the compressed packet that is the body of an MDF event of `size` bytes, of which the
+    /// headers before the sub-header are at the end of `data`.
     fn packed_packet(
         &mut self,
         size: u32,

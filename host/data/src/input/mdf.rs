@@ -9,7 +9,7 @@ use super::{BankEntry, Damage};
 /// Facts in the header of an MDF event.
 #[derive(Clone, Debug, Default)]
 pub struct EventFacts {
-    /// Why the rest of the event was given up.
+    /// Reason that the rest of the event was given up.
     pub damage: Option<Damage>,
     pub run: Option<u32>,
     pub number: Option<u64>,
@@ -98,9 +98,9 @@ pub fn unpacked_bytes(data: &[u8]) -> usize {
     }
 }
 
-/// Keeps the banks of the central crossing of a time alignment event, and those in front of all
-/// crossings. Its TAEHeader has three words a crossing: number, from the central one; first byte of
-/// its banks, from the header's end; size.
+/// Keeps the banks of the central crossing of a time alignment event, and the banks before all
+/// crossings. Its TAEHeader has three words per crossing: its number, counted from the central one;
+/// the first byte of its banks, counted from the end of the header; and their size.
 fn keep_central(data: &[u8], entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
     let Some(bank) = entries
         .iter()

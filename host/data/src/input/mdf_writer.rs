@@ -26,7 +26,7 @@ pub struct EventHeader {
     pub number: Option<u64>,
 }
 
-/// Why an event cannot be written.
+/// Reason that an event cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 #[non_exhaustive]
@@ -91,7 +91,7 @@ impl<W: Write> MdfWriter<W> {
     /// Writes one event.
     ///
     /// # Errors
-    /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit
+    /// If a bank does not fit the format, or writing fails. Nothing of an event that does not fit
     /// is written.
     pub fn write<'a>(
         &mut self,

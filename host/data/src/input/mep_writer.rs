@@ -6,7 +6,7 @@ use super::mdf_writer::checked;
 use super::packet::{HEADER, MAGIC, MFP_HEADER, MFP_MAGIC, PAGE};
 use super::{Bank, WriteError};
 
-/// Fragments are padded to 2 to this power.
+/// Logarithm to base 2 of the bytes to which fragments are padded.
 const ALIGN: u8 = 3;
 
 /// Bytes of fragments and their tables after which a packet ends.
@@ -53,11 +53,11 @@ impl<W: Write> MepWriter<W> {
         }
     }
 
-    /// Adds an event. A new packet begins where `number` is not the next, since a packet says its
-    /// first number only.
+    /// Adds an event. A new packet begins where `number` is not the next, since a packet states
+    /// only its first number.
     ///
     /// # Errors
-    /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit
+    /// If a bank does not fit the format, or writing fails. Nothing of an event that does not fit
     /// is written.
     pub fn write<'a>(
         &mut self,

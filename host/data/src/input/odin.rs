@@ -45,9 +45,9 @@ pub struct OdinFacts {
 pub enum Crossing {
     /// No bunch.
     NoBeam,
-    /// A bunch of beam 1 alone.
+    /// Only a bunch of beam 1.
     Beam1,
-    /// A bunch of beam 2 alone.
+    /// Only a bunch of beam 2.
     Beam2,
     /// Bunches of both beams.
     BeamCrossing,

@@ -37,10 +37,10 @@ pub(super) const HEADER: usize = 8;
 pub(super) const MFP_HEADER: usize = 20;
 /// Zeros between packets end at a multiple of this.
 pub(super) const PAGE: u64 = 4096;
-/// Fragments are padded to at most 2 to this power.
+/// Maximum logarithm to base 2 of the bytes to which fragments are padded.
 const MAX_ALIGN: u8 = 12;
 
-/// Bytes that are asked for at once: a few more than the longest tables of an MFP.
+/// Number of bytes to request at once: a few more than the longest tables of an MFP.
 const AT_ONCE: u64 = 1 << 18;
 
 /// A packet of a file with more bytes is read in slices.
@@ -57,7 +57,7 @@ const BYTES_OF_FRAGMENT: u64 = 7;
 /// Skips bytes of an input without reading them.
 pub(super) type Pass<R> = fn(&mut R, u64) -> io::Result<()>;
 
-/// Why a packet cannot be followed.
+/// Reason that a packet cannot be read.
 #[derive(Debug)]
 pub(super) enum PacketError {
     /// The system cannot read.
@@ -121,7 +121,7 @@ struct MfpHeader {
     /// Bytes, header and tables included.
     size: u64,
     first: u64,
-    /// Fragments are padded to 2 to the power of this.
+    /// Logarithm to base 2 of the bytes to which fragments are padded.
     align: u8,
     version: u8,
 }
@@ -580,7 +580,7 @@ mod tests {
         let mut packet = Packet::default();
         let n = 0xFFFF;
         let kept = (0..65535).filter(|_| packet.count_tables(n)).count();
-        // 512 MiB, 7 bytes a fragment.
+        // 512 MiB, 7 bytes per fragment.
         assert_eq!(kept, (512 << 20) / (7 * n));
         assert!(packet.count_tables(1));
     }

@@ -22,7 +22,7 @@ type Look<'a> = dyn FnMut(&RawEvent<'_>, Origin) + 'a;
 /// A batch, the origin of each of its events, and an upper limit of its hits.
 pub type Part<'a> = (BatchView<'a>, &'a [Origin], usize);
 
-/// Takes chunks apart; one a thread.
+/// Takes chunks apart; each thread has one.
 #[derive(Debug)]
 pub struct Parser {
     cursor: Cursor,
@@ -467,8 +467,8 @@ impl Cursor {
         }
     }
 
-    /// For an event that can stay where it was read: the bytes in front of all events that are for
-    /// tables.
+    /// For an event that can stay where it was read: number of bytes before all events that are
+    /// reserved for tables.
     fn room_for_tables(&self) -> Option<usize> {
         let Content::Mdf { tables, spans, .. } = &self.chunk.as_ref()?.content else {
             return None;

@@ -189,7 +189,7 @@ impl AsRef<[u8]> for SharedBytes {
     }
 }
 
-/// Bytes that are read at a time of a file of which only headers are wanted.
+/// Number of bytes to read at a time from a file of which only headers are wanted.
 const HEADERS: usize = 128;
 
 /// Cuts a file into sections of `events` events (at least 1) or, if it holds packets, into sections

@@ -43,7 +43,7 @@ const SMALL_WINDOW: u32 = 23;
 
 pub(super) const BUFFER: usize = 1 << 18;
 
-/// Bytes that are asked of a decoder at a time: as many as a block of zstd has at most.
+/// Number of bytes to request from a decoder at a time: the maximum size of a zstd block.
 #[cfg(feature = "containers")]
 const UNPACKED: usize = 1 << 17;
 
@@ -168,7 +168,7 @@ pub fn check_file(path: &Path) -> Result<(), InputError> {
     table_of(&begin, length).map_or_else(|| refuse(&begin, path), |what| Err(not_taken(path, what)))
 }
 
-/// Returns the error of a file that has no byte.
+/// Returns the error for an empty file.
 pub(super) fn is_empty(path: &Path) -> InputError {
     let what = "the file has 0 bytes, so there is no event in the input";
     not_taken(path, what)

@@ -1,4 +1,4 @@
-//! Findings in the files on the way into the batches.
+//! Problems met while reading files into batches.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::detector::{DetectorTables, Makers};
 /// Number of events whose damage [`Seen`] keeps in words.
 const MAX_DAMAGES: usize = 16;
 
-/// Findings in the files on the way into the batches.
+/// Problems met while reading files into batches, and counts by which the events are judged.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Events.
@@ -207,7 +207,7 @@ impl Seen {
         }
     }
 
-    /// Notes what an event tells by which events are chosen.
+    /// Notes the facts of an event by which events are chosen.
     pub(super) fn examine(&mut self, number: Option<u64>, odin: Option<Odin>) {
         let facts = odin.and_then(|odin| odin.facts);
         self.examined += 1;

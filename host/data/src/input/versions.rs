@@ -9,7 +9,7 @@
 //!
 //! For example, a payload of 32 bytes whose largest count is 1 has the shape of v5 (one row). A
 //! payload of 11 bytes with one cluster has 4 bytes of header, one word of 2 bytes, and up to 10
-//! bytes behind it: v4.
+//! bytes after it: v4.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -104,9 +104,9 @@ pub struct Done<T> {
 pub struct Reached {
     /// Bytes on the disk.
     pub bytes: u64,
-    /// Inputs that were opened; behind the last wanted event, none is.
+    /// Number of opened inputs; none is opened after the last wanted event.
     pub opened: usize,
-    /// Nothing more is read.
+    /// True if nothing more is read.
     pub ended: bool,
 }
 
@@ -125,7 +125,7 @@ pub struct Job<'a> {
     pub layout: Option<Layout>,
     /// Puts a batch's payloads into one block, for a device.
     pub together: bool,
-    /// Goes on with the next file after one that cannot be read to its end.
+    /// Continues with the next file after one that cannot be read to its end.
     pub keep_going: bool,
     /// Number of events of the run that come before the inputs.
     pub first_place: u64,

@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(1);
 pub struct Waiting {
     bytes: AtomicU64,
     most: u64,
-    /// Nothing is written any more.
+    /// True if nothing is written any more.
     ended: AtomicBool,
 }
 

@@ -120,8 +120,8 @@ pub struct Payload {
 /// A fault that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerEntry {
-    /// Event of the file, or the first of a packet that is cut. A packet with wrong sources has an
-    /// entry an event.
+    /// Event of the file, or the first of a packet that is cut. A packet with wrong sources has one
+    /// entry per event.
     pub event: u64,
     /// The fault.
     pub fault: FileFault,
@@ -132,11 +132,11 @@ pub struct LedgerEntry {
 /// The faults of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// In the order of the file.
+    /// Faults in the order of the file.
     pub entries: Vec<LedgerEntry>,
     /// Counts that a decoder has to report, by the name of the trouble.
     pub report: BTreeMap<&'static str, u64>,
-    /// Events that can be read.
+    /// Number of events that can be read.
     pub events: u64,
 }
 

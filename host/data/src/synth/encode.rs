@@ -55,7 +55,7 @@ pub fn encode_v5(lanes: [&[Strip]; LANES_PER_BOARD]) -> Vec<u8> {
     );
     let rows = most.div_ceil(2);
     // A row's last four u16 belong to no lane; the last row goes without them, so header and rows
-    // take 32 bytes a row.
+    // take 32 bytes per row.
     let mut payload = vec![0; V5_HEADER.max(2 * ROW * rows)];
     for (lane, hits) in lanes.iter().enumerate() {
         payload[COUNT_BYTES[lane]] = hits.len() as u8;

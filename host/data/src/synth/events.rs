@@ -31,7 +31,7 @@ const MAX_V4_CLUSTER: usize = 4;
 /// Charge from which a v4 cluster is marked as above the high threshold.
 const HIGH_THRESHOLD: u32 = 16;
 
-/// A synthetic event: its UT banks, one a board that is in use, all of type 66 and of the
+/// A synthetic event: its UT banks, one per board in use, all of type 66 and of the
 /// generator's version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SynthEvent {
@@ -246,8 +246,8 @@ impl Generator {
         }
     }
 
-    /// Returns the version and payload of an event's ODIN bank: a run of some 1,000 events a second
-    /// at noon of 1 June 2026, all of colliding bunches.
+    /// Returns the version and payload of an event's ODIN bank: a run of some 1,000 events per
+    /// second at noon of 1 June 2026, all of colliding bunches.
     fn odin(&self, index: u64) -> Option<(u8, Vec<u8>)> {
         let mut dice = Dice::new(self.seed ^ ODIN, index);
         let orbit = index * ORBITS_PER_EVENT + u64::from(dice.below(ORBITS_PER_EVENT as u32));

@@ -59,7 +59,7 @@ pub enum Ailment {
     Dead,
     /// The strips lose half of their clusters.
     Quiet,
-    /// The strips have one more hit an event, of an ordinary charge.
+    /// The strips have one more hit per event, of an ordinary charge.
     Hot,
     /// The charges of the strips are halved.
     Half,

@@ -103,7 +103,7 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
     }
     let n_strips = copy.n_strips;
     scratch.stream[FRONT + n_strips..][..END.len()].copy_from_slice(&END);
-    // Stands for one more lane behind the last with hits.
+    // Stands for one more lane after the last lane with hits.
     //
     // The later stages ask where the next lane with hits begins. With this entry the last lane
     // needs no case for itself.

@@ -415,8 +415,8 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             )
         };
         // SAFETY: the live ones, or without `MASKED` all, are hits of the event, by this function's
-        // third precondition; `make`, which alone makes a `Maker`, holds the arrays borrowed as
-        // long.
+        // third precondition; `make`, the only function that makes a `Maker`, holds the arrays
+        // borrowed as long.
         unsafe {
             self.to
                 .write::<S, MASKED>(s, hit, live, [y_begin, y_end, z, x, dx_dy, weight], id);

@@ -80,7 +80,7 @@ pub(super) struct Place {
     pub(super) len: usize,
 }
 
-/// Lays out arrays behind each other in a piece of memory, each from a line on.
+/// Lays out arrays one after the other in a piece of memory, each beginning at a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ArrayPlaces {
     pub(super) bytes: usize,

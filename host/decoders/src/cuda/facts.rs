@@ -36,7 +36,7 @@ impl Facts {
         })
     }
 
-    /// Peak rate of the memory, bytes a second: two transfers a clock over the whole bus.
+    /// Peak rate of the memory in bytes per second: two transfers per clock over the whole bus.
     pub fn peak_bandwidth(&self) -> Option<f64> {
         Some(2.0 * 1e3 * f64::from(self.memory_clock?) * f64::from(self.memory_bus?) / 8.0)
     }

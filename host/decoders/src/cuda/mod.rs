@@ -1,5 +1,5 @@
-//! NVIDIA GPUs, by the driver alone: `libcuda` is opened at run time, so that the program starts
-//! everywhere.
+//! NVIDIA GPUs, with nothing but the driver: `libcuda` is opened at run time, so that the program
+//! starts everywhere.
 //!
 //! [`CudaDecoder`] has several streams with buffers of their own, so that copies and kernels of
 //! different batches overlap. [`CudaDecoder`] is that without CUDA. From below:

@@ -30,7 +30,7 @@ pub struct DeviceHits {
     pub stride: usize,
     /// Address of the `n_events * n_groups + 1` ends of groups.
     pub offsets: u64,
-    /// Address of the counters, `N_COUNTS` words an event.
+    /// Address of the counters, `N_COUNTS` words per event.
     pub report: u64,
 }
 

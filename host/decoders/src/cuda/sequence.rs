@@ -69,7 +69,7 @@ pub struct SequenceHits {
     pub max_hits: usize,
     /// Address and words of the ends of groups: `n_events * n_groups + 1` are written.
     pub offsets: (u64, usize),
-    /// Same for the report, `N_COUNTS` words an event, where it is wanted.
+    /// Same for the report, `N_COUNTS` words per event, where it is wanted.
     pub report: Option<(u64, usize)>,
 }
 

@@ -149,7 +149,7 @@ impl EmulatedDecoder {
         &self.stats
     }
 
-    /// Launches all kernels for a batch of at least one event. `report` has `N_COUNTS` words an
+    /// Launches all kernels for a batch of at least one event. `report` has `N_COUNTS` words per
     /// event.
     fn run(
         &mut self,

@@ -26,8 +26,8 @@ impl Kernel {
 }
 
 impl Unit {
-    /// Returns the text with at most `registers` registers a thread in every kernel that has a
-    /// limit, in place of the one of `cluster`; 0 is no limit.
+    /// Returns the text with at most `registers` registers per thread in every kernel that has a
+    /// limit, in place of `cluster`'s own limit; 0: no limit.
     pub fn limited(&self, registers: u32) -> Cow<'static, str> {
         if registers == 0 {
             return self.text.into();

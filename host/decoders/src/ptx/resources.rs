@@ -36,7 +36,7 @@ pub struct KernelUse {
     pub barriers: u32,
 }
 
-/// Why there are no figures.
+/// Reason that there are no figures.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 #[non_exhaustive]

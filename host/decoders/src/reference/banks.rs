@@ -1,8 +1,8 @@
 //! Banks of one event, found in a batch of either layout: `docs/format.md`, "Batches in memory".
 //!
 //! Places are added as u64 and u128, so that no sum of the batch's u32 words wraps, and every read
-//! is checked. The first read that fails ends the event: banks before it are decoded, banks behind
-//! it are not, and the event counts as broken.
+//! is checked. The first read that fails ends the event: banks before it are decoded, later banks
+//! are not, and the event counts as broken.
 
 use ut_data::input::{BatchView, Layout};
 

@@ -289,7 +289,7 @@ impl ReferenceDecoder {
 /// Returns an integer that is ordered as the float is, as in `docs/format.md`, "The order of hits".
 ///
 /// Negative floats grow in magnitude with their bits, so all their bits are inverted; positive ones
-/// only move behind them. −0 becomes 0x7FFFFFFF and +0 0x80000000, its neighbour.
+/// only move above them. −0 becomes 0x7FFFFFFF and +0 0x80000000, its neighbour.
 fn order(value: f32) -> u32 {
     let bits = value.to_bits();
     if bits & 0x8000_0000 != 0 {

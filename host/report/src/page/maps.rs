@@ -23,7 +23,7 @@ const SEEN: &str = "Seen along the beam, as particles fly: +x, the A side, is on
 struct MapOf {
     /// Name of the file, also for screen readers.
     name: String,
-    /// Title behind the layer's name.
+    /// Title after the layer's name.
     title: String,
     unit: &'static str,
     shading: Shading,

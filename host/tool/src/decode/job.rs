@@ -287,8 +287,8 @@ impl<'a> Taker<'a> {
         if signals::interrupted() {
             self.end_interrupted();
         }
-        // A reader that has gone (`| head`) is no error, but a wanted summary and unreadable files
-        // are still told.
+        // A reader that has gone (`| head`) is not an error, but a wanted summary and unreadable
+        // files are still reported.
         let Args {
             output,
             json,

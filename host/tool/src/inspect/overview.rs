@@ -17,13 +17,13 @@ use super::error_banks::ErrorBanks;
 use super::kinds::{Kinds, add_kinds, kinds_table};
 use super::troubles::{Finder, Sums};
 
-/// Events that are listed; of those after them, only the damaged.
+/// Maximum number of events to list; of later events, only damaged ones are listed.
 const LISTED: u64 = 20;
 
 /// Head of the list of events.
 const HEAD: &str = "event   at byte     bytes     run         number        banks  UT    remark\n";
 
-/// Damaged events that are listed.
+/// Maximum number of damaged events to list.
 const LISTED_DAMAGES: u64 = 1000;
 
 /// Contents of the events so far.

@@ -1,4 +1,4 @@
-//! Troubles of events, bank by bank: counted for the overview, or listed one a line.
+//! Troubles of events, bank by bank: counted for the overview, or listed one per line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

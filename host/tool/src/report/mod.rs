@@ -73,7 +73,7 @@ pub struct Args {
     clustering: ClusterArgs,
 }
 
-/// Checks that the outputs can be written and are no inputs; returns the output that is standard
+/// Checks that the outputs can be written and are not inputs; returns the output that is standard
 /// output.
 fn check_outputs<'a>(
     args: &'a Args,

@@ -167,7 +167,7 @@ impl<'d> Make<'d> for Decoders<'d> {
     }
 }
 
-/// Loads the events of a workload, and returns them behind what tells them from others.
+/// Loads the events of a workload, and returns them after a key that tells them from other events.
 fn events_of(
     load: &WorkloadEntry,
     detector: &Detector,
@@ -202,7 +202,7 @@ fn events_of(
 
 /// Returns the decoder's space, without batches that would fill the memory.
 ///
-/// A space is a list of rows, so a smaller one is a recorded list of the rows that remain.
+/// A smaller space is a recorded list of the rows that remain.
 fn without_large_batches(all: &Space) -> Result<Space, Failure> {
     let names = all.names();
     let batch = names.iter().position(|name| name == "batch");

@@ -101,7 +101,7 @@ pub fn process(args: &Args, target: &Target) -> Result<Box<dyn Device>, Failure>
 /// Turns the arguments of `tune run` into arguments of `tune measure`, which makes the same device
 /// from the arguments.
 ///
-/// Only the first `run` behind `tune` is the subcommand; later ones may be names of files.
+/// Only the first `run` after `tune` is the subcommand; later ones may be names of files.
 fn measuring(args: &[OsString]) -> Vec<OsString> {
     let tune = args
         .iter()

@@ -277,7 +277,7 @@ impl Fit {
     /// told.
     fn of_chance(&self) -> Option<f64> {
         let left = self.rest.iter().map(|rest| rest * rest).sum::<f64>();
-        // Rounding is no variance.
+        // Rounding does not count as variance.
         (self.free >= 1.0 && self.total > 1e-18).then(|| left / self.free)
     }
 

@@ -1,8 +1,8 @@
 //! Files that are not what they should be.
 //!
 //! The store is a database that programs open by themselves to look a result up. So a file that is
-//! no store, one of another version, or a damaged one must be an error that names the file, and the
-//! file must keep every byte: an attempt to repair someone's data could cost all of it. SQLite
+//! not a store, one of another version, or a damaged one must be an error that names the file, and
+//! the file must keep every byte: an attempt to repair someone's data could cost all of it. SQLite
 //! writes by itself in several ways (journals, write-ahead logs, triggers), and each has a test.
 
 use std::path::Path;

@@ -359,7 +359,7 @@ fn a_run_of_a_space_with_other_valid_configurations_is_not_continued() {
         [&of(&[]), &one, &other].map(&mut continued),
         [true, false, false]
     );
-    // As many configurations, but others.
+    // The same number of configurations, but other ones.
     drop(one.begin(&mut store));
     let mut continued = |key: &Key| store.resume(&key.task(), &plan()).unwrap().is_some();
     assert_eq!([&other, &one].map(&mut continued), [false, true]);

@@ -44,7 +44,7 @@ pub struct Function {
     /// Maximum number of threads in a block, as the driver compiled it for this GPU.
     pub max_threads: u32,
     pub registers: u32,
-    /// Bytes of static shared memory a block.
+    /// Bytes of static shared memory per block.
     pub static_shared: u32,
     /// Carve-out last asked for; decoders of one GPU share the entry.
     carve_out: Arc<AtomicI32>,
@@ -86,8 +86,8 @@ impl Modules {
         }
     }
 
-    /// Finds an entry of `unit`, compiled with at most `registers` registers a thread where it has
-    /// a limit (0: the driver's choice), whose blocks may have `shared_bytes` of dynamic shared
+    /// Finds an entry of `unit`, compiled with at most `registers` registers per thread where it
+    /// has a limit (0: the driver's choice), whose blocks may have `shared_bytes` of dynamic shared
     /// memory. The modules' context is the calling thread's.
     pub(super) fn function(
         &mut self,
