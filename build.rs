@@ -72,7 +72,7 @@ fn rebuild(root: &Path, work: &Path) -> Result<bool, String> {
     }
     let Some(ptxas) = Ptxas::find("UT_DECODE_PTXAS", &root.join("target/ptx-tools/bin")) else {
         println!(
-            "cargo:warning=no ptxas: kernels/ptx/resources.json was left as it was (kernels/install-ptx-tools.sh installs it)"
+            "cargo:warning=no ptxas: kernels/ptx/resources.json is unchanged (kernels/install-ptx-tools.sh installs it)"
         );
         return Ok(changed);
     };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/cpu-decoder.md: µs an event on one thread, at every level that this CPU has.
+"""The table of docs/cpu-decoder.md: µs per event on one thread, at every level of this CPU.
 
     python3 benches/cpu-table.py target/release/ut-decode [OLDER/ut-decode]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How fast `ut-decode decode` goes from files, beside `throughput` on the same events.
+"""Measures `ut-decode decode` from files, compared with `throughput` on the same events.
 
     python3 benches/file-speeds.py target/release/ut-decode [--events 48000] [--rounds 7] > benches/results/file-speeds.md
 
@@ -24,7 +24,7 @@ from pathlib import Path
 
 
 def timed(command):
-    """Wall and CPU seconds of a command, whose standard output goes nowhere."""
+    """Returns wall and CPU seconds of a command; its standard output is dropped."""
     start = time.perf_counter()
     nowhere = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
     pid = os.posix_spawnp(command[0], command, os.environ, file_actions=nowhere)

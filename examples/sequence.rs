@@ -96,8 +96,7 @@ fn with_places(rows: &[Vec<u8>], unit: usize) -> Vec<u32> {
 /// `Geometry::read` read them from files.
 fn tables() -> DetectorTables {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-    DetectorTables::new(boards, geometry, Grouping::YRows)
-        .expect("the synthetic detector is a good one")
+    DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is valid")
 }
 
 fn main() -> Result<(), DecodeError> {

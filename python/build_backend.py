@@ -1,4 +1,4 @@
-"""Builds the wheel: maturin's, and in it the manual pages and completions that its own command writes."""
+"""Builds the wheel with maturin, and adds the manual pages and completions that its command writes."""
 
 import os
 import pathlib

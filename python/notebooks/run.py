@@ -1,4 +1,4 @@
-"""Runs the notebooks of this folder, each in a folder of its own, and fails where a cell does. With a folder as argument,
+"""Runs the notebooks of this folder, each in its own folder, and fails if a cell does. With a folder as argument,
 the figures they save are kept there: `python run.py ../../docs/figures`."""
 
 import pathlib

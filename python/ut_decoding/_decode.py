@@ -1,4 +1,4 @@
-"""Files in, hits out: `decode` and `iterate`, and what they take."""
+"""From files to hits: `decode` and `iterate`, and their arguments."""
 
 import atexit
 import glob
@@ -136,7 +136,7 @@ def _step(step: int | str) -> tuple[int, int]:
 
 
 def _first_place(inputs: Any) -> int:
-    """Events before those of the first split, as far as they are known."""
+    """Number of events before the first split, as far as it is known."""
     first = inputs[0] if isinstance(inputs, list) and inputs else inputs
     return first.first_place or 0 if isinstance(first, Split) else 0
 
@@ -172,7 +172,7 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
 
 
 def several_of(inputs: Any) -> list[Any]:
-    """Inputs one by one, where there may be one or several."""
+    """Yields the inputs, where there may be one or several."""
     if isinstance(inputs, str | os.PathLike | Split) or hasattr(inputs, "read") or _is_bytes(inputs):
         return [inputs]
     if not isinstance(inputs, Iterable):
@@ -213,12 +213,12 @@ def is_url(name: str) -> bool:
 
 
 def part_of(split: Split) -> Any:
-    """A split as the compiled part takes it."""
+    """Returns a split as the compiled part takes it."""
     return (split.file, _Remote(split.file)) if is_url(split.file) else (split.file, split.start, split.stop, split.first_event)
 
 
 def _parts(one: Any) -> list[Any]:
-    """An input as the compiled part takes it: files, or a name with bytes or a file object, or a section of a file."""
+    """Returns an input as the compiled part takes it: files, or a name with bytes or a file object, or a section of a file."""
     if isinstance(one, Split):
         return [part_of(one)]
     if _is_bytes(one):
@@ -240,7 +240,7 @@ def _is_bytes(one: Any) -> bool:
 
 
 def _named(parts: list[Any]) -> list[Any]:
-    """Returns the inputs; those that are no files get unique names."""
+    """Returns the inputs; inputs that are not files get unique names."""
     used = {part[0] if isinstance(part, tuple) else part for part in parts if not _is_read_here(part)}
     found = []
     for part in parts:

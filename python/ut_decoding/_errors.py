@@ -1,4 +1,4 @@
-"""The exceptions of this package, with the place in the data that they are about."""
+"""The exceptions of this package, with the place in the data."""
 
 import errno
 
@@ -38,7 +38,7 @@ class Error(Exception):
 
 
 class InputError(Error):
-    """A file of raw data cannot be read, or not any further. What was read before is good."""
+    """A file of raw data cannot be read, or not any further. Earlier events are valid."""
 
 
 class TablesError(Error):
@@ -68,8 +68,8 @@ class _NoSuchFile(Error, FileNotFoundError):
 
 
 class NoSuchFileError(_NoSuchFile, InputError):
-    """A file of raw data is not there."""
+    """A file of raw data does not exist."""
 
 
 class NoSuchTablesError(_NoSuchFile, TablesError):
-    """A boards or geometry file is not there."""
+    """A boards or geometry file does not exist."""

@@ -27,7 +27,7 @@ T = TypeVar("T", bound=np.generic)
 _OF_EVENTS = ("file", "event", "event_index", "run", "event_number")
 
 _CLUSTER_KINDS = {"charge": "<u2", "n_strips": "|u1", "first_strip": "<u2"}
-"""Columns that v4 banks do not tell, and NumPy's names of their types."""
+"""Columns that v4 banks do not have, and NumPy's names of their types."""
 
 _POSSIBLE = (
     "possible are a place, a slice or a list of places of events, truth values (one for each event, or one for each hit), a jagged "
@@ -43,7 +43,7 @@ class BrokenEvent(NamedTuple):
     event: int
     """Event of the file, from 0."""
     bank: int | None
-    """Bank of the event, from 0, where it is a single one."""
+    """Bank of the event, from 0, if the damage is in a single bank."""
     byte: int
     """Byte of the file at which the event begins."""
     message: str
@@ -199,7 +199,7 @@ class _Column(Generic[T]):
 
 
 class Hits(Table):
-    """The hits of events that follow each other, a NumPy array a column; ordered by event, sector group, x and LHCbID.
+    """The hits of consecutive events, one NumPy array per column; ordered by event, sector group, x and LHCbID.
 
     Columns are read-only and lie in the memory that the decoder wrote: nothing is copied. They have one item per hit and are
     attributes: `hits.x_at_y_eq0`, or `hits["x_at_y_eq0"]`. v4 banks do not tell `charge`, `n_strips` and `first_strip`: to ask
@@ -219,15 +219,15 @@ class Hits(Table):
     """
 
     COLUMNS: ClassVar[tuple[str, ...]] = tuple(_native.COLUMNS)
-    """Names of the columns that there are where none are asked for."""
+    """Names of the default columns."""
     DETECTOR_COLUMNS: ClassVar[tuple[str, ...]] = tuple(_native.DETECTOR_COLUMNS)
     """Names of the columns that come on request (`columns=`), `docs/columns.md`."""
     ALL_COLUMNS: ClassVar[tuple[str, ...]] = (*COLUMNS, *DETECTOR_COLUMNS)
     """Names of all columns."""
     COUNTS: ClassVar[tuple[str, ...]] = tuple(name for name, _ in _native.COUNTS)
-    """Names of what is counted."""
+    """Names of the counters."""
     TROUBLES: ClassVar[tuple[str, ...]] = tuple(name for name, kind in _native.COUNTS if kind == "trouble")
-    """Counters of trouble with the data."""
+    """Names of the counters of trouble."""
 
     offsets: npt.NDArray[np.int64]
     """Ends of groups, shape (events * groups + 1,): the hits of group g of event e are
@@ -237,9 +237,9 @@ class Hits(Table):
     events: Events
     """Facts about each event."""
     broken_events: list[BrokenEvent]
-    """Of the first events that were given up before their end, why. `report["broken_event"]` counts all."""
+    """Reasons that the first damaged events were given up. `report["broken_event"]` counts all."""
     failures: list[Error]
-    """With `keep_going`: why files could not be read to their end."""
+    """With `keep_going`: reasons that files could not be read to their end."""
 
     def __init__(
         self,
@@ -301,7 +301,7 @@ class Hits(Table):
 
     @property
     def columns(self) -> Mapping[str, npt.NDArray[Any]]:
-        """The columns that there are, by name; read-only."""
+        """The columns by name; read-only."""
         return MappingProxyType({name: column for name, column in self._columns.items() if column is not None})
 
     @property
@@ -311,7 +311,7 @@ class Hits(Table):
 
     @property
     def n_events(self) -> int:
-        """Events, those without hits included."""
+        """Number of events, including events without hits."""
         return len(self.events.event)
 
     @property
@@ -321,7 +321,7 @@ class Hits(Table):
 
     @property
     def fields(self) -> list[str]:
-        """Names of the columns that were asked for."""
+        """Names of the requested columns."""
         return [*self._columns]
 
     def __len__(self) -> int:
@@ -408,7 +408,7 @@ class Hits(Table):
         return self._at(places % max(self.n_events, 1))
 
     def _jagged(self, mask: Any) -> "Hits":
-        """Returns what an array of awkward chooses: with a truth value per hit, hits; with one value per event, events."""
+        """Returns the selection of an awkward array: with a truth value per hit, hits; with one value per event, events."""
         import awkward as ak
 
         if mask.ndim == 1:
@@ -456,27 +456,27 @@ class Hits(Table):
 
     @cached_property
     def event(self) -> npt.NDArray[np.uint64]:
-        """Of each hit: the place of its event in its file, from 0. Made when it is asked for."""
+        """Place of each hit's event in its file, from 0. Computed on access."""
         return self._per_hit(self.events.event)
 
     @cached_property
     def event_index(self) -> npt.NDArray[np.int64]:
-        """Of each hit: `events.index` of its event, unique over all inputs of a call. Made when it is asked for."""
+        """`events.index` of each hit's event, unique over all inputs of a call. Computed on access."""
         return self._per_hit(self.events.index)
 
     @cached_property
     def run(self) -> npt.NDArray[Any]:
-        """Of each hit: the run number of its event; float64 with NaN if some have none. Made when it is asked for."""
+        """Run number of each hit's event; float64 with NaN if some have none. Computed on access."""
         return self._fact("run").plain("run")
 
     @cached_property
     def event_number(self) -> npt.NDArray[Any]:
-        """Of each hit: the number of its event; float64 with NaN if some have none. Made when it is asked for."""
+        """Number of each hit's event; float64 with NaN if some have none. Computed on access."""
         return self._fact("event_number").plain("event_number")
 
     @cached_property
     def file(self) -> npt.NDArray[np.object_]:
-        """Of each hit: the name of its file. Made when it is asked for."""
+        """Name of each hit's file. Computed on access."""
         return self._per_hit(np.array(self.files or [""], object)[self.events.file])
 
     def _fact(self, name: str) -> Partial:
@@ -487,7 +487,7 @@ class Hits(Table):
 
     @cached_property
     def group(self) -> npt.NDArray[np.uint16]:
-        """Of each hit: its sector group. Made when it is asked for."""
+        """Sector group of each hit. Computed on access."""
         groups = np.tile(np.arange(self.n_groups, dtype=np.uint16), self.n_events)
         return frozen(np.repeat(groups, np.diff(self.offsets)))
 
@@ -499,7 +499,7 @@ class Hits(Table):
 
     @property
     def loss(self) -> Loss:
-        """How much of the data was lost, and why."""
+        """The lost part of the data, and the reasons."""
         return Loss(tuple(map(int, self.events.losses.sum(axis=0, dtype=np.uint64))))
 
     @property
@@ -515,7 +515,7 @@ class Hits(Table):
 
     @property
     def troubles(self) -> npt.NDArray[np.void]:
-        """Troubles, a row for each trouble of each event: `file`, `event` (place in the file), `trouble` (its name)
+        """Troubles, with one row for each trouble of each event: `file`, `event` (place in the file), `trouble` (its name)
         and `count`. A structured array, as `pandas.DataFrame` and `polars.DataFrame` take it."""
         places = [self.COUNTS.index(name) for name in self.TROUBLES]
         found = self.events.counts[:, places]
@@ -547,7 +547,7 @@ class Hits(Table):
 
     @staticmethod
     def concatenate(parts: "Iterable[Hits]") -> "Hits":
-        """The hits of several, one behind the other. Where their events are not numbered upwards, they are numbered anew."""
+        """Returns the hits of several `Hits`, one after the other. If their events do not ascend, they are numbered anew."""
         parts = list(parts)
         if not parts:
             raise ValueError("there are no hits to concatenate")
@@ -587,7 +587,7 @@ class Hits(Table):
         )
 
     def __eq__(self, other: object) -> bool:
-        """Returns true if events and every bit of every hit are equal, whatever the files are called."""
+        """Returns true if events and every bit of every hit are equal, whatever the names of the files."""
         if not isinstance(other, Hits):
             return NotImplemented
         mine, others = self.events, other.events
@@ -639,7 +639,7 @@ class Hits(Table):
 
     def to_awkward(self, groups: bool = True) -> "awkward.Array":
         """The hits as `events * groups * var * hit`, records with the columns, or without `groups` as `events * var * hit`. The
-        columns are not copied. What v4 banks do not tell is None."""
+        columns are not copied. Columns that v4 banks do not have are None."""
         import awkward as ak
 
         def content(name: str) -> Any:
@@ -661,7 +661,7 @@ class Hits(Table):
         write(iter([self]), path, format, jagged)
 
     def to_parquet(self, path: "Target") -> None:
-        """Writes the rows of `to_arrow` into a Parquet file, which appears under its name when it is whole; with pyarrow.
+        """Writes the rows of `to_arrow` into a Parquet file, which appears under its name when it is complete; needs pyarrow.
 
         Args:
             path: a local file, a URL of fsspec, or a binary file object.
@@ -688,7 +688,7 @@ class Hits(Table):
         return column.dtype.str, column, None
 
     def _flagged(self, name: str) -> tuple[str, npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-        """Returns `_nullable`, with flags for each column that some banks do not tell: its type is the same for all banks."""
+        """Returns `_nullable`, with flags for each column that v4 banks lack, so that its type is the same for all banks."""
         kind, values, known = self._nullable(name)
         return kind, values, frozen(np.ones(self.n_hits, bool)) if known is None and name in _CLUSTER_KINDS else known
 
@@ -756,11 +756,11 @@ class Summary:
     report: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Hits.COUNTS, 0))
     """Counts, by name."""
     broken_events: list[BrokenEvent] = field(default_factory=list)
-    """Of the first events of each part that were given up before their end, why."""
+    """Reasons that the first damaged events of each part were given up."""
     failures: list[Error] = field(default_factory=list)
-    """With `keep_going`: why files could not be read to their end."""
+    """With `keep_going`: reasons that files could not be read to their end."""
     loss: Loss = field(default_factory=Loss)
-    """How much of the data was lost, and why."""
+    """The lost part of the data, and the reasons."""
     masked_hits: int = 0
     """Hits that the option `mask` left out."""
 

@@ -1,4 +1,4 @@
-"""The account of what was lost of the data (`docs/policy.md`, "Loss")."""
+"""The account of lost data (`docs/policy.md`, "Loss")."""
 
 import warnings
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class LossPart(NamedTuple):
     """The lost part of a number of things."""
 
     lost: int
-    """Number of things that were lost."""
+    """Number of lost things."""
     of: int
-    """Number of things that were there, the lost ones included."""
+    """Number of all things, including lost ones."""
 
     @property
     def share(self) -> float:
@@ -28,18 +28,18 @@ class LossPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss:
-    """Account of what was there and what was lost: true if anything was. Accounts are added; `str(loss)` is, for instance,
+    """Account of all data and lost data: true if anything was lost. Accounts are added; `str(loss)` is, for instance,
     "4,320 of 4,320 banks (100 %): wrong checksum"."""
 
     numbers: tuple[int, ...] = (0,) * _N
-    """The parts, lost and there in turn, and what was lost for each of the causes."""
+    """The parts, each with the numbers of lost and of all things, and the losses by cause."""
 
     def _part(self, i: int) -> LossPart:
         return LossPart(*self.numbers[i : i + 2])
 
     @property
     def events(self) -> LossPart:
-        """Events with UT banks; lost are those of which no bank was decoded."""
+        """Events with UT banks; lost if no bank was decoded."""
         return self._part(0)
 
     @property
@@ -59,7 +59,7 @@ class Loss:
 
     @property
     def causes(self) -> dict[str, int]:
-        """What was lost, by cause: clusters for "zero_charge", strips for "unconnected_lane", banks for the others."""
+        """Losses by cause: clusters for "zero_charge", strips for "unconnected_lane", banks for the others."""
         return dict(zip(_native.CAUSES, self.numbers[8:], strict=True))
 
     @property
@@ -78,7 +78,7 @@ class Loss:
 
 
 def judge(loss: Loss, max_loss: float | None, stacklevel: int = 3) -> None:
-    """Raises LossError if more was lost than `max_loss`; else warns if it is worth a warning."""
+    """Raises LossError if more was lost than `max_loss`; otherwise warns from 1 % on."""
     if max_loss is not None and loss.share > max_loss:
         raise LossError(f"lost: {loss}; that is more than max_loss={max_loss}")
     if loss.share >= _WARN_FROM:

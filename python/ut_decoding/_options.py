@@ -119,7 +119,7 @@ class Options(SplitOptions, PlaceOptions, total=False):
 
 
 class SumsOptions(EventOptions, PlaceOptions, total=False):
-    """The options of `decode` that change what is summed up, or how."""
+    """The options of `decode` that change sums."""
 
 
 HINTS = get_type_hints(Options, include_extras=True)
@@ -148,7 +148,7 @@ def takes(options: type) -> Callable[[F], F]:
 
 
 def checked(options: Any) -> dict[str, Any]:
-    """The options as they are kept: integers of NumPy as those of Python, and what is read more than once as a tuple."""
+    """The options as they are kept: NumPy integers as Python integers, and iterables as tuples."""
     unknown = options.keys() - DEFAULTS.keys()
     if unknown:
         raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(DEFAULTS)}")
@@ -251,7 +251,7 @@ def _pair(name: str, value: Any, of: str, bits: tuple[int, int]) -> tuple[int, .
 
 def integer(name: str, value: Any, bits: int = 63) -> int:
     """The value as an int, refused if it is not one, negative, or has more bits."""
-    # True is an int to Python, and no number of threads.
+    # True is an int in Python, but not a number of threads.
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: {value!r} is not an int")
     number = operator.index(value)

@@ -1,4 +1,4 @@
-"""Places that results are written to: local files, URLs of fsspec, and file objects of Python."""
+"""Destinations of results: local files, URLs of fsspec, and file objects of Python."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ Target = str | os.PathLike[str] | Writable
 def written(target: Target) -> Iterator[str]:
     """Yields the path of a local file to write; when the block ends without an error, it becomes the target.
 
-    A local target appears under its name when it is whole. A URL is written to in one go, and a file object last of all, so
+    A local target appears under its name when it is complete. A URL is written to in one go, and a file object last of all, so
     that a failure before leaves both as they were.
 
     Raises:

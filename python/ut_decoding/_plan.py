@@ -1,7 +1,7 @@
-"""Cutting a job into splits that other processes do. Any engine may start those processes.
+"""Cuts a job into splits for other processes. Any engine may start those processes.
 
 A split is a file, first and last byte, and the events before it; it can be pickled, with the tables it needs. The hits of
-all splits, one behind the other, are the hits of the files: how they were cut changes nothing.
+all splits, one after the other, are the hits of the files: how they were cut changes nothing.
 """
 
 import os
@@ -93,7 +93,7 @@ def decode_to_parquet(
 ) -> Summary:
     """Decodes into a Parquet file, without the hits in memory: `event`, `run`, `event_number`, `group`, `file` and the columns.
 
-    The file appears under its name when it is whole, or not at all; a second attempt replaces it by the same rows.
+    The file appears under its name when it is complete, or not at all; a second attempt replaces it by the same rows.
 
     Args:
         inputs, tables: as of `decode`.

@@ -1,4 +1,4 @@
-"""Sums over the events of a run, and the page that is drawn of them."""
+"""Sums over the events of a run, and the page drawn from them."""
 
 import json
 import os
@@ -80,7 +80,7 @@ class RunSums:
 
     @property
     def failures(self) -> list[str]:
-        """With `keep_going`: why files could not be read to their end."""
+        """With `keep_going`: reasons that files could not be read to their end."""
         return self._sums.failures
 
     def histograms(self) -> "dict[str, hist.Hist[Any]]":
@@ -91,7 +91,7 @@ class RunSums:
         return of_sums(self._sums.numbers(), self.against)
 
     def write_page(self, page: Name, compare: "RunSums | None" = None) -> dict[str, Any]:
-        """Draws the page into a file, whole or not at all; `compare`: a second run beside this one.
+        """Draws the page into a file, whole or not at all; `compare`: a second run next to this one.
 
         Returns:
             What stands out, and the sums, as `ut-decode report --json` writes them.
@@ -195,6 +195,6 @@ def report(
 
 
 def of_every_run(options: Any) -> Any:
-    """The options that do not choose events of one run."""
+    """The options except the choice of events of one run."""
     chosen = ("events", "skip", "limit", "shard", "run", "event_number", "run_events", "time", "crossing")
     return {name: value for name, value in options.items() if name not in chosen}

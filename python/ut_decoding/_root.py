@@ -59,7 +59,7 @@ def decode_to_root(
 
 
 def write(parts: Iterator[Hits], path: Target, format: str, jagged: bool) -> Summary:
-    """Writes hits of events that follow each other."""
+    """Writes hits of consecutive events."""
     import uproot
 
     if format not in ("rntuple", "ttree"):

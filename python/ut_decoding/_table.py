@@ -1,4 +1,4 @@
-"""Rows for the libraries that take tables."""
+"""Rows for libraries of tables."""
 
 import html
 import os
@@ -20,11 +20,11 @@ Columns = list[tuple[str, str, npt.NDArray[Any], npt.NDArray[Any] | None, list[s
 
 
 class Partial(NamedTuple):
-    """Values of which some may be unknown."""
+    """Values, some of which may be unknown."""
 
     values: npt.NDArray[Any]
     known: npt.NDArray[np.bool_]
-    """True where the value is known; elsewhere the value means nothing."""
+    """True where the value is known; elsewhere the value has no meaning."""
 
     def plain(self, name: str) -> npt.NDArray[Any]:
         """Returns the values as NumPy has them: integers where all are known, else float64 with NaN; times with NaT."""
@@ -84,7 +84,7 @@ class Table:
         return pandas.DataFrame(columns, copy=False)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Returns Arrow's C stream in a capsule; as the protocol allows, without converting to a requested schema."""
+        """Returns Arrow's C stream in a capsule; a requested schema is ignored, as the protocol allows."""
         return _native.arrow_stream(self._arrow())
 
     def __arrow_c_schema__(self) -> object:

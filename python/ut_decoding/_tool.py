@@ -1,4 +1,4 @@
-"""The command `ut-decode`: the tool's own main, with this process made like one that is the tool and nothing else."""
+"""The command `ut-decode`: the tool's own main, run in this process as if it were nothing but the tool."""
 
 import os
 import signal

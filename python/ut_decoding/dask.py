@@ -1,6 +1,6 @@
 """Splits on a Dask cluster.
 
-Thin: the work is done by `decode` and `decode_to_parquet`, a split a task. A task depends on nothing but its split, writes
+The work is done by `decode` and `decode_to_parquet`, one split per task. A task depends on nothing but its split, writes
 its file whole or not at all, and gives the same hits wherever and however often it runs; so Dask may run it again on another
 worker when one dies.
 """
@@ -36,7 +36,7 @@ ADDED_AT_A_TIME = 16
 def from_files(
     files: Files, tables: Tables, *, kind: str = "bag", events: int = 50_000, **options: Unpack[SplitOptions]
 ) -> Any:
-    """The hits of files as a collection of Dask, a partition a split. Nothing is decoded before it is computed.
+    """The hits of files as a Dask collection, one partition per split. Nothing is decoded before it is computed.
 
     Args:
         files: files, folders and patterns, under names that every worker knows.
@@ -69,7 +69,7 @@ def from_files(
 
 
 def to_bag(splits: list[Split]) -> Any:
-    """Splits as a bag of `Hits`, one a partition."""
+    """Returns splits as a bag of `Hits`, one per partition."""
     import dask.bag
 
     return dask.bag.from_sequence(splits, partition_size=1).map(decode)
@@ -86,9 +86,9 @@ def to_parquet(
     retries: int = 3,
     **options: Unpack[SplitOptions],
 ) -> Summary:
-    """Decodes files into a folder of Parquet files, `part-00000.parquet` and so on, a split each, in the order of events.
+    """Decodes files into a folder of Parquet files, `part-00000.parquet` and so on, one per split, in the order of events.
 
-    Every file is whole or absent, also when workers die; where a split fails `retries` times more, its error is raised, and
+    Every file is complete or absent, even if workers die; where a split fails `retries` times more, its error is raised, and
     the files of the other splits stay. Called again with the same arguments it writes the same rows.
 
     Args:
@@ -187,7 +187,7 @@ def _awkward(split: Split) -> "awkward.Array":
 
 
 def _tried(retries: int, split: Split, path: str) -> Summary:
-    """`decode_to_parquet`, tried again where there is no cluster that does so."""
+    """`decode_to_parquet`, retried if there is no cluster that retries."""
     for _ in range(retries):
         with suppress(Exception):
             return decode_to_parquet(split, path)

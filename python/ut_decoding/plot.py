@@ -59,7 +59,7 @@ def _draw(counts: Any, layers: Iterable[int], axes: "list[Axes]") -> None:
 
 
 def hits_per_event(hits: Hits, ax: "Axes | None" = None, *, label: str | None = None) -> "Axes":
-    """Distribution of the hits of events, as shares of the events."""
+    """Distribution of hits per event, as shares of the events."""
     counts = hits.hits_per_event
     ax = _axes(ax)
     ax.hist(counts, bins=min(50, max(5, hits.n_events // 10)), histtype="step", label=label, weights=_shares(counts))
@@ -68,7 +68,7 @@ def hits_per_event(hits: Hits, ax: "Axes | None" = None, *, label: str | None = 
 
 
 def hits_per_layer(hits: Hits, ax: "Axes | None" = None, *, label: str | None = None) -> "Axes":
-    """Mean hits of an event in each layer."""
+    """Mean hits per event in each layer."""
     means = np.bincount(layer_of(hits), minlength=4) / max(hits.n_events, 1)
     ax = _axes(ax)
     ax.stairs(means, np.arange(5) - 0.5, label=label)

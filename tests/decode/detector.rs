@@ -48,7 +48,7 @@ fn real_boards_are_read_and_written_back() {
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_boards_fit_the_geometry_of_their_format_alone() {
+fn real_boards_fit_only_the_geometry_of_their_format() {
     for (b, (boards, ..)) in BOARDS.into_iter().enumerate() {
         for (g, (geometry, _)) in GEOMETRIES.into_iter().enumerate() {
             let [boards, geometry] =

@@ -92,7 +92,7 @@ fn a2_empty_banks_and_lanes_are_not_in_the_list_that_threads_work_on() {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// "Warp-aggregated atomics, one per warp, usable by any kernel": this one is the test's own,
+    /// "Warp-aggregated atomics, one per warp, usable by any kernel": here by a kernel of the test,
     /// in the executor.
     #[test]
     fn a3_a_warp_adds_to_a_counter_with_one_atomic_in_shared_or_global_memory_of_any_kernel(

@@ -213,8 +213,8 @@ impl Backend {
         }
     }
 
-    /// Returns everything that a measurement may vary: [`Self::parameters`], and the parameters of
-    /// how decoders are fed.
+    /// Returns everything that a measurement may vary: [`Self::parameters`], and the parameters
+    /// that say how batches reach the decoders.
     pub fn all_parameters(self) -> impl Iterator<Item = &'static Parameter> {
         let decoders = match self {
             Self::Reference | Self::Cpu => Some(Place::threads),

@@ -174,7 +174,7 @@ pub struct Outlier {
     pub board: Option<usize>,
     /// Lane, 0…5, if the part is of one.
     pub lane: Option<usize>,
-    /// Sector id, if the part is of one.
+    /// Sector id; `None` if the part is not of a single sector.
     pub sector: Option<usize>,
     /// First and last strip of the sector, of strips and chips.
     pub strips: Option<(usize, usize)>,

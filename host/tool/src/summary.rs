@@ -46,8 +46,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// Sums up a batch that took `decoding` and lost `losses`, and whose events have these hashes;
-    /// a mask took out `masked` hits; `layers` are [`Totals::layers`].
+    /// Sums up a batch: `decoding` is its time, `losses` what its events lost, `hashes` their
+    /// hashes, `masked` the number of hits that a mask left out; `layers` are [`Totals::layers`].
     pub fn of(
         layers: &[usize],
         origins: &[Origin],

@@ -87,7 +87,7 @@ pub struct ChainTuning {
     pub what: String,
     /// Name of the workload; empty without workloads.
     pub load: String,
-    /// Searches of the groups.
+    /// Result of the search of each group.
     pub groups: Vec<GroupTuning>,
     /// Names of the chain's parameters.
     pub parameters: Vec<String>,

@@ -106,9 +106,9 @@ impl Cause {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct LostPart {
-    /// Number of things that were lost.
+    /// Number of lost things.
     pub lost: u64,
-    /// Number of things that were there, the lost ones included.
+    /// Number of all things, including lost ones.
     pub of: u64,
 }
 

@@ -226,8 +226,8 @@ impl<'a> Fragments<'a> {
         }));
     }
 
-    /// Counts the banks of some events for `seen`, as event by event. Only for a packet without
-    /// damage.
+    /// Counts the banks of some events for `seen`, with the same result as event by event. Only for
+    /// a packet without damage.
     pub fn count(&self, file: &Path, events: &Range<usize>, seen: &mut Seen) {
         let makers = events.clone().filter_map(|e| self.maker(e));
         let banks = self.ut().map(|(_, source)| {

@@ -131,7 +131,7 @@ impl MfpHeader {
     /// bytes.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the header is wrong; the error says what.
     fn of(head: &[u8], source_id: u16, room: u64) -> Result<Self, String> {
         let magic = u16_at(head, 0);
         if magic != MFP_MAGIC {

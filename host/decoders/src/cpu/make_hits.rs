@@ -305,7 +305,8 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     /// - if `REACH` is `ANYWHERE`, `first_rank` is 0; otherwise it is the rank of the first live
     ///   cluster, and the ranks of all live clusters (every cluster without `MASKED`) are below
     ///   `n_connected`, not below the first, and fit into `REACH` windows;
-    /// - the live ones of a vector of hits from `hit` on, without `MASKED` all, are the event's.
+    /// - the live clusters (without `MASKED`, all clusters) of a vector of hits from `hit` on
+    ///   belong to the event.
     #[inline(always)]
     unsafe fn vector<const REACH: u8, const MASKED: bool>(
         &mut self,

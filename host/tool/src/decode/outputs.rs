@@ -252,8 +252,8 @@ impl Outputs {
         }
     }
 
-    /// Completes the file of the input in work, unless hits are missing (`why`) and it has none;
-    /// goes on to the next.
+    /// Completes the file of the input in work, unless hits are missing (`why`) and no hits were
+    /// written; then goes on to the next.
     fn next_input(&mut self, why: Option<String>) -> Result<(), OutputError> {
         let Plan::Inputs {
             paths,

@@ -358,7 +358,7 @@ fn k10_the_key_is_the_name_of_the_operation_and_two_processes_tune_once() {
     is_tuned(&said[2]);
 }
 
-const ASKED: &str = "promises::first_use::asks_in_another_process";
+const ASKED: &str = "promises::first_use::helper_that_asks";
 
 /// Says what a process answered.
 fn answer_of(child: std::process::Child) -> String {
@@ -370,7 +370,7 @@ fn answer_of(child: std::process::Child) -> String {
 /// Asks for a tile, of which 16 is the fastest, as the other process of a test.
 #[test]
 #[ignore = "started by another test, in a process of its own"]
-fn asks_in_another_process() {
+fn helper_that_asks() {
     let user = asked().expect("another test starts this one");
     let machine = Machine::new();
     let operation = Operation {
