@@ -30,7 +30,7 @@ use std::fmt::Write as _;
 pub use chart::{Areas, Chart, Choices, Heat, Sign};
 pub use shading::Shading;
 
-/// Rows of a table that are shown without unfolding it.
+/// Maximum number of rows of a table to show unfolded.
 const SHORT: usize = 20;
 
 const STYLE: &str = include_str!("page.css");

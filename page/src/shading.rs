@@ -18,8 +18,8 @@ pub enum Shading {
     Signed,
 }
 
-/// Colours at equal distances, dark to light: told apart without seeing red and green, and in a
-/// print without colours.
+/// Colours at equal distances, dark to light: distinguishable without seeing red and green, and in
+/// a print without colours.
 const SEQUENTIAL: [(u8, u8, u8); 9] = [
     (46, 8, 84),
     (63, 52, 125),
@@ -43,7 +43,7 @@ const DIVERGING: [(u8, u8, u8); 7] = [
     (125, 15, 40),
 ];
 
-/// Shades that are told apart.
+/// Number of distinguishable shades.
 pub(crate) const SHADES: usize = 48;
 
 impl Shading {

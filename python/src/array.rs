@@ -15,7 +15,7 @@ use crate::pages::{Lent, Pages};
 pub struct Array {
     memory: Memory,
     kind: &'static str,
-    /// Items of a row; 0 where there are no rows.
+    /// Number of items of a row; 0 where there are no rows.
     row: usize,
 }
 

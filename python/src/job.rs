@@ -383,7 +383,7 @@ impl Job {
         self.process != std::process::id()
     }
 
-    /// Tells how far the job has come; where the listener raises, the job ends.
+    /// Reports how far the job has come; if the listener raises, the job ends.
     fn tell(&self, py: Python<'_>, ended: bool) -> PyResult<()> {
         self.progress.tell(py, ended).inspect_err(|_| self.close())
     }
@@ -449,7 +449,7 @@ impl Job {
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .take();
-                    // One that was told to stop may wait for a pipe.
+                    // A thread that was stopped may still wait for a pipe.
                     let thread = thread.filter(|_| !self.stop.load(Ordering::Relaxed));
                     let ended = thread.map_or(Ok(()), |thread| py.detach(|| thread.join()));
                     ended.map_err(|_| panicked())?;

@@ -10,13 +10,13 @@ use memmap2::{Advice, MmapMut, RemapOptions};
 use ut_decoding::UtHits;
 use ut_decoding::memory::{self, TooMuchMemory};
 
-/// Bytes of a huge page.
+/// Size of a huge page in bytes.
 const HUGE: usize = 1 << 21;
 
-/// Bytes of a column after which it is asked whether the machine has as many more.
+/// Size of a column in bytes from which the available memory is checked first.
 const LARGE: usize = 1 << 28;
 
-/// Maps that are kept for the next columns.
+/// Maximum number of maps to keep for later columns.
 const KEPT: usize = 16;
 
 /// Hits of batches that are out of use.

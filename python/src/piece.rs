@@ -139,7 +139,8 @@ impl Columns {
         })
     }
 
-    /// Returns true if the decoder must say what the hits were made of, which v4 banks do not tell.
+    /// Returns true if the decoder must say what the hits were made of, which v4 banks do not
+    /// contain.
     pub fn need_clusters(&self) -> bool {
         self.version == BankVersion::V5 && self.detector().any(DetectorColumn::needs_clusters)
     }

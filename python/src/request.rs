@@ -131,13 +131,13 @@ pub struct Request {
     progress: Option<Py<PyAny>>,
 }
 
-/// Bytes of raw data that come with a hit, in files of UT banks.
+/// Typical number of bytes of raw data per hit, in files of UT banks.
 const BYTES_OF_HIT: u64 = 13;
 
 /// Upper limit of the mean number of hits of an event.
 pub const HITS_OF_EVENT: u64 = 2048;
 
-/// Hits for which room is made before there is one.
+/// Maximum number of hits for which memory is reserved in advance.
 const MOST_HITS: u64 = 1 << 30;
 
 /// Maximum number of events in a batch, as on the command line.
@@ -155,7 +155,7 @@ pub struct Task {
     pub options: DecodeOptions,
     pub backend: Backend,
     pub n_workers: usize,
-    /// Hits that are expected of all inputs, about.
+    /// Approximate number of hits to expect from all inputs.
     pub hits: usize,
     pub batch: usize,
     pub check: bool,

@@ -156,7 +156,7 @@ fn synthetic_hits_are_labelled_unless_the_events_are_generated() {
     assert_eq!(err, "");
     let path = directory.join("hits.parquet");
     assert_eq!(metadata_of(&path, "warning"), None);
-    // Not every input tells the event number: null.
+    // Not every input has event numbers: null.
     let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
     let row = reader.get_row_iter(None).unwrap().next().unwrap().unwrap();
     let columns: Vec<_> = row

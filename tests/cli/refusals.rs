@@ -443,7 +443,7 @@ fn real_tables_and_events_that_do_not_belong_together_give_no_hits() {
         "v5/boards.bin",
         "v5/geometry.bin",
     ];
-    // Boards, geometry, their events, and events that do not tell that they are of another detector
+    // Boards, geometry, their events, and events that do not show that they are of another detector
     // of the format.
     let belong = [
         ("b4", "g4", "e4 m4.mep d4", ""),

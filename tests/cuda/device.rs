@@ -1,4 +1,4 @@
-//! Facts that a device tells, and devices that fail.
+//! Facts about a device, and devices that fail.
 
 use ut_decoding::decoder::cuda::Readback;
 use ut_decoding::detector::BankVersion;

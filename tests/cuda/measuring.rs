@@ -71,7 +71,7 @@ fn throughput_measures_the_modes_of_either_pipeline_in_turn_and_its_kernels() {
         ["bytes_in_per_event", "bytes_out_per_event"].map(|name| result[name].as_f64().unwrap());
     assert!(read > result["bytes_per_event"].as_f64().unwrap());
     assert!(written > 28.0 * result["hits_per_event"].as_f64().unwrap());
-    // Facts that the fake does not tell are unknown, not made up.
+    // Facts that the fake does not give are unknown, not made up.
     let gpu = &result["environment"]["gpu"];
     assert!(
         gpu["name"].is_string() && gpu["peak_bandwidth"].is_null() && gpu["link"].is_null(),

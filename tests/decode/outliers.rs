@@ -120,7 +120,7 @@ fn only_differences_beyond_chance_stand_out() {
         let mut view = steady(events, each);
         set_lane(&mut view, slot, hits);
         let found = verdicts(&view, &TABLES);
-        // Of 40 hits, a dead lane cannot be told where the others have fewer.
+        // Of 40 hits, a dead lane cannot be recognised if the others have fewer.
         assert_eq!(found.judged[0], each > 40, "{hits} of {each}");
         let kinds: Vec<_> = found
             .outliers
@@ -448,7 +448,7 @@ fn charges_differ_by_the_error_of_their_means_where_clusters_are_known() {
     assert_eq!(found.charge, [21.0, 20.0]);
     let sigmas = 1.0 / (16.0_f64 / 1000.0 + 25.0 / 4000.0).sqrt();
     assert!((found.charge_sigmas - sigmas).abs() < 1e-9, "{found:?}");
-    // v4 banks do not tell.
+    // v4 banks have no charge.
     let unknown = &views::differences(&a, &steady(200, 4000), &TABLES)[sector];
     assert!(
         unknown.charge[1].is_nan() && unknown.charge_sigmas.is_nan(),

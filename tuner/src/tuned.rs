@@ -118,8 +118,8 @@ pub enum Source {
     Found(Box<Found>),
     /// It was tuned now, and is in the store unless the tuning was [forced].
     Tuned,
-    /// It was tuned now, but could not be told from the others, for the reason in words. The store
-    /// keeps no decision.
+    /// It was tuned now, but could not be distinguished from the others, for the reason in words.
+    /// The store keeps no decision.
     Undecided(String),
 }
 

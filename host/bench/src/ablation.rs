@@ -38,7 +38,7 @@ pub struct Published {
     pub step: &'static str,
     /// Our rung that ends there; `None` before the ladder begins.
     pub rung: Option<&'static str>,
-    /// Events a second.
+    /// Rate in events per second.
     pub events_per_second: u32,
 }
 
@@ -126,7 +126,7 @@ pub struct KernelResources {
     pub threads: u32,
     /// Number of registers per thread.
     pub registers: u32,
-    /// Bytes of shared memory per block.
+    /// Number of bytes of shared memory per block.
     pub shared: u32,
     /// Warps of a multiprocessor that are occupied, 0…1.
     pub occupancy: f32,

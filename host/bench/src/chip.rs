@@ -26,7 +26,7 @@ pub struct Filled {
     pub threads: u32,
     /// Number of registers per thread.
     pub registers: u32,
-    /// Bytes of shared memory per block.
+    /// Number of bytes of shared memory per block.
     pub shared: u32,
     /// Blocks and warps that a multiprocessor holds at once, and the resource that limits them.
     pub occupancy: Occupancy,

@@ -17,7 +17,7 @@ pub struct TooMuchMemory {
     pub available: u64,
 }
 
-/// Checks that `needed` bytes are available, if the system tells. `what` begins the message.
+/// Checks that `needed` bytes are available, if the system knows. `what` begins the message.
 ///
 /// ```
 /// use ut_data::memory::check;

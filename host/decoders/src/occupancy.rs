@@ -195,7 +195,7 @@ pub struct Launch {
     pub threads: u32,
     /// Number of registers per thread.
     pub registers: u32,
-    /// Bytes of shared memory per block, static and dynamic.
+    /// Number of bytes of shared memory per block, static and dynamic.
     pub shared: u32,
 }
 
@@ -210,7 +210,7 @@ impl Launch {
 /// Blocks and warps of a launch that a multiprocessor holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Occupancy {
-    /// Blocks at once; 0 if the launch would be refused.
+    /// Number of blocks at once; 0 if the launch would be refused.
     pub blocks: u32,
     /// Maximum number of resident warps.
     pub warps: u32,

@@ -219,7 +219,7 @@ pub const fn most_records(version: BankVersion, bytes: usize, n_events: usize) -
     hits + ranked::PARTS as usize * n_events
 }
 
-/// Threads of a block of `cluster_unusual`, which has too many registers for the largest.
+/// Number of threads of a block of `cluster_unusual`, which has too many registers for the largest.
 pub(super) const UNUSUAL_THREADS: u32 = 256;
 
 /// Returns the number of events that a device clusters at once.
@@ -246,11 +246,11 @@ pub fn events_at_once(device: Multiprocessors) -> u32 {
 /// Launches and buffer sizes of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Events; at least 1.
+    /// Number of events; at least 1.
     pub events: u32,
-    /// Counters of each kind: events × groups.
+    /// Number of counters of each kind: events × groups.
     pub counters: u32,
-    /// Elements of the lane lists.
+    /// Number of elements of the lane lists.
     pub items: usize,
     version: BankVersion,
     n_boards: u32,

@@ -26,10 +26,10 @@ use super::lane_columns::LaneColumns;
 use super::placer::Placer;
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 
-/// Threads of a warp.
+/// Number of threads of a warp.
 const WARP: usize = simt::WARP_SIZE as usize;
 
-/// Strips of a sector.
+/// Number of strips of a sector.
 const STRIPS: u32 = 512;
 
 #[derive(Clone, Debug, Default)]

@@ -11,8 +11,8 @@ use super::file::FileWriter;
 use super::parquet::{ParquetWriter, output_error};
 use super::{HitFormat, NewFile, OutputError, Provenance, quoted};
 
-/// Rows of a row group. Events have few columns, so a row group of one batch would be mostly
-/// headers. Rows wait until there are this many, or the table ends.
+/// Number of rows of a row group. Events have few columns, so a row group of one batch would be
+/// mostly headers. Rows wait until there are this many, or the table ends.
 const ROWS: usize = 1 << 16;
 
 /// Writes a table of events. Dropped without [`Self::finish`], it leaves nothing behind.

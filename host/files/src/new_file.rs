@@ -19,7 +19,7 @@ use super::OutputError;
 const PREFIX: &str = ".ut-decode-";
 const SUFFIX: &str = ".part";
 
-/// Bytes that are collected before they are written.
+/// Number of bytes to collect before they are written.
 const BUFFER: usize = 1 << 18;
 
 /// Symbolic links that are followed one after the other, as on Linux.

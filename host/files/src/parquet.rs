@@ -28,7 +28,7 @@ use ut_data::output::{EventColumn, EventColumnType, EventRow};
 use super::{ColumnType, DetectorColumn, NULL, OutputError, Provenance, Rows};
 
 /// The columns of the CSV output with where the event comes from; null where the input does not
-/// tell it. `event` is the event's place in its file. Detector columns follow.
+/// contain it. `event` is the event's place in its file. Detector columns follow.
 const SCHEMA: &str = "message hits {
     required int64 event (INTEGER(64,false));
     optional int32 run (INTEGER(32,false));
@@ -413,7 +413,7 @@ pub fn output_error(path: &Path, source: ParquetError) -> OutputError {
             source: source.into(),
         };
     };
-    // The system's errors are told in its own words.
+    // The system's errors are reported in its own words.
     match source.downcast() {
         Ok(source) => OutputError::Io {
             file,

@@ -37,7 +37,7 @@ const TOGETHER: f64 = 0.6;
 /// in the place.
 const MANY: usize = 8;
 
-/// Lanes that fail in the same way from which they are one line whatever they are.
+/// Number of lanes failing in the same way from which they always share one line.
 ///
 /// Twenty lanes that fail during the same events, but in no common place, still have one cause (a
 /// voltage, a run condition), and as twenty lines they would hide everything else.

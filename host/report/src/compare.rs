@@ -14,7 +14,7 @@ use ut_data::detector::{DetectorTables, N_SECTORS};
 /// chance gives fewer than one in a hundred runs.
 pub const MARKED: f64 = 5.0;
 
-/// Hits from which the mean of their charge has an error.
+/// Minimum number of hits for an error of their mean charge.
 const CHARGE_HITS: u64 = 30;
 
 /// Difference of a sector between a run and its reference.

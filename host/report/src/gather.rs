@@ -15,7 +15,7 @@ use ut_data::{
     UtHits,
 };
 
-/// Bytes of a thread's decoder, stack and view, with its work buffers.
+/// Number of bytes of a thread's decoder, stack and view, with its work buffers.
 const THREAD_MEMORY: u64 = 40 << 20;
 
 impl Against {

@@ -17,7 +17,7 @@ use ut_format::report::N_COUNTS;
 /// Largest sum of the numbers of a list, so that the bins of two views are added without overflow.
 const MOST_IN_ALL: u128 = 1 << 55;
 
-/// Boards that a sourceID can name.
+/// Number of boards that a sourceID can name.
 const BOARDS: u32 = 1 << 11;
 
 fn can_be_added<'a>(numbers: impl IntoIterator<Item = &'a u64>) -> bool {

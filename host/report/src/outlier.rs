@@ -1,4 +1,4 @@
-//! What can stand out: the faults that are told apart, the parts of the detector that they are of,
+//! Outliers: the kinds of faults, the parts of the detector that have them,
 //! and one fault with its numbers. [`outliers`](super::outliers) and the modules that it calls find
 //! them.
 

@@ -13,13 +13,13 @@ use ut_format::report::N_COUNTS;
 
 pub(super) const STRIPS: usize = STRIPS_PER_SECTOR as usize;
 
-/// Strips that a chip reads.
+/// Number of strips that a chip reads.
 pub const CHIP: usize = 128;
 
-/// Chips of a sector.
+/// Number of chips of a sector.
 pub const CHIPS_PER_SECTOR: usize = STRIPS / CHIP;
 
-/// Chips of all sectors.
+/// Number of chips of all sectors.
 pub const N_CHIPS: usize = N_SECTORS * CHIPS_PER_SECTOR;
 
 /// Maximum charge that a hit adds to the sums by bin: one large cluster must not decide the mean of
@@ -32,19 +32,19 @@ pub const ADCS: usize = 32;
 /// Bunch crossings that an ODIN bank can name.
 pub const CROSSINGS: usize = 1 << 12;
 
-/// Numbers of a bunch crossing: events by type of the crossing, and their hits.
+/// Number of values for a bunch crossing: events by type of the crossing, and their hits.
 pub const OF_CROSSING: usize = 5;
 
 /// Maximum number of event numbers in the sample.
 pub(super) const SAMPLE: usize = 1024;
 
-/// Bins of the charge: ΣADC 0…254, and everything above in the last.
+/// Number of bins of the charge: ΣADC 0…254, and everything above in the last.
 pub const CHARGES: usize = 256;
 
-/// Bins of the cluster size: 0…62 strips, and everything above in the last.
+/// Number of bins of the cluster size: 0…62 strips, and everything above in the last.
 pub const SIZES: usize = 64;
 
-/// Bins of the hits that a lane has in an event, and everything above in the last.
+/// Number of bins of the hits that a lane has in an event, and everything above in the last.
 pub const LANE_HITS: usize = 256;
 
 /// Maximum number of runs that a view names.
@@ -66,9 +66,9 @@ pub enum Against {
 pub struct BoardSum {
     /// Decoded banks.
     pub banks: u64,
-    /// Bytes of their payloads.
+    /// Number of bytes of their payloads.
     pub bytes: u64,
-    /// Troubles of any kind.
+    /// Number of troubles of any kind.
     pub troubles: u64,
     /// UTError and DaqError banks.
     pub errors: u64,
@@ -257,7 +257,7 @@ pub struct RunView {
     pub lanes: Vec<u64>,
     /// Squares of the hits of an event, summed over events, by lane slot.
     pub lane_squares: Vec<u64>,
-    /// Hits whose cluster is known, of v5 banks, to which the next four fields refer.
+    /// Number of hits whose cluster is known, of v5 banks, to which the next four fields refer.
     pub clusters: u64,
     /// Charge, ΣADC, by sector.
     pub charge: Vec<u64>,
@@ -300,7 +300,7 @@ pub struct RunView {
     pub sample: BTreeMap<u64, (u64, u64)>,
     /// Events of a file one after the other, with the ends that others can be joined to.
     pub stretches: Vec<Stretch>,
-    /// Events of another run than the event before in the file.
+    /// Number of events of another run than the previous event in the file.
     pub run_changes: u64,
 }
 

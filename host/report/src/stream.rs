@@ -15,7 +15,7 @@ use ut_data::input::{Crossing, kind};
 use ut_data::{Count, DetectorTables};
 use ut_format::bank::board_of;
 
-/// Boards with a trouble up to which each has a line.
+/// Maximum number of boards with a trouble that get a line each.
 ///
 /// If four boards have the same trouble, the cause is elsewhere: one line shows it better than
 /// four.

@@ -24,7 +24,7 @@ pub const MOST: usize = 4096;
 /// by chance now and then.
 const STRIPS: usize = 4;
 
-/// Bytes of a bank that are compared.
+/// Number of bytes of a bank to compare.
 ///
 /// The first 128 bytes hold the first rows, with up to eight hits of each lane. A bank that agrees
 /// there and in its length is the same bank.

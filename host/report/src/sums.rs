@@ -37,7 +37,7 @@ const BEGIN: &str = "ut-decode sums ";
 /// First line of a file of sums, unpacked; another layout has another number.
 const FORMAT: &str = "ut-decode sums 7\n";
 
-/// Bytes of the largest sums, unpacked. Short names take twelve times as much in memory.
+/// Maximum size of unpacked sums in bytes. Short names take twelve times as much in memory.
 const MOST_BYTES: u64 = 64 << 20;
 
 const WARNINGS: usize = 16;

@@ -20,7 +20,7 @@ use super::when::When;
 /// charge hardly depends on them, so that a smaller change is already a change of gain.
 const CHANGES: [f64; 2] = [0.2, 0.08];
 
-/// Relative deviation of a bin that is not told from chance, of hits and charge.
+/// Relative deviation of a bin below which it may be chance, of hits and charge.
 ///
 /// Without a floor, a bin with a million hits would be known to 0.1 %, and any slow drift would be
 /// significant.
@@ -33,7 +33,7 @@ const PARTLY: f64 = 2.0;
 /// Maximum number of stretches of one quantity.
 const MOST: usize = 8;
 
-/// Hits of a bin from which it has a mean charge.
+/// Minimum number of hits of a bin for a mean charge.
 const CHARGED: u64 = 200;
 
 /// Value of a bin, and its weight, the inverse of the square of its error; 0 for none.

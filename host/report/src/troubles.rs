@@ -124,9 +124,8 @@ pub fn troubles<'a>(
     walk(Rules::Table(boards), banks, found);
 }
 
-/// Finds the troubles of banks of either format without a board table. Banks that do not tell their
-/// format are taken as of `format`, or else skipped. Troubles that only a table shows are not
-/// found.
+/// Finds the troubles of banks of either format without a board table. Banks without a format are
+/// taken as `format`, or skipped if there is none. Troubles that only a table shows are not found.
 pub fn troubles_without_table<'a>(
     format: Option<BankVersion>,
     banks: impl IntoIterator<Item = Bank<'a>>,

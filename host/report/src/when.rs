@@ -30,7 +30,7 @@ pub enum When {
     In(Vec<Window>),
 }
 
-/// Windows that a text names.
+/// Maximum number of windows to name in a text.
 const NAMED: usize = 3;
 
 /// Expected number of cases in a gap above which the gap is not chance.

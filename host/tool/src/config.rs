@@ -17,7 +17,7 @@ pub const VARIABLE: &str = "UT_DECODE_CONFIG";
 
 const NAME: &str = "ut-decode.toml";
 
-/// Bytes of the largest file that is read.
+/// Maximum size in bytes of a file to read.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -295,8 +295,7 @@ impl Writer {
     }
 }
 
-/// Returns header and banks of an event for an MDF file; banks that do not tell their format get
-/// `format`.
+/// Returns header and banks of an event for an MDF file; banks without a format get `format`.
 pub fn for_mdf<'a>(
     event: &RawEvent<'a>,
     format: Option<BankVersion>,

@@ -7,7 +7,7 @@ use ut_format::bank::board_of;
 
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 
-/// Channels of a hybrid in v4.
+/// Number of channels of a hybrid in v4.
 const CHANNELS: u16 = 512;
 
 #[derive(Default)]

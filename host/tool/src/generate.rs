@@ -26,7 +26,7 @@ use crate::{Failure, usage};
 
 const PACKET_EVENTS: u64 = 100;
 
-/// Packets begin at multiples of this.
+/// Size in bytes of the pages at which packets begin.
 const PAGE: usize = 4096;
 
 /// Make synthetic events: an MDF file and the tables of the detector that it belongs to.
@@ -103,7 +103,7 @@ fn packing(how: &str) -> Packing {
     }
 }
 
-/// Bytes of an event that become a block, so few that banks lie across blocks.
+/// Number of bytes of an event in a block, so few that banks lie across blocks.
 const BLOCK: usize = 4096;
 
 fn in_blocks(event: &[u8], number: u64) -> Vec<u8> {

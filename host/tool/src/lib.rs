@@ -281,7 +281,7 @@ fn exit(error: &clap::Error) -> ! {
         // A reader that has gone (`| head`) is not an error.
         let _ = error.print();
     } else if matches!(output::escaped(&plain), Cow::Borrowed(_)) {
-        // Where standard error is closed, the exit code is all there is to tell.
+        // Where standard error is closed, only the exit code shows an error.
         let _ = writeln!(
             anstream::stderr(),
             "{}",

@@ -41,7 +41,7 @@ const FEW: u64 = 20;
 /// detector: even of few events there are many strips.
 const MAX_UNCONNECTED: f64 = 0.20;
 
-/// Files that are listed because they lost too much.
+/// Maximum number of files to list that lost too much.
 const LISTED: usize = 100;
 
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -28,7 +28,7 @@ pub const MAX_EVENTS: usize = 10_000;
 /// The least memory that a measurement takes.
 const LITTLE: u64 = 64 << 20;
 
-/// Events of a pass on the emulated backend, which is slow.
+/// Number of events in a pass on the emulated backend, which is slow.
 const EMULATED_EVENTS: usize = 20;
 
 /// Kind of synthetic events: how busy they are, and their bank format.

@@ -25,7 +25,7 @@ pub use ut_report::meaning;
 #[derive(Clone, Copy, Default)]
 struct Total {
     sum: u64,
-    /// Events with it.
+    /// Number of events with it.
     events: u64,
     /// Place of the first such event, over all inputs.
     first: u64,

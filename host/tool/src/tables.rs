@@ -17,7 +17,8 @@ use ut_data::detector::{
 };
 use ut_report::{Detector, hash};
 
-/// Lanes of a sector: 904 sectors of format v5 have one, 144 have two; all of format v4 have one.
+/// Maximum number of lanes of a sector: 904 sectors of format v5 have one, 144 have two; all of
+/// format v4 have one.
 const MOST_LANES: usize = 2;
 
 /// Show and check a detector's tables.

@@ -37,7 +37,7 @@ use super::violation::describe;
 #[derive(Clone, Debug)]
 struct Over {
     serial: u32,
-    /// Barriers of the block passed so far: all accesses before the last one are over.
+    /// Number of barriers of the block passed so far: all accesses before the last one are over.
     epoch: u32,
     /// Warps with accesses since that barrier, each with the clock of each lane up to which they
     /// are over.

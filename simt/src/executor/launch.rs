@@ -98,7 +98,8 @@ const MAX_SHARED: u32 = 227 << 10;
 /// Default number of accesses and collectives that a block may do: less than a minute of work.
 const MAX_STEPS: u64 = 1 << 28;
 
-/// Steps of a block per read that one of its threads may do in a row: by default seconds of work.
+/// Number of steps of a block per read that one of its threads may do in a row: by default seconds
+/// of work.
 const STEPS_PER_READ: u64 = 16;
 
 impl Executor {

@@ -48,8 +48,8 @@ use super::known::join;
 use super::order::Order;
 use super::violation::{Fault, Violation};
 
-/// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs
-/// some.
+/// Size of a thread's stack in bytes. Only touched pages cost memory; formatting a panic message
+/// needs some.
 ///
 /// A block of 1024 threads reserves 256 MiB of addresses, of which a few pages per thread become
 /// memory.

@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use super::shadow::Touch;
 
-/// Bytes of a memory sector, the unit in which a GPU moves global memory.
+/// Size of a memory sector in bytes, the unit in which a GPU moves global memory.
 const SECTOR: u64 = 32;
 
 /// Number of visits to a place in the source, between two collectives, whose lanes are combined;
@@ -172,7 +172,7 @@ struct AccessStep {
     size: u32,
 }
 
-/// Banks of shared memory: consecutive words of four bytes lie in consecutive banks.
+/// Number of banks of shared memory: consecutive words of four bytes lie in consecutive banks.
 const BANKS: u32 = 32;
 
 impl AccessStep {

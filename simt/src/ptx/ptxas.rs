@@ -17,11 +17,11 @@ pub struct Usage {
     pub registers: u32,
     /// Size of a thread's stack frame in local memory, in bytes.
     pub stack: u32,
-    /// Bytes per thread stored to local memory because the registers ran out.
+    /// Number of bytes per thread stored to local memory because the registers ran out.
     pub spill_stores: u32,
-    /// Bytes per thread loaded back from there.
+    /// Number of bytes per thread loaded back from there.
     pub spill_loads: u32,
-    /// Bytes per block of shared memory that is declared statically.
+    /// Number of bytes per block of shared memory that is declared statically.
     pub shared: u32,
     /// Number of hardware barriers per block.
     pub barriers: u32,

@@ -90,7 +90,7 @@ pub struct RankedSetup {
     layout: Layout,
     /// The events to decode, one bit for each; empty: all.
     pub selected: Vec<u32>,
-    /// Blocks of the kernels that share events, for each of two multiprocessors.
+    /// Number of blocks of the kernels that share events, for each of two multiprocessors.
     pub grid: u32,
     /// Number of events that were deferred, and of groups that were flagged.
     pub deferred: u32,

@@ -30,7 +30,7 @@ pub struct TunerParameter {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct TunerOptions {
-    /// Samples of each configuration; 0: 5.
+    /// Number of samples of each configuration; 0: 5.
     pub samples: usize,
     /// Statistic of the samples; 0: median, 1: mean, 2: maximum.
     pub statistic: c_int,

@@ -65,7 +65,7 @@ pub fn say(line: &str) {
     };
 }
 
-/// Characters of the longest line that is printed.
+/// Maximum number of characters in a printed line.
 const LONGEST: usize = 2000;
 
 /// Cuts the middle out of very long lines: messages quote lines of files, which can hold anything.

@@ -13,7 +13,7 @@ pub struct Watcher {
     best: f64,
     replayed: usize,
     phase: Phase,
-    /// State of a busy machine that was told.
+    /// State of the busy machine that was last reported.
     trouble: String,
 }
 

@@ -24,7 +24,7 @@ pub struct ScoreRow {
     pub space: String,
     /// Name of the strategy that proposed the configurations.
     pub strategy: String,
-    /// Evaluations of a run.
+    /// Number of evaluations of a run.
     pub budget: usize,
     /// Runs with different seeds.
     pub runs: Vec<Run>,

@@ -41,12 +41,12 @@ impl Costs {
     }
 }
 
-/// Rounds that are tried for each round that counts.
+/// Number of rounds that are tried for each round that counts.
 const TRIES: usize = 3;
 
 /// Measures `sets` on each of `workloads` (names and devices) in `rounds` interleaved rounds, so
 /// that slow changes of the machine affect all alike. A round with other load does not count.
-/// `tick` is told how many rounds are over.
+/// `tick` gets the number of finished rounds.
 ///
 /// # Errors
 /// If no set runs on a workload, or every round is disturbed.

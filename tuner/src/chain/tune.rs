@@ -18,7 +18,7 @@ use crate::verdict::{Side, Verdict};
 use crate::watch::Watch;
 use crate::{Config, Device, Error, Failure, Outcome, Space};
 
-/// Launches of the defaults where nothing is compared with them, for their times.
+/// Number of launches of the defaults where nothing is compared with them, for their times.
 const LAUNCHES: usize = 5;
 
 /// Settings of the tuning of a chain.
@@ -27,7 +27,7 @@ pub struct Settings<'a> {
     pub plan: compare::Plan,
     /// Budget of each group's search.
     pub budget: Budget,
-    /// Rounds in which all sets are measured on all workloads.
+    /// Number of rounds in which all sets are measured on all workloads.
     pub rounds: usize,
     /// Keeps the one set for all workloads if it is better than the default; see [`Matrix`].
     pub for_all: Option<ForAll>,
@@ -164,8 +164,9 @@ fn defaults_fail(failure: &Failure) -> Error {
     ))
 }
 
-/// Tunes the groups of a chain, judges the whole, and keeps the result. `tell` hears the name and
-/// the space of a group when it begins, and its progress, and ends the tuning by returning false.
+/// Tunes the groups of a chain, judges the whole, and keeps the result. `tell` is called with the
+/// name and the space of a group when it begins, and its progress, and ends the tuning by returning
+/// false.
 ///
 /// # Errors
 /// If a group has too many configurations, the chain fails with its defaults, or the store cannot
@@ -223,7 +224,7 @@ pub fn tune_chain(
     } else {
         default.clone()
     };
-    // Where a search could not tell, the default was not shown to be best.
+    // If a search could not tell, the default was not shown to be best.
     let tells = all_decided || comparison.is_some();
     let kept = if tells {
         keep(subject, store, &subject.workload, &mut finding)?
@@ -307,8 +308,8 @@ fn keep(
     Ok(store.keep(&task, finding)?)
 }
 
-/// Costs of the sets on all workloads, and what follows from them. Times that cannot be told from
-/// the default's count as equal to it.
+/// Costs of the sets on all workloads, and what follows from them. Times that cannot be
+/// distinguished from the default's count as equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AllTuning {
     /// Times of the sets, of which the first is the default.
@@ -330,8 +331,8 @@ pub struct AllTuning {
 }
 
 /// Measures the default and the sets that each workload's tuning proposed on all workloads, and
-/// chooses one for each and one for all. `any` is the key of the set for all. `tick` is told how
-/// many rounds are over.
+/// chooses one for each and one for all. `any` is the key of the set for all. `tick` gets the
+/// number of finished rounds.
 ///
 /// # Errors
 /// If the chains have other parameters or defaults, no set runs everywhere, or the store cannot be

@@ -30,9 +30,10 @@ const SPOILT: usize = 4;
 pub struct Plan {
     /// Rules for judging the blocks, which also say when to stop measuring.
     pub rules: Rules,
-    /// Rounds of a block, which are samples of each configuration. Default 15.
+    /// Number of rounds of a block, which are samples of each configuration. Default 15.
     pub rounds: usize,
-    /// Launches of each configuration before the first block, whose times are dropped. Default 3.
+    /// Number of launches of each configuration before the first block, whose times are dropped.
+    /// Default 3.
     pub warm_up: usize,
     /// Seed of the orders.
     pub seed: u64,
@@ -439,7 +440,7 @@ fn contest(
     }
     let rest = |((fate, blocks), judged): ((Option<Fate>, &Vec<Block>), Judgement)| {
         fate.unwrap_or_else(|| {
-            // Only a look decides; behind the last one, the discarded samples tell the reason.
+            // Only a look decides; after the last look, the discarded samples give the reason.
             let seen = judge(blocks, rules);
             Fate::Judged(if matches!(seen.verdict, Verdict::CannotTell(_)) {
                 seen

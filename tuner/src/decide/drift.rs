@@ -19,11 +19,11 @@
 use crate::statistics::{median, quantile, robust_spread};
 use std::collections::VecDeque;
 
-/// Times in a window.
+/// Number of times in a window.
 const WINDOW: usize = 8;
-/// Windows in a row that must be out of line.
+/// Number of windows in a row that must be out of line.
 const STREAK: usize = 3;
-/// Windows before the first alarm is possible.
+/// Number of windows before the first alarm is possible.
 ///
 /// Before these have been seen, nothing is known about what is normal.
 const SETTLE: usize = 8;
@@ -33,7 +33,7 @@ const LEAST: f64 = 0.05;
 ///
 /// The largest of some deviations is a weak estimate of how large they can become.
 const MARGIN: f64 = 2.0;
-/// Windows that are remembered.
+/// Maximum number of windows to remember.
 ///
 /// With a limit, the detector follows a workload that changes slowly, and its memory stays bounded.
 const MEMORY: usize = 64;

@@ -213,7 +213,7 @@ fn end(status: Option<ExitStatus>) -> ! {
         .and_then(std::os::unix::process::ExitStatusExt::signal)
         && let Some(signal) = rustix::process::Signal::from_named_raw(signal)
     {
-        // Dies as the program did, so that whoever waits is told the same.
+        // Dies as the program did, so that whoever waits gets the same status.
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
     std::process::exit(status.and_then(|status| status.code()).unwrap_or(1))

@@ -14,7 +14,7 @@ pub(super) const MOST_OUTPUT: u64 = 16 << 20;
 /// Largest output to standard error in bytes, of which only the end is kept.
 const MOST_ERRORS: u64 = 256 << 20;
 
-/// Bytes kept of a failing program's standard error.
+/// Number of bytes kept of a failing program's standard error.
 const LAST_WORDS: usize = 300;
 
 /// Output and duration of a command.

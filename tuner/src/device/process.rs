@@ -51,7 +51,7 @@ fn write_line(mut to: impl Write, line: &impl serde::Serialize) -> std::io::Resu
     to.flush()
 }
 
-/// Tells the parent on standard output why this child cannot make a device.
+/// Reports to the parent on standard output why this child cannot make a device.
 ///
 /// # Errors
 /// If standard output cannot be written.

@@ -131,19 +131,19 @@ impl Options {
 /// Counters of an on-line tuner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Launches with a configuration of the tuner.
+    /// Number of launches with a configuration of the tuner.
     pub launches: u64,
-    /// Launches that explored: their configuration was not the one in use.
+    /// Number of launches that explored: their configuration was not the one in use.
     pub explored: u64,
-    /// Launches that explored after the first tuning.
+    /// Number of launches that explored after the first tuning.
     pub explored_after: u64,
     /// Launch that completed the first tuning; 0 before.
     pub first_tuning: u64,
-    /// Scans started.
+    /// Number of scans started.
     pub scans: u64,
-    /// Scans because of drift.
+    /// Number of scans because of drift.
     pub drifts: u64,
-    /// Scans after the first that changed the configuration in use.
+    /// Number of scans after the first that changed the configuration in use.
     pub changes: u64,
 }
 
@@ -230,7 +230,7 @@ impl TunerState {
         self.scan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the workers the state of the scan.
+    /// Passes the state of the scan to the workers.
     fn publish(&self, scan: &Scan) {
         self.current.store(scan.current(), Relaxed);
         self.locked.store(!scan.is_scanning(), Relaxed);

@@ -25,7 +25,7 @@ pub trait Event {
     fn poll(&mut self) -> Progress;
 }
 
-/// Finished launch, as of a CPU decoder, with its time in ms.
+/// Time in ms of a finished launch, such as a launch of a CPU decoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Elapsed(pub f64);
 
@@ -40,7 +40,7 @@ const IN_FLIGHT: usize = 64;
 /// Number of later launches of the same worker after which an unfinished launch counts as lost.
 const FORGOTTEN: u64 = 100_000;
 
-/// Launches of a locked tuner for each one that is timed.
+/// Number of launches of a locked tuner for each timed launch.
 const UNTIMED: u64 = 3;
 
 /// Worker of one thread: `begin`, launch with `param`, `end`. Never waits for a launch or another

@@ -47,9 +47,10 @@ pub(super) struct Bench<'s, 'a> {
     pub measured: HashSet<ConfigIndex>,
     pub failed: usize,
     pub last_failure: Option<Failure>,
-    /// Launches of the search, set at its end.
+    /// Number of launches of the search, set at its end.
     pub searched: usize,
-    /// Launches after which nothing more is measured, set at the beginning of the final rounds.
+    /// Number of launches after which nothing more is measured, set at the beginning of the final
+    /// rounds.
     most: usize,
     watch: &'s mut dyn Watch,
     /// Time waited for a quiet machine.
@@ -141,7 +142,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         )?;
         self.measured.insert(index);
         self.spent.evaluations += 1;
-        // The search goes on, but who waits for it is told at once that the final rounds will not.
+        // The search goes on, but it is reported at once that the final rounds will wait.
         let (state, limits) = (self.watch.look(), self.watch.limits());
         self.trouble = state.is_disturbed(&limits).then(|| state.trouble(&limits));
         match (&outcome, search_time(&outcome)) {

@@ -26,9 +26,9 @@ pub const LONGEST: f64 = 365.0 * 86_400.0;
 /// Part of a budget that was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// Configurations measured.
+    /// Number of configurations measured.
     pub evaluations: usize,
-    /// Launches; a failed measurement counts as one.
+    /// Number of launches; a failed measurement counts as one.
     pub launches: usize,
     /// Duration of the measurements in ms, including measurements of an earlier process.
     pub ms: f64,

@@ -47,7 +47,7 @@ struct BoundParameter<'a> {
     parameter: usize,
     stride: u64,
     steps: Vec<Computation<'a>>,
-    /// Steps counted for a value.
+    /// Number of steps counted for a value.
     cost: u64,
     /// Number of combinations of the deeper levels.
     below: u64,

@@ -128,11 +128,11 @@ pub struct Evidence {
 /// Details of a session's decision.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Details {
-    /// Launches of the search.
+    /// Number of launches of the search.
     pub search_launches: usize,
     /// Race for the places in the final rounds, if there was one.
     pub race: Option<RaceDetails>,
-    /// Launches of the final rounds.
+    /// Number of launches of the final rounds.
     pub final_launches: usize,
     /// Final rounds. The last element decided; there is more than one only if the default failed in
     /// them.

@@ -32,23 +32,23 @@ use crate::{Outcome, Parameter, Value};
 /// The cost of a proposal grows with the number of configurations for which the model predicts, so
 /// that this number needs a bound.
 const POOL: usize = 20_000;
-/// Configurations outside the pool, two steps from the best, that a proposal considers.
+/// Number of configurations outside the pool, two steps from the best, that a proposal considers.
 const OUTSIDE: usize = 64;
-/// Proposals that spread over the space before the model is used.
+/// Number of proposals that spread over the space before the model is used.
 ///
 /// A model of a few observations in one corner would be confident about that corner only.
 const SPREAD: usize = 16;
 /// Valid observations before the model is used.
 const FEWEST: usize = 5;
-/// Kinds of proposals in turn: a neighbour of the fastest, a bold one, the largest expected
-/// improvement.
+/// Number of kinds of proposals in turn: a neighbour of the fastest, a bold one, the largest
+/// expected improvement.
 const TURNS: usize = 3;
 /// Improvement, in the logarithm, from which a bold proposal counts: it prefers regions that are
 /// less known.
 const BOLD: f64 = 0.1;
-/// Observations after which the neighbours of one more of the fastest are considered.
+/// Number of observations after which the neighbours of one more of the fastest are considered.
 const WIDEN: usize = 40;
-/// Steps of learning, first and with every further observation.
+/// Number of steps of learning, first and with every further observation.
 const FIRST_STEPS: usize = 40;
 const STEPS: usize = 3;
 /// Most observations that length-scales are learned from.
@@ -255,7 +255,7 @@ impl<'a> Bayesian<'a> {
         self.observed.len() >= SPREAD && self.valid() >= FEWEST
     }
 
-    /// Returns the one of some random configurations that is farthest from all observed ones.
+    /// Draws some random configurations, and returns the one farthest from all observed configurations.
     fn spread(&self) -> Option<ConfigIndex> {
         let mut draw = Draw::new(self.seed, 1 + self.observed.len());
         let mut farthest = None;

@@ -52,7 +52,7 @@ fn fields_of(stat: &str) -> Option<[u64; 2]> {
     Some([field(2), (11..=14).map(field).sum()])
 }
 
-/// Returns the name of the CPU, if the system tells.
+/// Returns the name of the CPU, if the system knows it.
 pub fn model() -> Option<String> {
     let info = System.read("/proc/cpuinfo")?;
     let line = info.lines().find(|line| line.starts_with("model name"))?;

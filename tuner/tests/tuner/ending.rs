@@ -120,7 +120,7 @@ fn decisive_measurements_are_repeated_while_others_use_the_machine() {
         let mut device = place.synthetic.clone();
         let tuning = tune_watched(session, &mut device, &mut store, &mut watch, &mut tell).unwrap();
         let record = store.run_record(tuning.run).unwrap();
-        // What could not be told is not kept as a decision.
+        // An undecided comparison is not kept as a decision.
         assert_eq!(record.decision.is_some(), tuning.decided);
         (record.measurements.len(), tuning, waits, told)
     };

@@ -20,10 +20,10 @@ pub const BOARDS: &str = "a boards file";
 /// Name of a geometry file in messages.
 pub const GEOMETRY: &str = "a geometry file";
 
-/// Bytes before `stripsPerHybrid` in a boards file.
+/// Number of bytes before `stripsPerHybrid` in a boards file.
 pub const BOARDS_HEADER: usize = 8;
 
-/// Bytes before the first array of a geometry file.
+/// Number of bytes before the first array of a geometry file.
 const GEOMETRY_HEADER: usize = 4;
 
 /// Arrays of a boards file with one word per slot, in the order of the file.

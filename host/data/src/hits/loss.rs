@@ -160,7 +160,7 @@ pub struct Loss {
     by_cause: [u64; N_CAUSES],
 }
 
-/// Numbers of a [`Loss`].
+/// Number of the [numbers](Loss::numbers) of a [`Loss`].
 pub const N_LOSS: usize = 8 + N_CAUSES;
 
 impl Loss {

@@ -13,14 +13,14 @@ const LEAST_HITS: usize = 8;
 /// Maximum number of hits hashed per event. 64 hits, evenly spaced, sample the whole detector.
 const HASHED_HITS: usize = 64;
 
-/// Bytes of a word of a bank. The rest of the bank is not hashed: it may be padding, of which
-/// containers keep more or less.
+/// Number of bytes of a word of a bank. The rest of the bank is not hashed: it may be padding, of
+/// which containers keep more or less.
 const WORD: usize = 8;
 
 /// Maximum number of bank words hashed per event, not counting the words of empty banks.
 const HASHED_WORDS: usize = 64;
 
-/// Words of a bank without hits.
+/// Number of words of a bank without hits.
 const EMPTY_BANK: usize = 3;
 
 /// Maximum number of words hashed per bank.
@@ -32,7 +32,7 @@ const KEPT: usize = 1 << 16;
 /// Maximum number of hashes that wait to be merged into a sketch.
 const WAITING: usize = 1 << 12;
 
-/// Bits of an entry that count how often its hash came; the hash is in the others.
+/// Number of bits of an entry that count how often its hash came; the hash is in the others.
 const COUNT_BITS: u32 = 16;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 

@@ -27,7 +27,7 @@ use super::recognise::{Input, Opened, open_sparingly, takes_more_memory};
 /// Maximum number of unpacked bytes that wait, over all files.
 const WAITING: usize = 64 << 20;
 
-/// Bytes of a block: at least as many as a decoder gives at once.
+/// Size of a block in bytes: at least as many as a decoder gives at once.
 const BLOCK: usize = 1 << 17;
 
 /// Reads smaller than this go through one more buffer.
@@ -150,7 +150,7 @@ struct UnpackedFile {
     blocks: Receiver<io::Result<UnpackedBlock>>,
     block: UnpackedBlock,
     at: usize,
-    /// Bytes of the file that were handed out.
+    /// Number of bytes of the file handed out so far.
     given: u64,
     ended: bool,
     file: (InputPart, Arc<AtomicU64>),

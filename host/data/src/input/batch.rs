@@ -18,8 +18,8 @@ pub struct EventMeta {
     pub run: Option<u32>,
     /// Event number, from the ODIN bank.
     pub event: Option<u64>,
-    /// Banks left out because their type is none of the UT's (66…69). Every decoder adds them to
-    /// `other_types`.
+    /// Number of banks left out because their type is none of the UT's (66…69). Every decoder adds
+    /// them to `other_types`.
     pub other_banks: u32,
     /// The container gave this event up before its end. Every decoder counts it as `broken_event`.
     pub broken: bool,
@@ -30,8 +30,8 @@ pub struct EventMeta {
     pub lost_banks: u32,
     /// UTError banks: boards that reported an error.
     pub error_banks: u32,
-    /// Banks in place of a UT fragment that the read-out lost or could not use. Decoders count them
-    /// as `other_types`.
+    /// Number of banks in place of a UT fragment that the read-out lost or could not use. Decoders
+    /// count them as `other_types`.
     pub lost_fragments: u32,
     /// The ODIN bank; `None` without one.
     pub odin: Option<Odin>,

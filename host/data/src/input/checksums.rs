@@ -11,7 +11,7 @@
 
 use super::mdf_format::Checksum;
 
-/// Events at a time.
+/// Number of events at a time.
 const ELEMENTS: usize = 32;
 
 pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<u32>) {

@@ -29,7 +29,7 @@ use super::pool::{BufferPool, PooledBuffer};
 use super::recognise::{BUFFER, Opened, is_empty};
 use super::select::Select;
 
-/// Bytes for the table of an event's banks: as many as the UT has, and some more.
+/// Number of bytes for the table of an event's banks: as many as the UT has, and some more.
 const TABLE: usize = 1 << 10;
 /// Number of events for whose tables a chunk has room.
 const TABLES: usize = 1 << 10;
@@ -93,7 +93,7 @@ struct Current {
     packet: Arc<Packet>,
     next: usize,
     offset: u64,
-    /// Events of the file before the packet.
+    /// Number of events of the file before the packet.
     before: u64,
     /// The file, if the packet's payloads were left in it.
     file: Option<FileAt>,
@@ -111,9 +111,9 @@ pub struct Chunks {
     check: bool,
     select: Select,
     by_file: bool,
-    /// Events of all files before the next one.
+    /// Number of events of all files before the next event.
     events: u64,
-    /// Bytes of an event, in the last chunk or as a guess.
+    /// Number of bytes of an event, in the last chunk or as a guess.
     event_bytes: usize,
     /// True if the next events can probably be read as a block.
     blocks: bool,

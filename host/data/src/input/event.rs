@@ -96,7 +96,7 @@ pub struct BankEntry {
     /// Byte of the payload in messages, counted from the beginning of the event, or of its MEP
     /// packet.
     pub byte: u64,
-    /// Bytes of the payload.
+    /// Size of the payload in bytes.
     pub length: usize,
 }
 
@@ -149,7 +149,7 @@ pub struct RawEvent<'a> {
     pub stored: &'a [u8],
     /// Banks, up to the damage if there is one.
     pub entries: &'a [BankEntry],
-    /// Banks of other detectors that were not read (MEP packets).
+    /// Number of banks of other detectors that were not read (MEP packets).
     pub skipped: u32,
     /// Reason that the rest of the event was given up.
     pub damage: Option<&'a Damage>,

@@ -89,7 +89,7 @@ pub struct Frames {
     position: u64,
     /// Byte at which the last event or packet began.
     pub last: u64,
-    /// Events of the file before the next one.
+    /// Number of events of the file before the next event.
     pub events: u64,
     ended: bool,
     /// Compares the checksums of packets. The caller compares the checksums of events.
@@ -500,7 +500,7 @@ fn behind_packet(place: Place, byte: u64) -> InputError {
     )
 }
 
-/// Tells whether all bytes that are written to it are zeros.
+/// Checks that all bytes written to it are zeros.
 struct Zeros(bool);
 
 impl Write for Zeros {

@@ -1,13 +1,14 @@
 //! MDF as bytes: constants, checksum, and fields that readers and the writer share
 //! (`docs/format.md`, "MDF files").
 
-/// Bytes of the event header: three sizes, checksum, compression, header type, data type, spare.
+/// Number of bytes of the event header: three sizes, checksum, compression, header type, data type,
+/// spare.
 pub(super) const HEADER: usize = 20;
 /// First byte that the checksum covers.
 pub(super) const CHECKED_FROM: usize = 16;
 /// First half-word of every bank.
 pub(super) const MAGIC: u16 = 0xCBCB;
-/// Bytes of a bank's header.
+/// Number of bytes of a bank's header.
 pub(super) const BANK_HEADER: usize = 8;
 /// The data type of events that hold raw banks.
 pub(super) const RAW_BANKS: u8 = 1;

@@ -9,10 +9,10 @@ use super::{Bank, WriteError};
 /// Logarithm to base 2 of the bytes to which fragments are padded.
 const ALIGN: u8 = 3;
 
-/// Bytes of fragments and their tables after which a packet ends.
+/// Number of bytes of fragments and their tables after which a packet ends.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Bytes of a fragment's type and size.
+/// Number of bytes of a fragment's type and size.
 const TABLES: usize = 3;
 
 /// Writes events as MEP packets.

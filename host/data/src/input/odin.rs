@@ -67,7 +67,7 @@ pub enum Tae {
 
 named!("part" Tae: Central "central", Neighbour "neighbour");
 
-/// Bytes of an ODIN bank of either version.
+/// Number of bytes of an ODIN bank of either version.
 const WHOLE: usize = 40;
 
 /// The time of an ODIN that has none.

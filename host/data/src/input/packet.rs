@@ -31,11 +31,11 @@ use super::pool::PooledBuffer;
 pub(super) const MAGIC: u16 = 0xCEFA;
 /// First half-word of a multi-fragment packet.
 pub(super) const MFP_MAGIC: u16 = 0x40CE;
-/// Bytes of a packet's header, before its sourceIDs.
+/// Number of bytes of a packet's header, before its sourceIDs.
 pub(super) const HEADER: usize = 8;
-/// Bytes of an MFP's header, before its types.
+/// Number of bytes of an MFP's header, before its types.
 pub(super) const MFP_HEADER: usize = 20;
-/// Zeros between packets end at a multiple of this.
+/// Size in bytes of the page to whose end zeros between packets go.
 pub(super) const PAGE: u64 = 4096;
 /// Maximum logarithm to base 2 of the bytes to which fragments are padded.
 const MAX_ALIGN: u8 = 12;
@@ -95,16 +95,16 @@ pub struct Packet {
     pub left: bool,
     /// Size of the payloads in bytes, where each source is padded to a multiple of 4.
     pub kept: u64,
-    /// Bytes of memory for the tables of its fragments.
+    /// Number of bytes of memory for the tables of its fragments.
     tables: u64,
     pub n_events: usize,
     pub first: u64,
     pub ut: Vec<Sender>,
     pub odin: Vec<Sender>,
-    /// Banks of each event that are not the UT's.
+    /// Number of banks of each event that are not the UT's.
     pub others: u32,
     pub damage: Option<Box<Damage>>,
-    /// Bytes of the packet in the file.
+    /// Size of the packet in the file, in bytes.
     pub bytes: u64,
 }
 
@@ -118,7 +118,7 @@ enum MfpKind {
 struct MfpHeader {
     /// Number of fragments.
     n: usize,
-    /// Bytes, header and tables included.
+    /// Size in bytes, header and tables included.
     size: u64,
     first: u64,
     /// Logarithm to base 2 of the bytes to which fragments are padded.

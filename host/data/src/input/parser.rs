@@ -73,7 +73,7 @@ impl Parser {
         self.copied
     }
 
-    /// Takes a chunk apart, tells `seen` of its events, and hands its batches to `take`. Every
+    /// Takes a chunk apart, counts its events in `seen`, and hands its batches to `take`. Every
     /// selected event is shown to `look` before it is part of a batch, with all its banks.
     pub fn parse<E: From<InputError>>(
         &mut self,
@@ -109,7 +109,7 @@ impl Parser {
         self.cursor.event()
     }
 
-    /// Returns true if the event at the cursor is selected; notes what it tells.
+    /// Returns true if the event at the cursor is selected; notes its facts.
     pub(super) fn takes(&self, seen: &mut Seen) -> bool {
         let select = &self.cursor.select;
         // (Events of packets are chosen when their chunk begins.)

@@ -44,7 +44,7 @@ enum PartContent {
 pub struct Section {
     /// Bytes of the file, from the beginning of an event or packet to the end of another.
     pub bytes: Range<u64>,
-    /// Events of the file before it.
+    /// Number of events of the file before it.
     pub first_event: u64,
     /// Events; `None` where they have not been counted.
     pub n_events: Option<u64>,

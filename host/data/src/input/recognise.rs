@@ -1,7 +1,7 @@
-//! Kind of a file, told by its first bytes, and the bytes inside its compression.
+//! Recognises the kind of a file by its first bytes, and unpacks compressed files.
 //!
 //! The content decides and not the name, since files are renamed, piped and copied out of archives.
-//! The first 16 bytes tell, in this order: an MDF event, which begins with its size three times in
+//! The first 16 bytes show, in this order: an MDF event, which begins with its size three times in
 //! a row, so that hardly anything else looks like it; a compression, which is taken off, after
 //! which the first bytes inside are looked at in the same way; a packet, by its magic number. Where
 //! none of these fits, the ending of the name counts, and without a known ending a file that can be
@@ -28,10 +28,10 @@ use super::mdf_format::{u16_at, u32_at};
 use super::packet;
 use crate::detector::table_of;
 
-/// First bytes of a file, which tell its kind.
+/// Number of first bytes of a file that show its kind.
 const BEGIN: usize = 16;
 
-/// Compressions that are taken off, one inside the other.
+/// Maximum number of nested compressions that are unpacked.
 ///
 /// A stream could contain compressions without end, each smaller than the last. Two occur in
 /// practice: a file that was compressed again when it was archived.
@@ -276,8 +276,8 @@ pub(super) fn open_sparingly(path: &Path, read: &Arc<AtomicU64>) -> Result<Opene
     open_bytes(file, None, path, read, Some(SMALL_WINDOW))
 }
 
-/// Returns true if reading after [`open_sparingly`] failed for lack of memory. (The library tells
-/// by the message only.)
+/// Returns true if reading after [`open_sparingly`] failed for lack of memory. (The library shows
+/// this only in the message.)
 pub(super) fn takes_more_memory(error: &io::Error) -> bool {
     error.to_string().contains("requires too much memory")
 }
@@ -354,7 +354,7 @@ fn sizes_agree(begin: &[u8]) -> bool {
         && u32_at(begin, 0) != 0
 }
 
-/// Tells the format from a file's first bytes, then its extension, then the first bytes again.
+/// Finds the format from a file's first bytes, then its extension, then the first bytes again.
 fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
     if sizes_agree(begin) {
         return Format::Mdf;

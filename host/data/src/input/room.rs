@@ -19,7 +19,7 @@ pub fn make_room(bytes: &mut Vec<u8>, more: usize) {
     }
 }
 
-/// Bytes of a huge page.
+/// Size of a huge page in bytes.
 const HUGE: usize = 1 << 21;
 
 /// Without them everything works the same, a little slower.

@@ -14,13 +14,13 @@ const MAX_DAMAGES: usize = 16;
 /// Problems met while reading files into batches, and counts by which the events are judged.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Events.
+    /// Number of events.
     pub events: u64,
     /// The versions of the files that have banks to decode.
     pub files: Vec<FileVersions>,
-    /// Events with banks to decode that `ut-decode generate` made.
+    /// Number of events with banks to decode that `ut-decode generate` made.
     pub generated: u64,
-    /// Events with banks to decode that do not bear the mark of `ut-decode generate`.
+    /// Number of events with banks to decode that do not bear the mark of `ut-decode generate`.
     pub measured: u64,
     /// Of these, the events that are visibly of another maker: by the mark of a trigger, or by
     /// banks without the mark of `ut-decode generate` where there is no place for a trigger's.
@@ -29,7 +29,7 @@ pub struct Seen {
     pub damages: Vec<(Place, Damage)>,
     /// Banks that say that a board of the UT failed, by type.
     pub error_banks: BTreeMap<u8, u64>,
-    /// Events that were looked at where events are chosen by number or by ODIN's facts.
+    /// Number of events that were looked at where events are chosen by number or by ODIN's facts.
     pub examined: u64,
     /// Examined events with an event number.
     pub with_number: u64,

@@ -25,7 +25,7 @@ pub struct Select {
 }
 
 impl Select {
-    /// Only events of this run; events that do not tell theirs are left out.
+    /// Only events of this run; events without a run are left out.
     #[must_use]
     pub const fn run(mut self, run: Option<u32>) -> Self {
         self.run = run;
@@ -39,23 +39,22 @@ impl Select {
         self
     }
 
-    /// Only events of this time, in microseconds since 1970, by ODIN; events that do not tell
-    /// theirs are left out.
+    /// Only events of this time, in microseconds since 1970, by ODIN; events without one are left
+    /// out.
     #[must_use]
     pub fn time(mut self, time: Option<Range<u64>>) -> Self {
         self.time = time;
         self
     }
 
-    /// Only events of these types of crossings, by ODIN; events that do not tell theirs are left
-    /// out.
+    /// Only events of these types of crossings, by ODIN; events without one are left out.
     #[must_use]
     pub fn crossings(mut self, crossings: Option<Vec<Crossing>>) -> Self {
         self.crossings = crossings;
         self
     }
 
-    /// Only events with one of these runs and numbers; events that do not tell both are left out.
+    /// Only events with one of these runs and numbers; events without both are left out.
     #[must_use]
     pub fn pairs(mut self, pairs: Option<Vec<(u32, u64)>>) -> Self {
         self.pairs = pairs.map(|pairs| Arc::new(pairs.into_iter().collect()));

@@ -26,11 +26,11 @@ pub const CHUNK_MEMORY: u64 = 48 << 20;
 /// each part.
 const MOST_MEP_BATCHES: usize = 4;
 
-/// Events of a batch by default: a megabyte or so, which is read, checked and decoded in a core's
-/// caches.
+/// Default number of events in a batch: a megabyte or so, which is read, checked and decoded in a
+/// core's caches.
 pub const BATCH_SIZE: usize = 64;
 
-/// Events of a device's batch, and of a row group of Parquet.
+/// Number of events in a device's batch, and in a row group of Parquet.
 pub const LARGE_BATCH_SIZE: usize = 256;
 
 /// Maximum number of failed files that a job lists.
@@ -95,14 +95,14 @@ pub struct Done<T> {
     pub seen: Seen,
     /// Result of each batch.
     pub made: Vec<T>,
-    /// Bytes of payloads that were copied.
+    /// Number of bytes of payloads that were copied.
     pub copied: u64,
 }
 
 /// Position up to which the inputs were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reached {
-    /// Bytes on the disk.
+    /// Number of bytes on the disk.
     pub bytes: u64,
     /// Number of opened inputs; none is opened after the last wanted event.
     pub opened: usize,

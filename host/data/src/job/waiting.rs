@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Bytes allowed per thread; ordinary events stay far below.
+/// Maximum number of bytes per thread; ordinary events stay far below.
 const BYTES_OF_THREAD: u64 = 64 << 20;
 
 /// Interval at which a waiting thread looks.

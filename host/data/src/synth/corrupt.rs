@@ -24,7 +24,7 @@ use crate::named;
 
 const V5_HEADER: usize = 8;
 
-/// Bytes of the smallest v5 payload that is not [`Count::Short`].
+/// Number of bytes of the smallest v5 payload that is not [`Count::Short`].
 const V5_ROW: usize = 24;
 
 /// Mixed into the seed of the events to get the seed of their faults.

@@ -12,10 +12,10 @@ use ut_format::bank::COUNT_BYTES;
 
 use crate::detector::LANES_PER_BOARD;
 
-/// Hits that a lane of a v5 bank can have: the count byte 255 marks a bad bank.
+/// Maximum number of hits in a lane of a v5 bank: the count byte 255 marks a bad bank.
 pub const MAX_HITS_OF_LANE: usize = 254;
 
-/// Bytes of a v5 bank's header.
+/// Number of bytes of a v5 bank's header.
 const V5_HEADER: usize = 8;
 
 /// Number of u16 in a row of a v5 bank.

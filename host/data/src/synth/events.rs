@@ -25,7 +25,7 @@ const PCN: u8 = 128;
 /// One cluster in this many is in the same sector as the previous cluster.
 const SHOWER: u32 = 18;
 
-/// Strips that a v4 front end joins to one cluster.
+/// Maximum number of strips that a v4 front end joins to one cluster.
 const MAX_V4_CLUSTER: usize = 4;
 
 /// Charge from which a v4 cluster is marked as above the high threshold.
@@ -83,7 +83,7 @@ const ODIN: u64 = 0x0D13_B4A4;
 /// Noon of 1 June 2026, UTC, in microseconds since 1970.
 const START: u64 = 1_780_315_200_000_000;
 
-/// Orbits of the LHC from one event to the next.
+/// Number of orbits of the LHC from one event to the next.
 ///
 /// An orbit takes 88.9 µs, so events are 0.98 ms apart on average.
 const ORBITS_PER_EVENT: u64 = 11;

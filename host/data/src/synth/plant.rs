@@ -238,7 +238,7 @@ impl FromStr for Part {
     }
 }
 
-/// Boards of the synthetic detector, used or not, in the format that has more.
+/// Number of boards of the synthetic detector, used or not, in the format that has more.
 const BOARDS: u32 = 240;
 
 impl FromStr for Plant {

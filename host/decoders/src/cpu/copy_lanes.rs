@@ -21,7 +21,7 @@ use super::setup::Setup;
 use super::simd::{REVERSE, Simd};
 use ut_data::detector::BankVersion;
 
-/// Lanes between two prefetches.
+/// Number of lanes between two prefetches.
 ///
 /// The next event's banks are fetched while this event is copied. The lines are spread over the
 /// lanes, because a CPU waits for a few lines at a time only: asked for all at once, they would

@@ -48,7 +48,7 @@ pub const WEIGHT_SHIFT: u32 = 20;
 /// The largest W of a cluster that packed sums are exact for.
 pub const MAX_WEIGHT: u32 = 2051;
 
-/// Strips of the largest cluster whose packed sums tell whether it is too heavy for them.
+/// Maximum number of strips of a cluster whose packed sums show if they overflow.
 const MAX_PACKED_SIZE: u32 = 128;
 
 /// Finds an event's clusters, with every option; `ends` gets where the groups end. Counts clusters
@@ -151,7 +151,7 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
 }
 
 struct Found {
-    /// Clusters, not yet counted as such.
+    /// Number of clusters, not yet counted as such.
     n: usize,
     /// Is true if some clusters need `FILTERED` and [`filter`]: they contain strips without charge,
     /// or are larger than the maximum size or than packed sums can hold. Sizes are only examined

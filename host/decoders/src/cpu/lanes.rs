@@ -34,8 +34,8 @@ pub const REVERSED: u32 = 1 << 31;
 /// Bit of [`LaneOrder::id`]: the sector is flipped.
 pub const FLIPPED: u32 = 1 << 30;
 
-/// Kinds of sectors that an `LHCbID` in the tables can name; a kind has one pitch, length and
-/// stereo angle. Real detectors have 9.
+/// Maximum number of kinds of sectors that an `LHCbID` in the tables can name; a kind has one
+/// pitch, length and stereo angle. Real detectors have 9.
 ///
 /// 16 words of 4 bytes are one cache line and one AVX-512 register, in which a permutation looks up
 /// 16 hits at a time.
@@ -50,10 +50,10 @@ pub const KIND_MASK: u32 = MAX_KINDS as u32 - 1;
 
 pub const MAX_RANKS: usize = MAX_SLOTS.next_multiple_of(64);
 
-/// Words from one column by rank to the next: two windows of any level may begin at the last rank.
+/// Distance in words between columns by rank: two windows of any level may begin at the last rank.
 pub const RANK_STRIDE: usize = MAX_RANKS + 64;
 
-/// Words from one column by kind to the next, if there are few kinds.
+/// Distance in words between columns by kind, if there are few kinds.
 pub const KIND_STRIDE: usize = MAX_KINDS;
 
 /// A lane, as stage 2 copies it.

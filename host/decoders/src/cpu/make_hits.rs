@@ -37,7 +37,7 @@ use super::simd::{Simd, load_at, word_at};
 /// that is asked for early is there when its hits come.
 const AHEAD: usize = 512;
 
-/// Hits of a cache line.
+/// Number of hits in a cache line.
 const LINE: usize = 16;
 
 /// Maximum number of places by which the hits of an event are moved in all: this sort takes n²

@@ -28,7 +28,7 @@ pub struct Policy {
     board_in_use: Vec<bool>,
     /// Boards named so far in the event.
     seen: Vec<bool>,
-    /// Banks with hits so far in the event.
+    /// Number of banks with hits so far in the event.
     hit_banks: usize,
 }
 

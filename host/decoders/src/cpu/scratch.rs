@@ -11,8 +11,8 @@ use ut_data::detector::MAX_BOARDS;
 /// Maximum number of strips in an event on the fast path; a mean event has 1700.
 pub const MAX_STRIPS: usize = 1 << 16;
 
-/// Words before the stream, so that a vector may begin there: as many as the largest cluster has
-/// strips.
+/// Number of words before the stream, so that a vector may begin there: as many as the largest
+/// cluster has strips.
 pub const FRONT: usize = 256;
 
 /// Words after the last strip: they ascend, and no word continues the cluster of its predecessor.
@@ -26,18 +26,18 @@ pub const END: [u32; 2 * MAX_ELEMENTS] = {
     words
 };
 
-/// Words after the last one that vectors may read and write.
+/// Number of words after the last one that vectors may read and write.
 const SLACK: usize = 64;
 
-/// Bytes beyond the end of a payload that stage 2 may read: eight rows of 32.
+/// Number of bytes beyond the end of a payload that stage 2 may read: eight rows of 32.
 pub const READ_AHEAD: usize = 256;
 
-/// Events whose banks are looked up together in the tables of MEP layout, where they lie side by
-/// side.
+/// Number of events whose banks are looked up together in the tables of MEP layout, where they lie
+/// side by side.
 pub const BLOCK: usize = 16;
 
-/// Bytes for copies of payloads so close to the end of the batch that reading ahead would run past
-/// it: enough for two of the largest, or more of smaller ones.
+/// Number of bytes for copies of payloads so close to the end of the batch that reading ahead would
+/// run past it: enough for two of the largest, or more of smaller ones.
 const TAIL: usize = 1 << 13;
 
 const MIN_ELEMENTS: usize = 8;

@@ -11,7 +11,7 @@ use ut_data::input::{self, BatchBuilder, BatchView, EventBatch, EventMeta, Layou
 use ut_data::{BatchReport, DecodeOptions, Decoder, Position, UtHits};
 use ut_format::report::{Count, EventReport, Kind};
 
-/// Boards of an event; more under Miri would take minutes.
+/// Number of boards in an event; more under Miri would take minutes.
 const N_BANKS: usize = if cfg!(miri) { 4 } else { 24 };
 
 #[derive(Clone)]

@@ -143,7 +143,7 @@ pub struct CudaDecoder {
 impl Drop for CudaDecoder {
     fn drop(&mut self) {
         // The buffers of batches that were not collected must outlive them: what cannot be waited
-        // for is never freed. There is no caller to be told of a failure.
+        // for is never freed. There is no caller to report a failure to.
         if self.discard_all().is_err() {
             std::mem::forget((std::mem::take(&mut self.streams), Arc::clone(&self.setup)));
         }

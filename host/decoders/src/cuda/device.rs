@@ -41,11 +41,11 @@ impl<'a> Argument<'a> {
 pub struct CopyRows {
     /// Number of rows.
     pub n: usize,
-    /// Bytes of a row.
+    /// Number of bytes of a row.
     pub width: usize,
-    /// Bytes from row to row in the host's memory; at least `width`.
+    /// Distance in bytes between rows in the host's memory; at least `width`.
     pub host: usize,
-    /// Bytes from row to row in the device's memory; at least `width`.
+    /// Distance in bytes between rows in the device's memory; at least `width`.
     pub device: usize,
 }
 

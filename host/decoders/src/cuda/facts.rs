@@ -3,7 +3,7 @@
 use super::driver;
 use super::start::{Gpu, StartError, choose};
 
-/// Facts of a GPU; `None` where the driver tells nothing.
+/// Facts about a GPU; `None` where the driver gives none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Ordinal, model, compute capability and sizes, which are always known.

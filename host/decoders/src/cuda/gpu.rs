@@ -192,7 +192,7 @@ impl CudaDevice {
     }
 }
 
-/// Asks for the multiprocessors of a GPU. What the driver does not tell is taken from the newest
+/// Asks for the multiprocessors of a GPU. Unknown facts are taken from the newest
 /// architecture that is not newer.
 fn multiprocessors(ordinal: usize) -> Result<Multiprocessors, CallError> {
     let found = driver::describe(ordinal)?;

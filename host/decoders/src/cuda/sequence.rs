@@ -65,7 +65,7 @@ pub struct SequenceHits {
     /// Address of each array: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`,
     /// `id`.
     pub arrays: [u64; 7],
-    /// Hits that each has room for.
+    /// Maximum number of hits in each array.
     pub max_hits: usize,
     /// Address and words of the ends of groups: `n_events * n_groups + 1` are written.
     pub offsets: (u64, usize),
@@ -86,7 +86,7 @@ struct WorkSpace {
     between: usize,
     bytes: usize,
     total: usize,
-    /// Records that there is room for.
+    /// Maximum number of records.
     records: usize,
 }
 

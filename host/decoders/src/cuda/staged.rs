@@ -103,7 +103,7 @@ pub struct CudaSequenceDecoder {
 
 impl Drop for CudaSequenceDecoder {
     fn drop(&mut self) {
-        // There is no caller to be told of a failure.
+        // There is no caller to report a failure to.
         let failures = self
             .flights
             .iter_mut()

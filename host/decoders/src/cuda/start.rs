@@ -22,7 +22,7 @@ pub struct Gpu {
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (i32, i32),
-    /// Bytes of memory.
+    /// Size of the memory in bytes.
     pub memory: usize,
     /// Number of streaming multiprocessors; a slice of a GPU has fewer.
     pub multiprocessors: i32,

@@ -112,7 +112,7 @@ pub(super) struct BatchStream {
     output: DeviceOutput,
     results: PinnedBuffer,
     hits: PinnedBuffer,
-    /// Words from one array of `hits` to the next.
+    /// Distance in words between the arrays of `hits`.
     stride: usize,
     job: Option<Job>,
     /// Memory of a batch that was given up and could not be waited for: the device may still use

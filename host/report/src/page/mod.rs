@@ -44,12 +44,12 @@ use ut_format::bank::board_of;
 
 const NAMED_FILES: usize = 20;
 
-/// Rows of a table of outliers. If half the detector is off, hundreds of lanes are outliers, and
-/// more rows say no more.
+/// Maximum number of rows in a table of outliers. If half the detector is off, hundreds of lanes
+/// are outliers, and more rows say no more.
 const LISTED: usize = 500;
 
-/// Outliers that are named on a terminal. The terminal should still show the line with the number
-/// of outliers, which comes before them.
+/// Maximum number of outliers to name on a terminal. The terminal should still show the line with
+/// the number of outliers, which comes before them.
 const SAID: usize = 10;
 
 /// Facts on a page that are not in the sums.

@@ -73,13 +73,13 @@ pub struct Taker<'a> {
     /// True if the user was told that the detector is synthetic, or it is not.
     warned: bool,
     copied: u64,
-    /// Bytes of the inputs that were read.
+    /// Number of bytes of the inputs that were read.
     n_bytes: u64,
     runs: BTreeSet<u32>,
     /// Unknown versions of ODIN banks, where there is a table of events.
     unknown_odin: BTreeSet<u8>,
     failures: Vec<Failure>,
-    /// Files that could not be read to their end.
+    /// Number of files that could not be read to their end.
     failed: usize,
     /// The last file that failed, which may fail more than once.
     last_failed: Option<usize>,
@@ -257,7 +257,7 @@ impl<'a> Taker<'a> {
     }
 
     /// Leaves out the outputs that are not complete yet if too many events came more than once,
-    /// which only the end tells.
+    /// which is known only at the end.
     fn refuse_repeated(&mut self) {
         let Some(why) = self.totals.loss.refusal().filter(|_| self.stop.is_none()) else {
             return;

@@ -46,7 +46,7 @@ pub const MANIFEST: &str = ".ut-decode.json";
 
 const VERSION: u32 = 1;
 
-/// Bytes of the largest manifest that is read: a million outputs.
+/// Maximum size in bytes of a manifest to read: a million outputs.
 const LARGEST: u64 = 512 << 20;
 
 /// Pause between two replacements of the manifest, in units of the time that the last one took.

@@ -11,7 +11,7 @@ use ut_data::input::{Format, MdfWriter, RawEvent};
 use ut_files::NewFile;
 
 /// Writes an event of an MDF file byte by byte, with all its damage, or the banks of an event of
-/// another file, in `format` if they do not tell theirs.
+/// another file, in `format` if they have none.
 pub fn extract(
     event: &RawEvent<'_>,
     format: Option<BankVersion>,

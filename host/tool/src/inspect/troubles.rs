@@ -15,7 +15,7 @@ use crate::output::{escaped, escaped_json, print_data};
 use crate::summary::meaning;
 use crate::table::table;
 
-/// Boards that the overview names for one kind of trouble.
+/// Maximum number of boards that the overview names for one kind of trouble.
 const NAMED_BOARDS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Found {
 
 pub struct Finder {
     pub boards: Option<Boards>,
-    /// Format of banks that do not tell theirs.
+    /// Format of banks that do not state theirs.
     pub format: Option<BankVersion>,
 }
 
@@ -128,7 +128,7 @@ pub struct List {
     pub n: u64,
 }
 
-/// Bytes of text that are collected before they are printed.
+/// Number of bytes of text to collect before printing.
 const PRINTED_AT: usize = 1 << 16;
 
 impl List {

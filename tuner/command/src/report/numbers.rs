@@ -185,7 +185,7 @@ fn importance(report: &Report, parameter: usize, fit: &Fit) -> Importance {
     }
 }
 
-/// Sweeps over all parameters until the effects stand still; few are needed.
+/// Maximum number of sweeps over all parameters until the effects stand still; few are needed.
 const SWEEPS: usize = 60;
 
 /// Minimum share of an interaction to be named.

@@ -352,7 +352,7 @@ unsafe extern "C" fn poll(event: *mut c_void, ms: *mut f64) -> c_int {
 #[test]
 fn h8_the_time_comes_from_the_devices_own_events() {
     // Time from the device's own events. Here they are numbers that are ready ten launches later,
-    // and the clock of the CPU tells the contrary.
+    // and the clock of the CPU says the contrary.
     let mut machine = Machine::new(Noise::Normal(0.01), 10, 1);
     let (tuner, ..) = first_tuning(&mut machine, Options::default());
     assert_eq!(tuner.best(), ints(&[5, 2]));

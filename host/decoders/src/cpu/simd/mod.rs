@@ -27,10 +27,10 @@ pub use slices::{compress_at, load_at, set_at, store_at, word_at};
 /// All methods must be `#[inline(always)]`: they get their instructions from the
 /// `#[target_feature]` function that calls them.
 pub trait Simd: Copy + std::fmt::Debug + 'static {
-    /// Words in a vector: 8 or 16.
+    /// Number of words in a vector: 8 or 16.
     const ELEMENTS: usize;
-    /// Entries that [`lookup_window`](Self::lookup_window) chooses from; a power of 2, up to 32
-    /// unless unlimited.
+    /// Number of entries that [`lookup_window`](Self::lookup_window) chooses from; a power of 2, up
+    /// to 32 unless unlimited.
     const WINDOW: u32;
     /// Most hits that [`copy_block`](Self::copy_block) copies: 8 or 16.
     const BLOCK: usize = 8;

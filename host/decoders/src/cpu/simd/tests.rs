@@ -7,7 +7,7 @@ use super::{LANE_BITS, Portable, REVERSE, Simd};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::level::Simd as Level;
 
-/// Rounds of random elements.
+/// Number of rounds of random elements.
 const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
 
 fn load<S: Simd>(s: S, words: &[u32]) -> S::U {

@@ -168,7 +168,7 @@ impl Drop for Context {
             unsafe { modules.unload() };
         }
         if !self.is_borrowed {
-            // There is no caller to be told of a failure.
+            // There is no caller to report a failure to.
             // SAFETY: retained once, by `primary`, and released only here.
             let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
         }
@@ -210,7 +210,7 @@ impl CudaMemory {
 impl Drop for CudaMemory {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // There is no caller to be told of a failure: the context is lost then, and the memory
+            // There is no caller to report a failure to: the context is lost then, and the memory
             // with it. SAFETY:
             // - Allocated by `new`, in the context that was made current, and freed only here.
             // - Its uses on the device have been waited for: copies and launches ask for that.
@@ -260,7 +260,7 @@ impl CudaHost {
 impl Drop for CudaHost {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // There is no caller to be told of a failure: the context is lost then, and the memory
+            // There is no caller to report a failure to: the context is lost then, and the memory
             // with it. SAFETY:
             // - Allocated by `new`, and freed only here.
             // - Copies from and to it have been waited for: copies and launches ask for that.

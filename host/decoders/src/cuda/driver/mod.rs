@@ -1,7 +1,7 @@
 //! Calls of the CUDA driver. Types of the bindings, cudarc, do not leave this folder: their next
 //! version changes nothing outside.
 //!
-//! - `error`: what the driver says when it refuses; `library`: what it tells of the machine;
+//! - `error`: the driver's errors; `library`: its facts about the machine;
 //! - `context`: a GPU's context, and the memory in it; `stream`: streams and events; `modules`:
 //!   compiled kernels.
 

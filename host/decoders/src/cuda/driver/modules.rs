@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUjit_op
 use super::error::{CallError, check};
 use crate::ptx::Unit;
 
-/// Bytes of dynamic shared memory that a block may have without being asked for.
+/// Maximum size in bytes of dynamic shared memory for which the driver need not be asked.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
 const LOG_BYTES: usize = 4096;
@@ -31,7 +31,7 @@ unsafe impl Send for Modules {}
 #[derive(Debug)]
 struct CompiledEntry {
     function: Function,
-    /// Bytes of dynamic shared memory that were asked for.
+    /// Requested bytes of dynamic shared memory.
     shared_bytes: u32,
 }
 
@@ -44,7 +44,7 @@ pub struct Function {
     /// Maximum number of threads in a block, as the driver compiled it for this GPU.
     pub max_threads: u32,
     pub registers: u32,
-    /// Bytes of static shared memory per block.
+    /// Number of bytes of static shared memory per block.
     pub static_shared: u32,
     /// Carve-out last asked for; decoders of one GPU share the entry.
     carve_out: Arc<AtomicI32>,
@@ -80,7 +80,7 @@ impl Modules {
     /// - No kernel of theirs is in flight.
     pub(super) unsafe fn unload(self) {
         for module in self.loaded.into_values() {
-            // There is no caller to be told of a failure. SAFETY: loaded by `Modules::module` in
+            // There is no caller to report a failure to. SAFETY: loaded by `Modules::module` in
             // the current context, as the caller says; unloaded only here.
             let _ = unsafe { sys::cuModuleUnload(module) };
         }

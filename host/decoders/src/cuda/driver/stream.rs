@@ -206,7 +206,7 @@ impl CudaStream {
 impl Drop for CudaStream {
     fn drop(&mut self) {
         if !self.is_borrowed && self.context.make_current().is_ok() {
-            // There is no caller to be told of a failure.
+            // There is no caller to report a failure to.
             // SAFETY: made by `new`, and destroyed only here. The driver finishes the work on it.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.handle) };
         }
@@ -226,7 +226,7 @@ unsafe impl Send for CudaEvent {}
 impl Drop for CudaEvent {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
-            // There is no caller to be told of a failure. SAFETY: made by `record`, and destroyed
+            // There is no caller to report a failure to. SAFETY: made by `record`, and destroyed
             // only here. The driver keeps it until the stream has passed it.
             let _ = unsafe { sys::cuEventDestroy_v2(self.handle) };
         }
