@@ -143,7 +143,7 @@ fn write(
     Ok(written)
 }
 
-/// Decodes into a Parquet file, which is there whole or not at all. What was counted is returned.
+/// Decodes into a Parquet file, which appears complete or not at all. Returns the counts.
 #[pyfunction]
 pub fn to_parquet(
     py: Python<'_>,

@@ -98,12 +98,12 @@ class Events(Table):
     event_number = _Fact("Event number, from ODIN or the container; uint64.")
     time = _Fact("Time in UTC, from ODIN like everything below; datetime64 in microseconds.")
     bcid = _Fact("Bunch crossing of the orbit, 0 to 3563; uint16.")
-    crossing = _Fact("Bunches that crossed: 0 none, 1 of beam 1, 2 of beam 2, 3 of both; int32. Tables have words.")
+    crossing = _Fact("Bunches that crossed: 0 none, 1 of beam 1, 2 of beam 2, 3 of both; int32. In tables as words.")
     trigger_type = _Fact("Trigger type, as ODIN numbers them; uint8.")
     event_type = _Fact("Bits of the event type; uint16.")
     orbit = _Fact("Orbit of the LHC, counted within the run; uint32.")
     tck = _Fact("Trigger configuration key; uint32.")
-    tae = _Fact("Place in a time alignment event: 0 the central crossing, 1 a neighbour; int32. Tables have words.")
+    tae = _Fact("Place in a time alignment event: 0 the central crossing, 1 a neighbour; int32. In tables as words.")
     odin_version = _Fact("Version of the ODIN bank; uint8.")
 
     def __init__(

@@ -152,7 +152,7 @@ pub struct CountedWork {
     /// Bytes between global memory and the multiprocessors, without the tables that all events
     /// share, over the bytes in and out.
     pub traffic: f64,
-    /// The same with each sector counted once a launch: see [`Work::distinct_traffic`].
+    /// The same with each sector counted once per launch: see [`Work::distinct_traffic`].
     pub distinct_traffic: f64,
     /// `per_event` kernel by kernel.
     pub kernels: Vec<(String, Vec<(String, f64)>)>,

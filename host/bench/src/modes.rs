@@ -27,7 +27,7 @@ use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaSequenceDecoder, PinnedBatc
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions, Decoder, Pipeline};
 
-/// Part of the way from raw banks to hits that is measured.
+/// Stretch of the way from raw banks to hits that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {

@@ -56,7 +56,7 @@ impl Latency {
 /// Result in one mode of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModeResult {
-    /// Part of the way that was measured.
+    /// Mode of the measurement.
     pub mode: Mode,
     /// Number of repetitions.
     pub repetitions: usize,

@@ -188,7 +188,7 @@ pub struct Outlier {
     pub sigmas: f64,
     /// Events of the fault.
     pub when: When,
-    /// Further words.
+    /// Details in words, after the description.
     pub detail: String,
 }
 

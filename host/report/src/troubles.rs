@@ -233,7 +233,7 @@ fn v4(
         let lane =
             (half_word(payload, 4 + 2 * i).unwrap_or_default() >> 2 & 0xFFF) / per_hybrid.max(1);
         if !rules.is_connected(board, lane) {
-            // Channels go up to 4095: with 512 strips a hybrid, 7 is the last.
+            // Channels go up to 4095: with 512 strips per hybrid, 7 is the last.
             let (count, first) = &mut unconnected[lane.min(7)];
             if *count == 0 {
                 *first = 4 + 2 * i;

@@ -23,8 +23,8 @@ const BEST_KNOWN: &str = "The published figures are of Allen's whole sequence tr
 RTX A5000,\nof which the UT decoding is a part: compare the order of the steps, not the sizes.";
 
 const TRAFFIC: &str =
-    "traffic: bytes of the sectors but for those of tables that all events share, over the bytes in and out
-distinct: the same, each sector counted once a launch, as if caches kept it until its last use";
+    "traffic: bytes of the sectors, without tables that all events share, over the bytes in and out
+distinct: the same, each sector counted once per launch, as if caches kept it until its last use";
 
 /// Climb the ladder of optimisations of Allen merge request !1663, each building on the one before.
 ///

@@ -218,7 +218,7 @@ impl Maker<'_> {
         Ok((writer.into_inner(), sources))
     }
 
-    /// Returns an MDF event with the faults that are due.
+    /// Returns an MDF event with the faults drawn for it.
     fn mdf(&mut self, index: u64, end: Option<FileFault>) -> Result<Vec<u8>, WriteError> {
         let frame = self.corruptor.frame(index).filter(|_| end.is_none());
         let (mut bytes, sources) = self.event(index, end.is_none() && frame.is_none())?;

@@ -319,7 +319,7 @@ fn ptxas_reports_the_committed_resources() {
     }
 }
 
-/// Runs `ut-decode kernels`, which must end with `code`; what it printed.
+/// Runs `ut-decode kernels`, which must end with `code`; returns what it printed.
 fn kernels(code: i32, args: &[&str]) -> String {
     let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode"));
     let output = tool.arg("kernels").args(args).output().unwrap();

@@ -348,7 +348,7 @@ fn an_interval_without_0_needs_the_sign_test_too() {
 #[test]
 fn drift_within_mirrored_pairs_is_not_noise() {
     for (a, b, expected) in [
-        // A B B A on a machine that slows down by 0.1 ms a launch, with B slower by 0.05 ms: of
+        // A B B A on a machine that slows down by 0.1 ms per launch, with B slower by 0.05 ms: of
         // each pair of rounds B is slower by 0.1 ms. Of the rounds alone, by 0.15 ms and then
         // faster by 0.05 ms, which random signs often give.
         (&[1.0, 1.3][..], &[1.15, 1.25][..], A),

@@ -55,7 +55,7 @@ pub struct Sweep<'a> {
     /// Number of events in a pass, repeated if there are fewer. If a full batch has more, it is the
     /// pass, except for counted work.
     pub wanted: usize,
-    /// Part of the way that is measured on a GPU.
+    /// Measurement mode on a GPU.
     pub mode: Mode,
 }
 

@@ -114,10 +114,10 @@ impl Read for Input {
 /// A file whose format is known.
 pub(super) struct Opened {
     pub input: BufReader<Input>,
-    /// Bytes of the file; `None` where it is compressed or no regular file.
+    /// Bytes of the file; `None` if it is compressed or not a regular file.
     pub length: Option<u64>,
     pub format: Format,
-    /// The file, for positioned reads; `None` if it is compressed or no regular file.
+    /// The file, for positioned reads; `None` if it is compressed or not a regular file.
     pub file: Option<FileAt>,
 }
 

@@ -17,7 +17,7 @@ pub struct Select {
     places: Option<Vec<Range<u64>>>,
     run: Option<u32>,
     number: Option<u64>,
-    /// In microseconds since 1970.
+    /// Wanted times in microseconds since 1970; `None`: all.
     time: Option<Range<u64>>,
     crossings: Option<Vec<Crossing>>,
     /// Runs with event numbers; `None`: all.
@@ -101,7 +101,7 @@ impl Select {
         self
     }
 
-    /// Returns true if the event at this place is wanted, as far as its place says.
+    /// Returns true if the event at this place is wanted, judged by its place only.
     pub fn takes(&self, place: u64) -> bool {
         let Some(places) = &self.places else {
             return true;
@@ -140,7 +140,8 @@ impl Select {
                 .is_none_or(|wanted| facts.is_some_and(|facts| wanted.contains(&facts.crossing)))
     }
 
-    /// Returns true if an event with this run, number and ODIN bank is wanted, as far as they say.
+    /// Returns true if an event with this run, number and ODIN bank is wanted, as far as these are
+    /// known.
     pub fn takes_event(&self, run: Option<u32>, number: Option<u64>, odin: Option<Odin>) -> bool {
         self.takes_numbers(run, number) && self.takes_odin(odin)
     }

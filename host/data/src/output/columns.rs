@@ -192,7 +192,8 @@ impl FromStr for Columns {
                 name => {
                     let Ok(column) = name.parse() else {
                         return Err(format!(
-                            "no column is called \"{name}\": it is detector, run, event_number, file, {}, or one that every \
+                            "no column is called \"{name}\": possible are detector, run, \
+                             event_number, file, {}, or one that every \
                              output has",
                             DetectorColumn::NAMES.join(", ")
                         ));

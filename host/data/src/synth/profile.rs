@@ -10,16 +10,16 @@ use crate::named;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Profile {
-    /// Proton collisions with little pile-up: 603 strips an event.
+    /// Proton collisions with little pile-up: 603 strips per event.
     PpLow,
-    /// Proton collisions as in LHCb's simulated minimum-bias events: 1716 strips an event.
+    /// Proton collisions as in LHCb's simulated minimum-bias events: 1716 strips per event.
     #[default]
     PpNominal,
-    /// Proton collisions with much pile-up: 4189 strips an event.
+    /// Proton collisions with much pile-up: 4189 strips per event.
     PpHigh,
-    /// Lead collisions, mostly peripheral: 5930 strips an event, with a wide spread.
+    /// Lead collisions, mostly peripheral: 5930 strips per event, with a wide spread.
     PbpbLow,
-    /// Lead collisions, mostly central: 19864 strips an event, with a wide spread.
+    /// Lead collisions, mostly central: 19864 strips per event, with a wide spread.
     PbpbHigh,
 }
 

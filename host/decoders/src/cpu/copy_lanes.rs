@@ -159,7 +159,7 @@ struct LaneCopy<'a, S, const STRIDE: usize> {
     payloads: &'a [*const u8; 1 << 8],
     begins: &'a [u64; 1 << 8],
     mask: u32,
-    /// Room for 255 words a connected lane, for [`END`], and `S::start` more.
+    /// Room for 255 words per connected lane, for [`END`], and `S::start` more.
     stream: *mut u32,
     /// First word of each lane in the stream, by rank.
     starts: &'a mut [u32; 1 << 16],

@@ -193,7 +193,7 @@ impl Fallback {
         for word in words {
             let word = u32::from(u16::from_le_bytes(*word));
             let channel = word >> 2 & 0xFFF;
-            // A board has 512 strips a hybrid in the tables, or does not exist.
+            // A board has 512 strips per hybrid in the tables, or does not exist.
             let (index, strip) = ((channel >> 9) as usize, channel & 511);
             match slots.get(index) {
                 Some(slot) if slot.is_connected() => {

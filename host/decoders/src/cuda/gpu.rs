@@ -216,7 +216,7 @@ fn multiprocessors(ordinal: usize) -> Result<Multiprocessors, CallError> {
     })
 }
 
-/// Returns the number of events that GPU `ordinal` clusters at once: a block each.
+/// Returns the number of events that GPU `ordinal` clusters at once: one block per event.
 pub fn events_at_once(ordinal: usize) -> Result<u32, StartError> {
     choose(ordinal)?;
     Ok(plan::events_at_once(multiprocessors(ordinal)?))

@@ -1,4 +1,4 @@
-//! Eight words a vector: AVX2 with BMI.
+//! Eight words per vector: AVX2 with BMI.
 
 #[allow(
     clippy::wildcard_imports,

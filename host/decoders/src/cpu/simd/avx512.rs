@@ -1,4 +1,4 @@
-//! Sixteen words a vector: AVX-512 with F, BW, DQ, VL and VBMI2.
+//! Sixteen words per vector: AVX-512 with F, BW, DQ, VL and VBMI2.
 
 #[allow(
     clippy::wildcard_imports,

@@ -1,4 +1,4 @@
-//! Compiled kernels: modules and their entries, compiled once a context, when first needed.
+//! Compiled kernels: modules and their entries, compiled once per context, when first needed.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
