@@ -160,7 +160,7 @@ pub fn json_of(code: i32, directory: &Path, line: impl Line) -> (Value, String) 
     )
 }
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed when it is dropped.
 pub struct Folder(TempDir);
 
 impl Folder {

@@ -48,7 +48,7 @@ pub enum OutputError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The Parquet library refused.
+    /// The Parquet library returned an error.
     #[error("cannot write {}", called(file))]
     Parquet {
         /// The file.

@@ -1,8 +1,8 @@
 //! One line per cause: parts that fail together are one outlier, and a part whose failure another
-//! fault explains is none.
+//! fault explains is left out.
 //!
 //! If eight boards lose their power, 8 boards, 48 lanes and 192 chips stand out, each correctly and
-//! each with its own line. A page of 248 lines helps no one who is on shift. So the list is
+//! each with its own line. A page of 248 lines helps no shifter. So the list is
 //! shortened in a fixed order, from small parts to large ones, and each step sees the result of the
 //! previous step:
 //!

@@ -61,7 +61,7 @@ const CHARGED: f64 = 200.0;
 /// end.
 const COLUMN_SIGMAS: f64 = 4.0;
 
-/// Share of the hits that must be expected in a silent stretch from which a column is judged.
+/// Minimum share, of the hits expected in a silent stretch, for a column to be judged.
 const PARTLY: f64 = 0.25;
 
 /// Minimum share of what a lane has too much that a chip of it has, if it is the chip's.

@@ -80,7 +80,7 @@ impl When {
         Self::of(view, found)
     }
 
-    /// Returns true if two are at the same time, at least for some events.
+    /// Returns true if two faults overlap in time, at least for some events.
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::In(one), Self::In(other)) => one.iter().any(|a| {

@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     args.inputs.end(&events, &files, trouble)
 }
 
-/// Events written, and what the output lacks of the inputs.
+/// Number of events written, and facts of the inputs that the output lacks.
 #[derive(Default)]
 struct Changes {
     events: u64,

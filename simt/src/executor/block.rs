@@ -192,7 +192,8 @@ pub struct BlockState {
     pub serial: u32,
     /// Number of barriers that the block has passed.
     pub epoch: u32,
-    /// Bytes of shared memory; earlier blocks may have left some that are longer than this block's.
+    /// Bytes of shared memory; may be longer than this block needs, if an earlier block needed
+    /// more.
     pub shared: Vec<u8>,
     /// Shadow of the element that begins at each byte of shared memory.
     pub shared_shadow: Vec<Shadow>,

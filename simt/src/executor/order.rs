@@ -31,7 +31,7 @@ pub struct Order {
 pub enum DrawnChoices {
     #[default]
     All,
-    /// Choices below this number.
+    /// Choices with a number below this.
     First(u64),
     /// Choices with these numbers, in ascending order.
     These(Vec<u64>),
@@ -99,7 +99,7 @@ impl Order {
         self.made
     }
 
-    /// Returns number and effect of the choices that were not plain.
+    /// Returns number and effect of the choices that differ from the plain order.
     pub fn noted(&self) -> &[(u64, String)] {
         &self.noted
     }

@@ -1,4 +1,4 @@
-//! The command `tuner`, as a person uses it.
+//! The command `tuner`, as users run it.
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader};

@@ -99,7 +99,7 @@ fn in_looks(blocks: &[Block], rules: &Rules) -> Judgement {
         .unwrap_or_else(|| judge(&blocks[..rules.horizon()], rules))
 }
 
-/// `count`, or as many times more as the environment asks for.
+/// Returns `count`, multiplied by the factor that the environment asks for.
 fn trials(count: usize) -> usize {
     let times = std::env::var("TUNER_TRIALS")
         .ok()

@@ -1,4 +1,4 @@
-//! Child processes in groups of their own, which end with all that they have started.
+//! Child processes in separate process groups, which end with all that they have started.
 //!
 //! Programs are started by a [keeper](super::keeper), which also ends what left its group, and
 //! outlives this process if that is killed. Without a keeper, they are children of this process:

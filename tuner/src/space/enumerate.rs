@@ -113,9 +113,9 @@ impl<'a> Problem<'a> {
         ))
     }
 
-    /// Returns the order of binding: next come always the parameters of the constraint that needs
-    /// the fewest combinations, those with fewer values first; last the parameters that no
-    /// constraint needs.
+    /// Returns the order of binding: each step takes the parameters of the constraint that needs
+    /// the fewest combinations, parameters with fewer values first; parameters that no constraint
+    /// needs come last.
     fn order(&self, uses: &[Vec<bool>]) -> Vec<usize> {
         let size = |place: usize| self.parameters[place].values().len();
         let mut order: Vec<usize> = Vec::new();

@@ -59,7 +59,7 @@ pub fn model() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Least ticks (of 10 ms, over all cores) from which the other load is computed.
+/// Minimum number of ticks (of 10 ms, over all cores) for computing the load of other programs.
 const FEWEST_TICKS: u64 = 20;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -95,7 +95,7 @@ impl Cause {
     }
 }
 
-/// Number of things that were lost, with the number of things that there were.
+/// Number of lost things, with the number of all things.
 ///
 /// ```
 /// use ut_data::hits::LostPart;

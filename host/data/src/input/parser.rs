@@ -266,8 +266,8 @@ struct Cursor {
     chunk: Option<Chunk>,
     /// The event after the current one: of the chunk, or of its packet.
     next: usize,
-    /// Events of a packet that are wanted and not reached, those that do not share a batch apart;
-    /// the last comes first.
+    /// Wanted events of a packet that are not reached yet, in ranges that can share a batch; the
+    /// last comes first.
     ranges: Vec<Range<usize>>,
     sums: Vec<u32>,
     slice: Slice,

@@ -33,7 +33,7 @@ impl Waiting {
         self.bytes.fetch_add(bytes, SeqCst);
     }
 
-    /// Waits while too many bytes do. A thread that waits here holds no piece, so that the others
+    /// Waits while too many bytes wait. A thread that waits here holds no piece, so that the others
     /// can finish theirs.
     pub fn wait(&self) {
         while self.bytes.load(SeqCst) > self.most && !self.ended.load(SeqCst) {

@@ -184,7 +184,7 @@ impl Plant {
         self.events.contains(&event) && (event - self.events.start()).is_multiple_of(self.every)
     }
 
-    /// Returns how many times its hits per event has.
+    /// Returns the factor by which the failure multiplies the hits per event.
     pub(super) fn activity(&self, event: u64) -> f64 {
         match self.ailment {
             Ailment::Busy => 2.0,

@@ -293,7 +293,7 @@ fn describe(
     (source, UT_ID | first | reversed | flipped)
 }
 
-/// Returns the kinds by their numbers; those that no kind has are the partner's, or the first's.
+/// Returns the kinds by their numbers; unused numbers get the partner's kind, or the first kind.
 fn table_of_kinds<'a>(
     kinds: &[&'a SectorConstants],
     numbers: &[usize],

@@ -53,7 +53,7 @@ pub struct Scratch {
     pub block: Box<EventBlock>,
     pub bank_order: BankOrder,
     pub policy: Policy,
-    /// Ranks of the lanes with hits, and one word behind the last.
+    /// Ranks of the lanes with hits, and one more word after the last.
     pub listed: Box<[u16]>,
     /// Ranks of the lanes with more hits than are copied at first.
     pub long: Box<[u16]>,

@@ -16,8 +16,8 @@ pub struct Bank<'a> {
     pub payload: &'a [u8],
 }
 
-/// Lists the banks of an event up to the first about which the batch contradicts itself; also
-/// returns true if one does.
+/// Lists the banks of an event up to the first bank for which the batch contradicts itself; also
+/// returns true if there is such a bank.
 pub fn banks_of_event<'a>(batch: &BatchView<'a>, event: usize) -> (Vec<Bank<'a>>, bool) {
     let mut banks = Vec::new();
     let Some(n_banks) = n_banks(batch, event) else {

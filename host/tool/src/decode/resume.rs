@@ -177,7 +177,7 @@ impl Resume {
         }
     }
 
-    /// Notes that the hits of an input, by its place among those that were left, are whole in
+    /// Notes that the hits of an input, by its place among those that were left, are complete in
     /// `output`.
     pub fn note(&mut self, input: usize, output: &Path) -> Result<(), OutputError> {
         let (Some(source), Some(name)) = (

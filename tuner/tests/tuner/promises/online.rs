@@ -622,7 +622,7 @@ impl Kernel {
         unsafe { tuner_is_complete(self.0) }
     }
 
-    /// Launches so often; `time` gives the time by the first parameter.
+    /// Launches this number of times; `time` gives the time by the first parameter.
     fn launch(&self, launches: usize, mut time: impl FnMut(i64) -> f64) {
         for _ in 0..launches {
             assert_eq!(self.begin(), 0);

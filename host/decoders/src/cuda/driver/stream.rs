@@ -142,7 +142,7 @@ impl CudaStream {
     /// # Safety
     /// - `pointers` are as many as the function's parameters, each to a value of the parameter's
     ///   size.
-    /// - What the kernel asks of its arguments holds until the stream has done this.
+    /// - The kernel's requirements on its arguments hold until the stream has done this.
     pub(in super::super) unsafe fn launch(
         &self,
         function: Handle,
