@@ -40,7 +40,7 @@ def main():
     options.add_argument("--events", type=int, default=48000)
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--folder", help="where the inputs lie; default: beside the tool")
+    options.add_argument("--folder", help="folder of the inputs; default: the folder of the tool")
     options = options.parse_args()
     tool = str(Path(options.tool).resolve())
     inputs = options.folder or str(Path(tool).parent)

@@ -116,7 +116,7 @@ fn main() -> Result<(), DecodeError> {
         report.has_trouble()
     );
     println!(
-        "x of those in the first group of event 0, mm: {:?}",
+        "x of the hits in the first group of event 0, mm: {:?}",
         &hits.x_at_y_eq0()[first]
     );
     Ok(())

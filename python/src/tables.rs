@@ -43,7 +43,7 @@ pub fn version_of(name: &str) -> Result<BankVersion, Failure> {
         .find(|version| version.name() == name);
     found.ok_or_else(|| {
         Failure::Value(format!(
-            "no format of banks is called {name:?}: it is v4 or v5"
+            "no format of banks is called {name:?}: possible are v4 and v5"
         ))
     })
 }

@@ -161,5 +161,5 @@ def test_urls_are_opened_by_fsspec(busy, synthetic, whole, monkeypatch):
     with pytest.raises(ut.InputError, match="no file fits"):
         ut.decode("memory://none/*.mdf", synthetic)
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    with pytest.raises(ut.InputError, match="fsspec is not installed"):
+    with pytest.raises(ut.InputError, match="needs fsspec, which is not installed"):
         ut.decode("memory://run/a.mdf", synthetic)

@@ -275,7 +275,7 @@ def files_of(one: Name) -> list[str]:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
-            raise InputError(f"{name}: fsspec is not installed, which opens URLs", name) from None
+            raise InputError(f"{name}: opening URLs needs fsspec, which is not installed", name) from None
         head, *chain = name.split("::")
         is_folder = head.endswith("/")
         if "*" not in head and not is_folder:

@@ -65,7 +65,7 @@ def _upload(made: str, url: str) -> None:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise OutputError(f"{url}: fsspec is not installed, which writes to URLs", url) from None
+        raise OutputError(f"{url}: writing to URLs needs fsspec, which is not installed", url) from None
     try:
         system, path = url_to_fs(url)
         system.put_file(made, path)

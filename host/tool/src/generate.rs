@@ -401,7 +401,7 @@ fn check(args: &Args) {
         }
     }
     if args.mep && args.pack == Some(Packing::Blocks) {
-        usage("--pack blocks compresses MDF events, and --mep writes none");
+        usage("--pack blocks compresses MDF events, but --mep writes none");
     }
 }
 

@@ -44,7 +44,7 @@ const STACK: &str =
     "a stack in local memory: an array that is indexed at run time, or a reference to a variable";
 const TABLE: &str =
     "a table in global memory with generic accesses: pass it to the kernel as a view";
-const SHARED: &str = "a shared array that SharedLayout does not know";
+const SHARED: &str = "a shared array that SharedLayout did not lay out";
 const GENERIC: &str = "a generic access: a pointer or reference where a view of Block should be";
 const TRAP: &str = "a panic that the compiler could not rule out, which ends the process's GPU work: an index, a division, \
                     an overflow, unwrap";

@@ -66,13 +66,13 @@ fn verdict(tuning: &ChainTuning) -> String {
             let end = if stays {
                 "the defaults stay"
             } else {
-                "use what was chosen"
+                "use the chosen values"
             };
             format!("{}: {end}", comparison.judgement.verdict)
         }
         (None, Some(failure)) => {
             format!(
-                "it fails with what was chosen: the defaults stay ({}: {})",
+                "it fails with the chosen values: the defaults stay ({}: {})",
                 FailureKind::name(failure.kind),
                 failure.message
             )
@@ -215,7 +215,8 @@ fn choices(all: &AllTuning) -> Vec<(&'static str, String)> {
         (
             "One for all",
             format!(
-                "by weighted mean set {mean} ({} in the mean), by worst cost set {worst} ({} at worst)",
+                "by weighted mean set {mean} ({} on average), by worst cost set {worst} ({} at \
+                 worst)",
                 share(of_mean),
                 share(of_worst)
             ),

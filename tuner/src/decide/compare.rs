@@ -240,7 +240,8 @@ impl Ruling {
             Self::NoneBetter => format!("{rival} stays: nothing was shown to be {better}"),
             Self::NotConfirmed(verdict) => {
                 format!(
-                    "{rival} stays: what seemed {better} did not repeat it on fresh samples ({verdict})"
+                    "{rival} stays: the candidate that seemed {better} was not on fresh samples \
+                     ({verdict})"
                 )
             }
             Self::NoDefault(failure) => {

@@ -177,7 +177,8 @@ impl ProgramDevice {
         };
         if let Some(name) = self.parameters.iter().find(|name| !reaches(name)) {
             let how = format!(
-                "write {{{name}}} or $TUNE_{name}, or say --reads {name} if a program reads it by itself"
+                "write {{{name}}} or $TUNE_{name}, or say --reads {name} if a program reads it \
+                 itself"
             );
             return wrong(format!("no command names the parameter {name}: {how}"));
         }

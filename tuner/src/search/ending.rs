@@ -318,7 +318,7 @@ impl Device for Collector<'_, '_, '_, '_> {
             return declined("the budget was used up");
         }
         if self.bench.disturbed.is_some() {
-            return declined("others use the machine");
+            return declined("other programs use the machine");
         }
         let measured = match self.phase {
             Phase::Deciding => self.bench.measure_undisturbed(config, launches, self.tell),
@@ -326,7 +326,7 @@ impl Device for Collector<'_, '_, '_, '_> {
         };
         let outcome = measured.and_then(|outcome| {
             self.bench.tell(self.phase, self.tell)?;
-            Ok(outcome.unwrap_or_else(|| declined("others use the machine")))
+            Ok(outcome.unwrap_or_else(|| declined("other programs use the machine")))
         });
         match outcome {
             Ok(Outcome::Times(times)) => {

@@ -570,7 +570,7 @@ mod tests {
         let removed = open();
         assert!(is_at(&removed, &path));
         std::fs::remove_file(&path).unwrap();
-        assert!(!is_at(&removed, &path), "there is none of the name");
+        assert!(!is_at(&removed, &path), "there is no file of this name");
         let new = open();
         assert!(
             !is_at(&removed, &path) && is_at(&new, &path),
