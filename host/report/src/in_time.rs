@@ -74,7 +74,7 @@ pub const MOSTLY: f64 = 0.8;
 /// only, so that a clear deviation cannot be required there.
 const END_SIGMAS: f64 = 1.0;
 
-/// Logarithm of the likelihoods' ratio up to which bins at an end of the run do not contradict a
+/// Logarithm of the likelihood ratio below which bins at an end of the run do not contradict a
 /// fault.
 ///
 /// 3 is a ratio of twenty to one (e³). If the last bins of a run have few events, they would have

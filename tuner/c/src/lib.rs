@@ -244,7 +244,7 @@ pub unsafe extern "C" fn tuner_param(kernel: *const TunerKernel, parameter: usiz
     told(i64::MIN, value)
 }
 
-/// Returns not 0 if the time of this launch is needed.
+/// Returns a number other than 0 if the time of this launch is needed.
 ///
 /// # Safety
 /// - as [`tuner_begin`].

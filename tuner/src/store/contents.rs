@@ -154,7 +154,7 @@ impl Store {
     /// Lists all runs, the oldest first, without their measurements.
     ///
     /// # Errors
-    /// If the store cannot be read, or a row not be understood.
+    /// If the store cannot be read, or a row is malformed.
     pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
         // Reads a measurement that is no JSON as well: its run must be removable.
         let failed = "CASE WHEN json_valid(observation) THEN observation -> '$.outcome.failed' END";

@@ -118,7 +118,7 @@ impl Store {
     /// configurations that the task's space does not have.
     ///
     /// # Errors
-    /// If the store cannot be read, or a row not be understood.
+    /// If the store cannot be read, or a row is malformed.
     pub fn find(&self, task: &Task<'_>) -> Result<Vec<Found>, StoreError> {
         let records = self.heads(
             "WHERE evidence IS NOT NULL AND tunable = ?1 AND workload = ?2 ORDER BY ended DESC",

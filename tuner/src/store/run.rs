@@ -308,7 +308,7 @@ impl Store {
     /// configurations may differ: they change with every run that is kept.
     ///
     /// # Errors
-    /// If the store cannot be read, or a row not be understood.
+    /// If the store cannot be read, or a row is malformed.
     pub fn resume(
         &mut self,
         task: &Task<'_>,
@@ -422,7 +422,7 @@ impl Store {
     /// Reads the observations of a run in order.
     ///
     /// # Errors
-    /// If the store cannot be read, or a row not be understood.
+    /// If the store cannot be read, or a row is malformed.
     pub fn observations(&self, run: i64) -> Result<Vec<Observation>, StoreError> {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
@@ -431,7 +431,7 @@ impl Store {
     /// and sample as `run`.
     ///
     /// # Errors
-    /// If the store cannot be read, or a row not be understood.
+    /// If the store cannot be read, or a row is malformed.
     pub fn hangs(&self, run: &Run) -> Result<Vec<Observation>, StoreError> {
         let of = |run: &str| {
             format!(

@@ -304,7 +304,7 @@ fn k8_the_environment_asks_for_the_nearest_match_and_names_the_store() {
 }
 
 #[test]
-fn k9_each_is_measured_several_times_by_the_time_that_the_caller_takes() {
+fn k9_each_is_measured_several_times_with_the_callers_times() {
     // Each measured several times, by the device's events on a GPU. Here the events are numbers: a
     // launch that takes long by the clock of the CPU is fast by the clock of the device, and one
     // slow first launch does not count.
