@@ -396,7 +396,7 @@ def test_files_that_are_no_tables_are_refused_with_the_byte(fixtures, tmp_path):
     assert caught.value.file.endswith("boards.bin") and caught.value.byte is not None
     with pytest.raises(ValueError, match="y-rows or unique-x"):
         ut.Tables.synthetic(grouping="rows")
-    with pytest.raises(ValueError, match="v4 or v5"):
+    with pytest.raises(ValueError, match="v4 and v5"):
         ut.Tables.synthetic("v6")
 
 

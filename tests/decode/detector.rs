@@ -80,7 +80,7 @@ fn a_geometry_that_contradicts_the_boards_is_refused_unless_it_is_trusted() {
         (
             BankVersion::V5,
             |geometry| geometry.sectors[3].p0_x += 20.0,
-            "sector 3 is 20 mm in x from where",
+            "sector 3 is 20 mm in x from the place",
         ),
         (
             BankVersion::V5,

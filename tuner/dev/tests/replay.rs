@@ -134,9 +134,9 @@ fn all_columns_with_unknown_names_are_parameters() {
         Some(2.5)
     );
     for (header, said) in [
-        ("a,status,mean_ms,mean_ms", "two columns"),
-        ("n,status,mean_ms,n", "two columns"),
-        ("status,status,mean_ms", "two columns"),
+        ("a,status,mean_ms,mean_ms", "twice"),
+        ("n,status,mean_ms,n", "twice"),
+        ("status,status,mean_ms", "twice"),
         ("n,status,mean_ms", "\"n\" before \"status\""),
     ] {
         let error = parse_csv(&format!("{header}\n")).expect_err(header);

@@ -146,7 +146,8 @@ fn decisive_measurements_are_repeated_while_others_use_the_machine() {
         _,
         told,
     ) = decide(&short, |_| true);
-    let busy = "others take 53 % of this machine and 25 % are allowed: wait until it is quiet, or \
+    let busy = "other processes take 53 % of this machine and 25 % are allowed: wait until it is \
+        quiet, or \
                 allow more, as with --others 70";
     assert_eq!((decided, told), (false, Some((1, busy.to_owned()))));
     let raced = evidence.details.unwrap().race.unwrap().launches;

@@ -139,6 +139,6 @@ mod tests {
         let unknown = parse_all(Backend::Emulated, &["cluster.block_z=1"]);
         assert!(matches!(unknown, Err(ParameterError::Unknown { .. })));
         let twice = parse_all(Backend::Emulated, &["batch=1", "batch=2"]).unwrap_err();
-        assert_eq!(twice.to_string(), "batch is there twice");
+        assert_eq!(twice.to_string(), "batch is given twice");
     }
 }

@@ -53,7 +53,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
             let limit = head.lines().find_map(|line| line.strip_prefix(".maxnreg "));
             if let (Some(limit), Some(name)) = (limit, head.split('(').next()) {
                 complain(&format!(
-                    "note: {name} has at most {limit} registers a thread"
+                    "note: {name} has at most {limit} registers per thread"
                 ));
                 registers.insert(
                     name.to_owned(),
