@@ -147,8 +147,7 @@ fn decisive_measurements_are_repeated_while_others_use_the_machine() {
         told,
     ) = decide(&short, |_| true);
     let busy = "other processes take 53 % of this machine and 25 % are allowed: wait until it is \
-        quiet, or \
-                allow more, as with --others 70";
+                quiet, or allow more, as with --others 70";
     assert_eq!((decided, told), (false, Some((1, busy.to_owned()))));
     let raced = evidence.details.unwrap().race.unwrap().launches;
     assert_eq!(measured, 20 + raced, "the final rounds kept nothing");
