@@ -435,8 +435,8 @@ fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     }
 }
 
-/// Returns those of some lanes, given as places in `parts`, that are one outlier, and what they are;
-/// `sizes` are the numbers of lanes by place in the detector.
+/// Returns the lanes, among lanes given as places in `parts`, that form one outlier, and its kind
+/// of part; `sizes` are the numbers of lanes by place in the detector.
 fn structure(
     parts: &[Outlier],
     members: Vec<usize>,

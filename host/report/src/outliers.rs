@@ -1,9 +1,9 @@
 //! Outliers of a run: lanes, chips and strips that are dead, quiet or hot, or fail for some of the
 //! events.
 //!
-//! By symmetry, a lane should have as many hits as those at the mirrored places ([`Neighbours`]).
-//! The run itself tells how a lane's hits vary from event to event, and how far lanes are off for
-//! geometric reasons.
+//! By symmetry, a lane should have as many hits as the lanes at the mirrored places
+//! ([`Neighbours`]). The run itself shows how a lane's hits vary from event to event, and how far
+//! lanes are off for geometric reasons.
 //!
 //! No table of expected rates is needed, and none could be right for every run: beam conditions,
 //! luminosity and the trigger change the rates, but they change them alike at places that mirror
@@ -11,7 +11,7 @@
 //! partner does not spoil it.
 //!
 //! Two errors enter a deviation: the lane's own variance from event to event, which is larger than
-//! for independent hits, and the spread of healthy lanes round their expectations, which is
+//! for independent hits, and the spread of healthy lanes around their expectations, which is
 //! measured in this run from the lanes with enough hits.
 
 use std::ops::Range;

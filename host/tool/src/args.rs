@@ -164,7 +164,7 @@ pub struct BackendArgs {
 }
 
 impl BackendArgs {
-    /// Returns the set parameters of the decoder itself, not of how it is fed.
+    /// Returns the set parameters of the decoder itself, without batch, layout and threads.
     pub fn assignments(&self) -> impl Iterator<Item = &String> {
         self.set
             .iter()

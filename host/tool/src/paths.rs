@@ -58,8 +58,8 @@ impl Identity {
         Self::of(path, &path.metadata().ok()?)
     }
 
-    /// Returns the identity of a regular file to write, there or not, `-` for standard output;
-    /// `None` of anything else.
+    /// Returns the identity of a regular file to write, which need not exist, with `-` for standard
+    /// output; `None` for anything else.
     fn of_output(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdout());
