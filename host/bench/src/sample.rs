@@ -324,7 +324,7 @@ mod tests {
             expected
                 .check(0..3, &fewer, &report)
                 .unwrap_err()
-                .contains("of 3 events")
+                .contains("for 3 events")
         );
         assert!(
             expected

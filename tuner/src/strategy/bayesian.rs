@@ -255,7 +255,8 @@ impl<'a> Bayesian<'a> {
         self.observed.len() >= SPREAD && self.valid() >= FEWEST
     }
 
-    /// Draws some random configurations, and returns the one farthest from all observed configurations.
+    /// Draws some random configurations, and returns the one farthest from all observed
+    /// configurations.
     fn spread(&self) -> Option<ConfigIndex> {
         let mut draw = Draw::new(self.seed, 1 + self.observed.len());
         let mut farthest = None;
