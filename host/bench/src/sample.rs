@@ -330,7 +330,7 @@ mod tests {
             expected
                 .check(0..2, &hits, &report)
                 .unwrap_err()
-                .contains("of 2 events")
+                .contains("for 2 events")
         );
         let none = Expected {
             batches: Vec::new(),
