@@ -241,7 +241,7 @@ fn a_placeholder_that_no_parameter_fills_is_an_error_before_anything_runs() {
             "./mm {build}",
             None,
             Some("make {build}"),
-            Some("another one"),
+            Some("rename the parameter"),
         ),
     ] {
         let mut program = ProgramDevice::new(space, command);
