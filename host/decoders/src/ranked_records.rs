@@ -19,7 +19,7 @@ use ut_kernels::ranked::PARTS;
 use ut_kernels::ranked::lane_tables::{CLASS_FLIPPED, CLASS_WORDS, REVERSED};
 use ut_kernels::ranked::tables::{
     BoardRecord, Bounds, ClassRecord, LaneRecord, MAX_BOARDS, MAX_GROUPS, MAX_RANKS,
-    MAX_RANKS_OF_THREAD, MAX_RANKS_OF_WARP, RankedTables, Share,
+    MAX_RANKS_OF_THREAD, MAX_RANKS_OF_WARP, RankedTables, Share, Spread,
 };
 
 use super::lane_columns::LaneColumns;
@@ -42,6 +42,7 @@ pub struct RankedRecords {
     pub lanes: Vec<LaneRecord>,
     pub class_of: Vec<u16>,
     pub classes: Vec<ClassRecord>,
+    pub spreads: Vec<Spread>,
     pub n_groups: u32,
     pub fits: bool,
 }
@@ -81,6 +82,10 @@ impl RankedRecords {
             n_groups: (columns.first_ranks.len() - 1) as u32,
             ..Self::default()
         };
+        let x: Vec<Vec<u32>> = (0..lanes.len())
+            .map(|rank| of_all.x_of(lanes, rank, version, flip_origin))
+            .collect();
+        of_all.spreads = spreads(&x, &columns.first_ranks);
         let fits = of_all.n_groups <= MAX_GROUPS
             && lanes.len() <= MAX_RANKS as usize
             && columns.strips_per_hybrid.len() <= MAX_BOARDS as usize
@@ -100,8 +105,9 @@ impl RankedRecords {
                     spare: 0,
                 })
                 .collect();
-            of_all.bounds = of_all.bounds(lanes, &columns.first_ranks, version, flip_origin);
+            of_all.bounds = of_all.bounds(lanes, &x, &columns.first_ranks, version);
             (of_all.shares, of_all.ranges, of_all.fits) = (shares, ranges, true);
+            of_all.sort_always(&columns.first_ranks);
         }
         of_all
     }
@@ -115,6 +121,7 @@ impl RankedRecords {
             lanes: by.place(&self.lanes),
             class_of: by.place(&self.class_of),
             classes: by.place(&self.classes),
+            spreads: by.place(&self.spreads),
             n_groups: self.n_groups,
             fits: u32::from(self.fits),
         }
@@ -125,14 +132,11 @@ impl RankedRecords {
     fn bounds(
         &self,
         lanes: &[RankedLane],
+        x: &[Vec<u32>],
         first_ranks: &[u32],
         version: BankVersion,
-        flip_origin: f32,
     ) -> Vec<u32> {
         let halves = halves(lanes, &self.lanes, version);
-        let x: Vec<Vec<u32>> = (0..lanes.len())
-            .map(|rank| self.x_of(lanes, rank, version, flip_origin))
-            .collect();
         let per_strip = x.first().map_or(1, |x| x.len() / STRIPS as usize);
         // Lowest and highest x of the strips that each lane should have.
         let ranges = x.iter().zip(&halves).map(|(x, half)| {
@@ -183,6 +187,38 @@ impl RankedRecords {
             }
         }
         bounds
+    }
+
+    /// Has groups sorted whatever their hits if more than half of their strips are beyond the
+    /// bounds: looking would cost more. The bounds of such groups are those of no strip.
+    fn sort_always(&mut self, first_ranks: &[u32]) {
+        for (group, ranks) in first_ranks.windows(2).enumerate() {
+            let bounds = &mut self.bounds[ranks[0] as usize..ranks[1] as usize];
+            // (A lane that reads half of a sector should have no other strips.)
+            let strips = bounds.iter().flat_map(|&bounds| {
+                let is_there = move |strip: &u32| {
+                    Bounds(bounds).half() == 3 || !Bounds(bounds).is_misplaced(*strip)
+                };
+                let strips = (0..STRIPS).filter(is_there);
+                strips.map(move |strip| Bounds(bounds).is_beyond(strip))
+            });
+            let [beyond, within] = strips.fold([0, 0], |[beyond, within], is_beyond| {
+                [
+                    beyond + u32::from(is_beyond),
+                    within + u32::from(!is_beyond),
+                ]
+            });
+            if beyond <= within {
+                continue;
+            }
+            for bounds in bounds {
+                *bounds = Bounds::new(0, STRIPS, 0, Bounds(*bounds).lane(), group as u32).0;
+            }
+            let of_group = |&&mut share: &&mut u32| Share(share).group() == Some(group as u32);
+            if let Some(share) = self.shares.iter_mut().find(of_group) {
+                *share = Share(*share).sorted().0;
+            }
+        }
     }
 
     /// Orders x of a lane's places in the order in which it should rise: strips in v5, quarters of
@@ -239,6 +275,39 @@ fn class_record(class: &[u32], version: BankVersion) -> ClassRecord {
     }
 }
 
+/// Finds the range of x of each group, for all its ranks; `x` is ordered, of each rank. If the range
+/// is no range of numbers, all hits of the group have one bucket.
+fn spreads(x: &[Vec<u32>], first_ranks: &[u32]) -> Vec<Spread> {
+    let mut spreads = Vec::with_capacity(x.len());
+    for ranks in first_ranks.windows(2) {
+        let of_group = &x[ranks[0] as usize..ranks[1] as usize];
+        // (On a lane, x rises or falls.)
+        let ends = || of_group.iter().flat_map(|x| [x[0], x[x.len() - 1]]);
+        let (low, high) = (
+            ends().min().map_or(0.0, float_of),
+            ends().max().map_or(0.0, float_of),
+        );
+        let scale = Spread::PLACES / (high - low);
+        let offset = -low * scale;
+        let spread = if scale.is_finite() && offset.is_finite() {
+            Spread { scale, offset }
+        } else {
+            Spread::default()
+        };
+        spreads.resize(ranks[1] as usize, spread);
+    }
+    spreads
+}
+
+/// Returns the float that [`ordered`] made these bits of.
+const fn float_of(ordered: u32) -> f32 {
+    f32::from_bits(if ordered >> 31 == 0 {
+        !ordered
+    } else {
+        ordered & !(1 << 31)
+    })
+}
+
 /// Finds [which half](Bounds::half) of its sector each lane reads.
 fn halves(lanes: &[RankedLane], records: &[LaneRecord], version: BankVersion) -> Vec<u32> {
     let second = lanes
@@ -291,7 +360,15 @@ fn share_out(first_ranks: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
             let mut begins = Some(group as u32);
             for _ in 0..threads_of(first_ranks[group + 1] - first) {
                 let n = (first_ranks[group + 1] - first).min(MAX_RANKS_OF_THREAD);
-                shares.push(Share::new(first, n, begins.take()).0);
+                let share = Share::new(first, n, begins.take());
+                shares.push(
+                    if group + 1 == end {
+                        share.last()
+                    } else {
+                        share
+                    }
+                    .0,
+                );
                 first += n;
             }
             group += 1;
@@ -390,32 +467,89 @@ mod tests {
         assert_eq!((&ranges[..4], shares.len()), (&[0, 192, 384, 384][..], 256));
     }
 
+    /// Returns the ordered x of the places of a rank's lane, in the order in which it rises.
+    fn x_of(version: BankVersion, tables: &RankTables, rank: usize) -> Vec<u32> {
+        let lane = RankedLane {
+            slot: 0,
+            is_reversed: is_reversed_of(&tables.lanes, rank),
+            is_second_half: false,
+        };
+        let origin = DecodeOptions::default().flip().origin();
+        tables
+            .ranked
+            .x_of(&vec![lane; rank + 1], rank, version, origin)
+    }
+
+    fn is_always_sorted(tables: &RankTables, group: usize) -> bool {
+        let mut shares = tables.ranked.shares.iter().map(|&share| Share(share));
+        shares.any(|share| share.group() == Some(group as u32) && share.is_sorted())
+    }
+
+    #[test]
+    fn columns_of_sectors_are_always_sorted_and_rows_are_not() {
+        for (_, tables) in all() {
+            let n_groups = tables.ranked.n_groups as usize;
+            let n = (0..n_groups)
+                .filter(|&group| is_always_sorted(&tables, group))
+                .count();
+            // (Rows of four layers.)
+            let is_rows = n_groups == 72;
+            assert!(
+                if is_rows {
+                    n == 0
+                } else {
+                    4 * n > 3 * n_groups
+                },
+                "{n} of {n_groups}"
+            );
+        }
+    }
+
+    #[test]
+    fn buckets_rise_with_x_over_all_lanes_of_a_group() {
+        for (version, tables) in all() {
+            for ranks in tables.lanes.first_ranks.windows(2).step_by(7) {
+                let ranks = ranks[0] as usize..ranks[1] as usize;
+                for n in [1, 2, 128, 1024] {
+                    let of_rank = |rank| {
+                        let spread = tables.ranked.spreads[rank];
+                        x_of(version, &tables, rank)
+                            .into_iter()
+                            .map(move |x| (x, spread.bucket(float_of(x), n)))
+                    };
+                    let mut buckets: Vec<(u32, u32)> = ranks.clone().flat_map(of_rank).collect();
+                    buckets.sort_unstable();
+                    assert!(buckets.is_sorted_by_key(|&(_, bucket)| bucket));
+                    assert_eq!(buckets.first().map(|&(_, bucket)| bucket), Some(0));
+                    assert_eq!(buckets.last().map(|&(_, bucket)| bucket), Some(n - 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_that_is_none_has_one_bucket() {
+        for x in [
+            [f32::NAN; 2],
+            [-f32::INFINITY, 1.0],
+            [1.0, 1.0],
+            [f32::MIN, f32::MAX],
+        ] {
+            let spreads = spreads(&[x.map(ordered).to_vec()], &[0, 0, 1]);
+            let buckets = x.map(|x| spreads[0].bucket(x, 128));
+            assert_eq!((spreads.len(), buckets), (1, [0; 2]), "{x:?}");
+        }
+    }
+
     #[test]
     fn strips_within_the_bounds_lie_on_the_right_side_of_all_other_lanes() {
-        for (version, RankTables { lanes, ranked, .. }) in all() {
-            let turned = |rank: usize| {
-                ranked
-                    .lanes
-                    .get(rank)
-                    .map(|_| is_reversed_of(&lanes, rank))
-                    .unwrap()
-            };
-            let x = |rank: usize| -> Vec<u32> {
-                let lane = RankedLane {
-                    slot: 0,
-                    is_reversed: turned(rank),
-                    is_second_half: false,
-                };
-                let mut lanes = vec![lane; rank + 1];
-                lanes[rank] = lane;
-                ranked.x_of(
-                    &lanes,
-                    rank,
-                    version,
-                    DecodeOptions::default().flip().origin(),
-                )
-            };
+        for (version, tables) in all() {
+            let RankTables { lanes, ranked, .. } = &tables;
+            let x = |rank| x_of(version, &tables, rank);
             for group in [0, 7, ranked.n_groups as usize - 1] {
+                if is_always_sorted(&tables, group) {
+                    continue;
+                }
                 let ranks =
                     lanes.first_ranks[group] as usize..lanes.first_ranks[group + 1] as usize;
                 let all: Vec<(usize, Vec<u32>)> = ranks.map(|rank| (rank, x(rank))).collect();

@@ -16,5 +16,9 @@ pub const UNITS: [&str; 9] = [
 
 /// Beginnings of entry names, and the registers that a thread of such a kernel may have. With 40,
 /// six blocks of `cluster` fit on a multiprocessor of sm_80 and newer, where nothing is spilled.
-/// With 64, four blocks of `cluster_unusual` do.
-pub const MAX_REGISTERS: &[(&str, u32)] = &[("cluster__", 40), ("cluster_unusual__", 64)];
+/// With 64, four blocks of `cluster_unusual` and of `sort_groups` do.
+pub const MAX_REGISTERS: &[(&str, u32)] = &[
+    ("cluster__", 40),
+    ("cluster_unusual__", 64),
+    ("sort_groups__", 64),
+];

@@ -73,19 +73,6 @@ pub struct Record {
 unsafe impl Plain for Record {}
 
 impl Record {
-    #[inline(always)]
-    const fn of_bits(bits: u64) -> Self {
-        Self {
-            place: bits as u32,
-            sums: (bits >> 32) as u32,
-        }
-    }
-
-    #[inline(always)]
-    const fn to_bits(self) -> u64 {
-        self.place as u64 | (self.sums as u64) << 32
-    }
-
     /// Position of the rank in [`place`](Self::place).
     const RANK: u32 = 20;
 

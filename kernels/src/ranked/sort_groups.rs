@@ -2,48 +2,61 @@
 //! strip.
 //!
 //! ```text
-//! warp lane   0  1  2  3  4  5        whole groups, as many as fit in a warp
-//! group       A  A  A  A  B  B
-//! x           5  1  8  3  2  1
-//! place       2  0  3  1  1  0        hits of the group that come before
+//! group           A  A  A  A  B  B        whole groups, as many as there is room for
+//! x               5  1  8  3  2  1
+//! bucket          2  0  3  1  5  4        by x: a group of four hits has four buckets
+//! begins, ends    2,3 0,1 3,4 1,2 …       of the bucket among the sorted hits: counted, then added up
+//! place           2  0  3  1  5  4        where the bucket begins, plus hits of it that come before
 //! ```
 //!
-//! Groups have some 16 hits, so a warp takes several at a time in registers: each lane counts the
-//! hits of its group that come before its own, by x alone; only where two have the same x are
-//! `LHCbID` and strip compared. A group of up to `ROOM` hits is merged by a warp in shared memory,
-//! one of up to [`MAX_WARPS`] times as many by the block; for them `Work::flag` has a list of its
-//! own. Still larger ones do not occur in the UT, and are sorted in place.
+//! **Buckets.** A hit's bucket rises with x, from the lowest x of its group to the highest
+//! ([`Spread`], from the host), and a group has as many buckets as hits: a bucket has one hit in
+//! the mean. Counting says where in the sorted order a bucket lies; a hit is compared with the few
+//! others of its bucket only. So n hits cost some n steps, whatever their number, where merging
+//! costs n·log²n. If hits crowd in few buckets, comparing takes longer, but the order is still
+//! right.
 //!
-//! A group that is flagged is often in order all the same, or nearly: every stage looks first, and
-//! does nothing then.
+//! **Packs.** Groups have some 14 hits. A warp takes several at a time, up to [`ROOM`] hits, so that
+//! its lanes are busy. A larger group is sorted by a block, up to [`HELD`] hits a thread; for these
+//! `Work::flag` has another list. Still larger ones, which hardly occur in the UT, are sorted
+//! in place. The same happens where two hits have the same x and `LHCbID`, and differ in strip
+//! only.
+//!
+//! A thread holds its hits in registers from the first step to the last; shared memory has the
+//! counts, and the keys by bucket.
 //!
 //! Launch: any number of blocks of up to [`MAX_WARPS`] warps, which share the lists;
 //! [`sort_groups_shared_bytes`] of shared memory.
 
-use super::tables::{Formulas, RankedTables};
+use super::tables::{Formulas, RankedTables, Spread};
 use super::{EXHAUSTED, FLAGGED, FLAGGED_LARGE, FlaggedGroup, Record, Work};
 use crate::hit::ordered;
 use crate::switches::Switches;
-use simt::primitives::warp_sort::{merge_sort, warp_places_by};
-use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
+use simt::{Block, FULL_MASK, GlobalMut, Kernel, NonEmpty, Shared, SharedLayout, WARP_SIZE};
 
-/// Groups that a warp takes at a time: in both groupings in use, two or three small ones fit in 32
-/// lanes, and with more to choose from, fewer lanes stay empty.
+/// Groups that a warp takes at a time: in both groupings in use, about as many as it has room for.
 const PACK: u32 = 16;
 
-/// Maximum number of hits of a group that a warp sorts in shared memory.
-pub(super) const ROOM: u32 = 256;
+/// Hits that a thread holds.
+const HELD: u32 = 4;
+
+/// Maximum number of hits of a pack, and so of a group that a warp sorts.
+pub(super) const ROOM: u32 = HELD * WARP_SIZE;
 
 /// Maximum number of warps of a block.
 pub const MAX_WARPS: u32 = 8;
 
-/// Of [`ROOM`] hits for each warp: x and `LHCbID`, or the sorted records; and two orders of them.
+/// A warp has [`ROOM`] places of each array, or the block has all.
 #[derive(Clone, Copy)]
 struct SortShared {
+    /// Hits of each bucket; then its [`Range`].
+    buckets: Shared<u32>,
+    /// x and `LHCbID`, by bucket.
     keys: Shared<u64>,
-    order: Shared<u16>,
-    other_order: Shared<u16>,
-    is_any: Shared<u32>,
+    /// A bit for each hit of a pack that is its group's first: [`HELD`] words a warp.
+    begins: Shared<u32>,
+    /// Sum over the block.
+    sum: Shared<u32>,
 }
 
 impl SortShared {
@@ -51,12 +64,33 @@ impl SortShared {
     const fn layout() -> (Self, u32) {
         let mut layout = SharedLayout::new();
         let shared = Self {
+            buckets: layout.array(MAX_WARPS * ROOM),
             keys: layout.array(MAX_WARPS * ROOM),
-            order: layout.array(MAX_WARPS * ROOM),
-            other_order: layout.array(MAX_WARPS * ROOM),
-            is_any: layout.array(1),
+            begins: layout.array(MAX_WARPS * HELD),
+            sum: layout.array(1),
         };
         (shared, layout.bytes())
+    }
+}
+
+/// Places of a bucket among the sorted hits: the first, and from bit 16 on the one behind the last.
+#[derive(Clone, Copy)]
+struct Range(u32);
+
+impl Range {
+    #[inline(always)]
+    const fn new(first: u32, end: u32) -> Self {
+        Self(first | end << 16)
+    }
+
+    #[inline(always)]
+    const fn first(self) -> u32 {
+        self.0 & 0xFFFF
+    }
+
+    #[inline(always)]
+    const fn end(self) -> u32 {
+        self.0 >> 16
     }
 }
 
@@ -93,12 +127,19 @@ impl Kernel for SortGroups {
         if block.block_idx_x() >= n_large && first >= n_groups {
             return;
         }
-        let Some(formulas) = tables.formulas(self.switches.version, flip_origin) else {
+        let (Some(formulas), Some(spreads)) = (
+            tables.formulas(self.switches.version, flip_origin),
+            tables.spreads.non_empty(),
+        ) else {
             return;
         };
+        if work.records.is_empty() {
+            return;
+        }
         let sorter = Sorter {
             block,
             formulas: &formulas,
+            spreads,
             records: work.records,
             shared: SortShared::layout().0,
         };
@@ -106,18 +147,14 @@ impl Kernel for SortGroups {
         // Uniform in the block.
         while i < n_large {
             let group = block.load_mut(work.flagged, work.flagged.len() - 1 - i);
-            if group.len <= block.warps() * ROOM {
-                sorter.in_shared_memory::<true>(group);
-            } else {
-                sorter.in_place::<true>(group);
-            }
+            sorter.sort_large(group);
             i += block.grid_dim_x();
         }
         // Uniform in the warp.
         while first < n_groups {
             let i = first + block.lane_id();
             let is_there = block.lane_id() < PACK && i < n_groups;
-            sorter.sort(if is_there {
+            sorter.sort_small(if is_there {
                 block.load_mut(work.flagged, i)
             } else {
                 FlaggedGroup::default()
@@ -127,11 +164,49 @@ impl Kernel for SortGroups {
     }
 }
 
+/// Repeats a block for `i` of 0 to [`HELD`] − 1, a constant each time, so that the arrays that it
+/// indexes are registers.
+macro_rules! unrolled {
+    ($i:ident, $body:block) => {
+        unrolled!($i, $body, 0 1 2 3);
+    };
+    ($i:ident, $body:block, $($number:literal)*) => {$({
+        let $i: u32 = $number;
+        $body
+    })*};
+}
+
+const _: () = assert!(HELD == 4);
+
 struct Sorter<'a, B> {
     block: &'a B,
     formulas: &'a Formulas<'a>,
+    spreads: NonEmpty<'a, Spread>,
     records: GlobalMut<'a, Record>,
     shared: SortShared,
+}
+
+/// Group of a hit, in a pack.
+#[derive(Clone, Copy)]
+struct Packed {
+    /// Place of the pack's first hit in the pool, if all of the pack were hits of this group.
+    from: u32,
+    /// First hit of the group in the pack, and first of its buckets.
+    first: u32,
+    len: u32,
+}
+
+/// Hit that a thread holds.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    record: Record,
+    /// x and `LHCbID`.
+    key: u64,
+    /// [`Packed::from`].
+    from: u32,
+    bucket: u32,
+    /// Number of the hit in its bucket, in any order; then its place in the pack, sorted.
+    place: u32,
 }
 
 /// Key of a hit, by which the hits of a group are ordered.
@@ -142,170 +217,95 @@ struct SortKey {
     strip: u32,
 }
 
-impl SortKey {
-    #[inline(always)]
-    fn x_and_id(self) -> u64 {
-        u64::from(self.x) << 32 | u64::from(self.id)
-    }
-}
-
 impl<B: Block> Sorter<'_, B> {
-    /// Sorts the groups of the first [`PACK`] lanes. All threads of the warp call.
+    /// Sorts groups of up to [`ROOM`] hits, one of each of the first [`PACK`] lanes. All threads of
+    /// the warp call.
     #[inline(always)]
-    fn sort(&self, of_lane: FlaggedGroup) {
-        let (block, lane) = (self.block, self.block.lane_id());
-        let group_of = |lane: u32| FlaggedGroup {
-            first: block.shuffle_idx_sync(FULL_MASK, of_lane.first, lane),
-            len: block.shuffle_idx_sync(FULL_MASK, of_lane.len, lane),
-        };
-        let mut large = block.ballot_sync(FULL_MASK, of_lane.len > WARP_SIZE);
-        // Uniform in the warp.
-        while large != 0 {
-            self.in_shared_memory::<false>(group_of(large.trailing_zeros()));
-            large &= large - 1;
+    fn sort_small(&self, of_lane: FlaggedGroup) {
+        let (block, lane, begins) = (self.block, self.block.lane_id(), self.shared.begins);
+        let mut end = of_lane.len;
+        let mut delta = 1;
+        while delta < PACK {
+            let below = block.shuffle_up_sync(FULL_MASK, end, delta);
+            end += if lane >= delta { below } else { 0 };
+            delta *= 2;
         }
-        let mut is_left = of_lane.len > 0 && of_lane.len <= WARP_SIZE;
-        let mut n = 0;
-        // The lane's own group, and the lane of its first hit.
-        let (mut own, mut first) = (FlaggedGroup::default(), 0);
-        let mut most = 0;
-        // Uniform in the warp: each turn adds a group to the pack, the first that fits, or sorts
-        // the pack.
+        // Words of the warp, and hits of the groups before the pack.
+        let mine = block.warp_id() % MAX_WARPS * HELD;
+        let mut before = 0;
+        // Uniform in the warp: each turn takes the next groups for which there is room.
         loop {
-            let fits = block.ballot_sync(FULL_MASK, is_left && n + of_lane.len <= WARP_SIZE);
-            if fits != 0 {
-                let next = fits.trailing_zeros();
-                let group = group_of(next);
-                if lane >= n {
-                    (own, first) = (group, n);
-                }
-                is_left &= lane != next;
-                n += group.len;
-                most = most.max(group.len);
-            } else if n > 0 {
-                self.in_lanes(own, first, most);
-                (n, most) = (0, 0);
-            } else {
+            let fits = of_lane.len > 0 && end > before && end - before <= ROOM;
+            let pack = block.ballot_sync(FULL_MASK, fits);
+            if pack == 0 {
                 return;
             }
+            if lane < HELD {
+                block.shared_store(begins, mine + lane, 0);
+            }
+            self.clear::<false>(ROOM);
+            // Nothing is marked before it is cleared.
+            block.sync_warp(FULL_MASK);
+            let first = end.wrapping_sub(of_lane.len).wrapping_sub(before);
+            if fits {
+                block.shared_atomic_or(begins, mine + first / WARP_SIZE, 1 << (first % WARP_SIZE));
+            }
+            let own = Packed {
+                from: of_lane.first.wrapping_sub(first),
+                first,
+                len: of_lane.len,
+            };
+            let n = block.shuffle_idx_sync(FULL_MASK, end, pack.ilog2()) - before;
+            // All groups are marked.
+            block.sync_warp(FULL_MASK);
+            // Lane of the group before the next.
+            let mut group = pack.trailing_zeros().wrapping_sub(1);
+            let up_to_lane = block.lanemask_lt() | 1 << lane;
+            let is_sorted = self.sort::<false>(n, |i| {
+                let marks = block.shared_load(begins, mine + i);
+                let of = group.wrapping_add((marks & up_to_lane).count_ones());
+                group = group.wrapping_add(marks.count_ones());
+                Packed {
+                    from: block.shuffle_idx_sync(FULL_MASK, own.from, of),
+                    first: block.shuffle_idx_sync(FULL_MASK, own.first, of),
+                    len: block.shuffle_idx_sync(FULL_MASK, own.len, of),
+                }
+            });
+            if !is_sorted {
+                core::hint::cold_path();
+                let mut left = pack;
+                while left != 0 {
+                    let of = left.trailing_zeros();
+                    self.in_place::<false>(FlaggedGroup {
+                        first: block.shuffle_idx_sync(FULL_MASK, of_lane.first, of),
+                        len: block.shuffle_idx_sync(FULL_MASK, of_lane.len, of),
+                    });
+                    left &= left - 1;
+                }
+            }
+            before += n;
         }
     }
 
-    /// Sorts groups of up to `most` hits, of which the caller's begins in lane `first`. All threads
-    /// of the warp call.
+    /// Sorts a group of any size. All threads of the block call.
     #[inline(always)]
-    fn in_lanes(&self, group: FlaggedGroup, first: u32, most: u32) {
-        let (block, lane) = (self.block, self.block.lane_id());
-        let is_there = lane - first < group.len;
-        let record = if is_there {
-            block.load_mut(self.records, group.first + lane - first)
-        } else {
-            Record::default()
-        };
-        let key = self.key(record);
-        let x_below = block.shuffle_up_sync(FULL_MASK, key.x, 1);
-        if block.ballot_sync(FULL_MASK, is_there && lane > first && key.x <= x_below) == 0 {
-            return;
+    fn sort_large(&self, group: FlaggedGroup) {
+        let FlaggedGroup { first: from, len } = group;
+        let mut is_sorted = false;
+        if len <= self.block.threads() * HELD {
+            self.clear::<true>(len);
+            // Nothing is counted before it is cleared.
+            self.block.sync_threads();
+            let first = 0;
+            is_sorted = self.sort::<true>(len, |_| Packed { from, first, len });
         }
-        let n = if is_there { group.len } else { 0 };
-        let place = warp_places_by(block, key.x, first, n, most, |peer| {
-            let x = block.shuffle_idx_sync(FULL_MASK, key.x, peer);
-            let id = block.shuffle_idx_sync(FULL_MASK, key.id, peer);
-            let strip = block.shuffle_idx_sync(FULL_MASK, key.strip, peer);
-            (x, id, strip, peer) < (key.x, key.id, key.strip, lane)
-        });
-        // All records are read before any is overwritten.
-        block.sync_warp(FULL_MASK);
-        if is_there {
-            block.store(self.records, group.first + place, record);
-        }
-    }
-
-    /// Sorts a group of up to [`ROOM`] hits with a warp, or with `BLOCK` as many times `ROOM` as
-    /// the block has warps. All threads of the warp or block call.
-    #[inline(always)]
-    fn in_shared_memory<const BLOCK: bool>(&self, group: FlaggedGroup) {
-        let Self {
-            block,
-            records,
-            shared:
-                SortShared {
-                    keys,
-                    order,
-                    other_order,
-                    ..
-                },
-            ..
-        } = *self;
-        let FlaggedGroup { first, len } = group;
-        let (thread, threads) = self.threads::<BLOCK>();
-        let mine = if BLOCK {
-            0
-        } else {
-            block.warp_id() % MAX_WARPS * ROOM
-        };
-        let mut i = thread;
-        while i < len {
-            block.shared_store(
-                keys,
-                mine + i,
-                self.key(block.load_mut(records, first + i)).x_and_id(),
-            );
-            i += threads;
-        }
-        // All keys are there.
-        self.sync::<BLOCK>();
-        let mut is_unsorted = false;
-        let mut i = thread + 1;
-        while i < len {
-            is_unsorted |=
-                block.shared_load(keys, mine + i - 1) >= block.shared_load(keys, mine + i);
-            i += threads;
-        }
-        if !self.any::<BLOCK>(is_unsorted) {
-            return;
-        }
-        let key = |i| block.shared_load(keys, mine + i);
-        let order = merge_sort::<BLOCK, B, _>(block, len, key, mine, order, other_order);
-        let from = |i| u32::from(block.shared_load(order, mine + i));
-        let mut is_tied = false;
-        let mut i = thread + 1;
-        while i < len {
-            is_tied |= key(from(i - 1)) == key(from(i));
-            i += threads;
-        }
-        // (All threads are done with the keys.)
-        let is_tied = self.any::<BLOCK>(is_tied);
-        let mut i = thread;
-        while i < len {
-            block.shared_store(
-                keys,
-                mine + i,
-                block.load_mut(records, first + from(i)).to_bits(),
-            );
-            i += threads;
-        }
-        // All records are read before any is overwritten.
-        self.sync::<BLOCK>();
-        let mut i = thread;
-        while i < len {
-            block.store(
-                records,
-                first + i,
-                Record::of_bits(block.shared_load(keys, mine + i)),
-            );
-            i += threads;
-        }
-        // The sorted records are stored, and read before the next group's keys are.
-        self.sync::<BLOCK>();
-        // Strips of equal x and `LHCbID`: from lanes that see the same sector.
-        if is_tied {
+        if !is_sorted {
             core::hint::cold_path();
-            self.in_place::<BLOCK>(group);
+            self.in_place::<true>(group);
         }
     }
 
-    /// Number of the caller among the threads that sort a group, and how many they are.
+    /// Number of the caller among the threads that sort a pack, and how many they are.
     #[inline(always)]
     fn threads<const BLOCK: bool>(&self) -> (u32, u32) {
         let block = self.block;
@@ -313,6 +313,16 @@ impl<B: Block> Sorter<'_, B> {
             (block.thread(), block.threads())
         } else {
             (block.lane_id(), WARP_SIZE)
+        }
+    }
+
+    /// First place of the pack's threads in shared memory.
+    #[inline(always)]
+    fn mine<const BLOCK: bool>(&self) -> u32 {
+        if BLOCK {
+            0
+        } else {
+            self.block.warp_id() % MAX_WARPS * ROOM
         }
     }
 
@@ -326,28 +336,174 @@ impl<B: Block> Sorter<'_, B> {
         }
     }
 
-    /// Returns true for all threads if the argument is for any. All threads wait for each other.
+    /// Clears `n` buckets, rounded up to what a warp adds up at a time.
     #[inline(always)]
-    fn any<const BLOCK: bool>(&self, is_so: bool) -> bool {
+    fn clear<const BLOCK: bool>(&self, n: u32) {
+        let (thread, threads) = self.threads::<BLOCK>();
+        let n = n.next_multiple_of(4 * WARP_SIZE);
+        let mut first = 0;
+        while first < n {
+            let place = (self.mine::<BLOCK>() + first + thread) % self.shared.buckets.len();
+            self.block.shared_store(self.shared.buckets, place, 0);
+            first += threads;
+        }
+        if BLOCK && thread == 0 {
+            self.block.shared_store(self.shared.sum, 0, 0);
+        }
+    }
+
+    /// Sorts a pack of `n` hits. `packed(i)` returns the group of the thread's hit `i`, in ascending
+    /// order; all threads of a warp call it. Returns false, and moves nothing, if hits have the same
+    /// x and `LHCbID`. All threads of the warp or block call, after the buckets were cleared, and
+    /// may clear them again at once.
+    #[inline(always)]
+    fn sort<const BLOCK: bool>(&self, n: u32, mut packed: impl FnMut(u32) -> Packed) -> bool {
         let Self { block, shared, .. } = self;
+        let (thread, threads) = self.threads::<BLOCK>();
+        let mine = self.mine::<BLOCK>();
+        let of_warp = thread - block.lane_id();
+        let mut hits = [Held::default(); HELD as usize];
+        unrolled!(i, {
+            // Uniform in the warp.
+            if i * threads + of_warp < n {
+                let packed = packed(i);
+                if i * threads + thread < n {
+                    let mut hit = self.hit(packed, i * threads + thread);
+                    // (A remainder, so that the compiler tests no bucket.)
+                    hit.bucket = (mine + hit.bucket) % shared.buckets.len();
+                    hit.place = block.shared_atomic_add(shared.buckets, hit.bucket, 1);
+                    hits[i as usize] = hit;
+                }
+            }
+        });
+        // All hits are counted.
+        self.sync::<BLOCK>();
+        if !BLOCK || of_warp == 0 {
+            self.add_up(mine, if BLOCK { n } else { ROOM });
+        }
+        // The ranges of the buckets are there.
+        self.sync::<BLOCK>();
+        unrolled!(i, {
+            if i * threads + thread < n {
+                let range = Range(block.shared_load(shared.buckets, hits[i as usize].bucket));
+                let place = mine + range.first() + hits[i as usize].place;
+                let place = place % shared.keys.len();
+                block.shared_store(shared.keys, place, hits[i as usize].key);
+                hits[i as usize].bucket = range.0;
+            }
+        });
+        // All keys are there.
+        self.sync::<BLOCK>();
+        let mut sum = 0;
+        unrolled!(i, {
+            if i * threads + thread < n {
+                hits[i as usize].place =
+                    self.place(Range(hits[i as usize].bucket), hits[i as usize].key, mine);
+                sum += hits[i as usize].place;
+            }
+        });
+        // Of two equal keys none comes before the other, so that the places are fewer.
+        let is_sorted = self.sum::<BLOCK>(sum) == n * n.wrapping_sub(1) / 2;
+        unrolled!(i, {
+            if is_sorted && i * threads + thread < n {
+                let Held {
+                    record,
+                    from,
+                    place,
+                    ..
+                } = hits[i as usize];
+                let at = from.wrapping_add(place).min(self.records.len() - 1);
+                block.store(self.records, at, record);
+            }
+        });
+        is_sorted
+    }
+
+    /// Reads hit `i` of a pack.
+    #[inline(always)]
+    fn hit(&self, Packed { from, first, len }: Packed, i: u32) -> Held {
+        let block = self.block;
+        // (Limited, so that the compiler tests no place.)
+        let at = from.wrapping_add(i).min(self.records.len() - 1);
+        let record = block.load_mut(self.records, at);
+        let place = self.formulas.place(block, record);
+        let x = place.x();
+        let spread = block.load_within(self.spreads, record.rank());
+        Held {
+            record,
+            key: u64::from(ordered(x)) << 32 | u64::from(place.id),
+            from,
+            bucket: first + spread.bucket(x, len),
+            place: 0,
+        }
+    }
+
+    /// Makes ranges of the counts of `n` buckets. All threads of one warp call.
+    #[inline(always)]
+    fn add_up(&self, mine: u32, n: u32) {
+        let (block, lane, buckets) = (self.block, self.block.lane_id(), self.shared.buckets);
+        let mut before = 0;
+        let mut first = 0;
+        while first < n {
+            // (A remainder, so that the compiler tests no place.)
+            let place = (mine + first + 4 * lane) % buckets.len();
+            let [a, b, c, d] = [0, 1, 2, 3].map(|i| block.shared_load(buckets, place + i));
+            let mut up_to = a + b + c + d;
+            let mut delta = 1;
+            while delta < WARP_SIZE {
+                let below = block.shuffle_up_sync(FULL_MASK, up_to, delta);
+                up_to += if lane >= delta { below } else { 0 };
+                delta *= 2;
+            }
+            up_to += before;
+            before = block.shuffle_idx_sync(FULL_MASK, up_to, WARP_SIZE - 1);
+            let (c_end, b_end, a_end) = (up_to - d, up_to - d - c, up_to - d - c - b);
+            let put = |i, first, end| {
+                block.shared_store(buckets, place + i, Range::new(first, end).0);
+            };
+            put(0, a_end - a, a_end);
+            put(1, a_end, b_end);
+            put(2, b_end, c_end);
+            put(3, c_end, up_to);
+            first += 4 * WARP_SIZE;
+        }
+    }
+
+    /// Returns the place of a hit of a bucket.
+    #[inline(always)]
+    fn place(&self, range: Range, key: u64, mine: u32) -> u32 {
+        let Self { block, shared, .. } = self;
+        let mut place = range.first();
+        let mut i = mine + range.first();
+        // (Limited once, so that the compiler tests no place.)
+        let end = (mine + range.end()).min(shared.keys.len());
+        // (A block has one row. The compiler does not know, and so cannot unroll the loop: few buckets
+        // have more than two hits.)
+        let step = block.block_dim_y();
+        while i < end {
+            place += u32::from(block.shared_load(shared.keys, i) < key);
+            i += step;
+        }
+        place
+    }
+
+    /// Returns the sum over all threads.
+    #[inline(always)]
+    fn sum<const BLOCK: bool>(&self, own: u32) -> u32 {
+        let Self { block, shared, .. } = self;
+        let sum = block.redux_add_sync(FULL_MASK, own);
         if !BLOCK {
-            block.sync_warp(FULL_MASK);
-            return block.ballot_sync(FULL_MASK, is_so) != 0;
+            return sum;
         }
-        if block.thread() == 0 {
-            block.shared_store(shared.is_any, 0, 0);
+        if block.lane_id() == 0 {
+            block.shared_atomic_add(shared.sum, 0, sum);
         }
-        // No thread sets the word before it is cleared.
+        // All warps have added theirs.
         block.sync_threads();
-        if is_so {
-            block.shared_atomic_or(shared.is_any, 0, 1);
-        }
-        // All have set it.
+        let sum = block.shared_load(shared.sum, 0);
+        // All have read it before it is cleared.
         block.sync_threads();
-        let is_any = block.shared_load(shared.is_any, 0) != 0;
-        // All have read it before it is cleared again.
-        block.sync_threads();
-        is_any
+        sum
     }
 
     #[inline(always)]

@@ -23,11 +23,16 @@ pub const MAX_RANKS_OF_WARP: u32 = 256;
 pub const MAX_RANKS_OF_THREAD: u32 = 6;
 
 /// Ranks of a thread of `cluster`, in a word: the first in 11 bits, their number in 3, and from bit
-/// 14 on, if the thread begins a group, one more than the group.
+/// 14 on, if the thread begins a group, one more than the group, in 7; then whether the group is
+/// the last of its warp, and whether it is always sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(pub u32);
 
 impl Share {
+    const IS_LAST: u32 = 1 << 21;
+
+    const IS_SORTED: u32 = 1 << 22;
+
     /// Packs a share.
     pub const fn new(first: u32, n: u32, group: Option<u32>) -> Self {
         let group = match group {
@@ -35,6 +40,18 @@ impl Share {
             None => 0,
         };
         Self(first | n << 11 | group << 14)
+    }
+
+    /// Says that the thread's group is the last of its warp.
+    #[must_use]
+    pub const fn last(self) -> Self {
+        Self(self.0 | Self::IS_LAST)
+    }
+
+    /// Says that the thread's group is always to be sorted.
+    #[must_use]
+    pub const fn sorted(self) -> Self {
+        Self(self.0 | Self::IS_SORTED)
     }
 
     /// First rank.
@@ -52,7 +69,20 @@ impl Share {
     /// Group that the thread begins.
     #[inline(always)]
     pub const fn group(self) -> Option<u32> {
-        (self.0 >> 14).checked_sub(1)
+        (self.0 >> 14 & 0x7F).checked_sub(1)
+    }
+
+    /// Returns true if this group is the last of its warp.
+    #[inline(always)]
+    pub const fn is_last(self) -> bool {
+        self.0 & Self::IS_LAST != 0
+    }
+
+    /// Returns true if this group is to be sorted whatever its hits: its lanes overlap so far that
+    /// its [`Bounds`] are not looked at.
+    #[inline(always)]
+    pub const fn is_sorted(self) -> bool {
+        self.0 & Self::IS_SORTED != 0
     }
 }
 
@@ -160,6 +190,34 @@ pub struct LaneRecord {
 // SAFETY: `repr(C)`, four 4-byte numbers, size 16, alignment 16: no padding; numbers only.
 unsafe impl Plain for LaneRecord {}
 
+/// Places of x in the range of a group, for the sort: the same for all its ranks.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct Spread {
+    /// Factor of x, not negative.
+    pub scale: f32,
+    /// Added to it: 0 is the beginning of the range, [`PLACES`](Self::PLACES) its end.
+    pub offset: f32,
+}
+
+// SAFETY: `repr(C)`, two f32, size and alignment 8: no padding; numbers only.
+unsafe impl Plain for Spread {}
+
+impl Spread {
+    /// Places of the range: as many as 16 bits can tell apart.
+    pub const PLACES: f32 = 65535.0;
+
+    /// Returns the bucket of a hit, one of `n`, which are up to 2¹⁶. It never falls where x rises,
+    /// unless x is not a number.
+    #[inline(always)]
+    pub const fn bucket(self, x: f32, n: u32) -> u32 {
+        // (A sum with 2²³ is rounded to a whole number, which its lowest bits have.)
+        let place = (x * self.scale + self.offset).max(0.0).min(Self::PLACES) + 8_388_608.0;
+        ((place.to_bits() & 0xFFFF) * n) >> 16
+    }
+}
+
 /// Constants that many sectors share; see [`SectorConstants`](crate::detector::SectorConstants).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -205,6 +263,8 @@ pub struct RankedTables<'a> {
     pub class_of: Global<'a, u16>,
     /// Constants of each class.
     pub classes: Global<'a, ClassRecord>,
+    /// Range of each rank's group.
+    pub spreads: Global<'a, Spread>,
     /// Groups of an event.
     pub n_groups: u32,
     /// 0: the tables do not fit `cluster`.
@@ -338,6 +398,10 @@ mod tests {
         for (first, n, group) in [(0, 0, None), (1215, 6, Some(95)), (7, 3, Some(0))] {
             let share = Share::new(first, n, group);
             assert_eq!((share.first(), share.n(), share.group()), (first, n, group));
+            let marks = |share: Share| (share.group(), share.is_last(), share.is_sorted());
+            assert_eq!(marks(share), (group, false, false));
+            assert_eq!(marks(share.last()), (group, true, false));
+            assert_eq!(marks(share.sorted()), (group, false, true));
         }
         let bounds = Bounds::new(300, 511, 2, 5, 95);
         assert_eq!(

@@ -106,50 +106,12 @@ pub fn warp_places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32)
     places(block, key, first, n, most, is_there)
 }
 
+/// Of lanes that are not there, only the high word counts.
 #[inline(always)]
 fn places<B: Block>(block: &B, key: u64, first: u32, n: u32, most: u32, is_there: bool) -> u32 {
     let lane = block.lane_id();
-    places_by(
-        block,
-        (key >> 32) as u32,
-        first,
-        n,
-        most,
-        is_there,
-        |peer| (block.shuffle_idx_sync(FULL_MASK, key, peer), peer) < (key, lane),
-    )
-}
-
-/// Returns the lane's place as [`warp_places`] does, by the upper 31 bits of `high` and, where two
-/// of a group are equal in these, by `is_before`: true if the whole key of the lane that it is given
-/// comes before the caller's own. The whole warp calls it, in converged code.
-#[inline(always)]
-pub fn warp_places_by<B: Block>(
-    block: &B,
-    high: u32,
-    first: u32,
-    n: u32,
-    most: u32,
-    is_before: impl Fn(u32) -> bool,
-) -> u32 {
-    let is_there = block.lane_id().wrapping_sub(first) < n;
-    places_by(block, high, first, n, most, is_there, is_before)
-}
-
-/// Of lanes that are not there, only the high word counts.
-#[inline(always)]
-fn places_by<B: Block>(
-    block: &B,
-    high: u32,
-    first: u32,
-    n: u32,
-    most: u32,
-    is_there: bool,
-    is_before: impl Fn(u32) -> bool,
-) -> u32 {
-    let lane = block.lane_id();
     // (Of 31 bits: the sign of a difference says which is smaller.)
-    let own = high >> 1;
+    let own = (key >> 33) as u32;
     let mut other = first;
     // A bit for each lane from the group's first on, which lies highest: its key is smaller.
     let mut smaller = 0;
@@ -187,8 +149,8 @@ fn places_by<B: Block>(
         } else {
             ties.trailing_zeros()
         };
-        let comes_before = is_before(peer);
-        place += u32::from(comes_before && peer != lane);
+        let other = block.shuffle_idx_sync(FULL_MASK, key, peer);
+        place += u32::from((other, peer) < (key, lane));
         ties &= ties.wrapping_sub(1);
     }
     place
@@ -215,7 +177,7 @@ pub fn warp_merge_sort<B: Block, A: Indices<B>>(
 
 /// Sorts by a warp as [`warp_merge_sort`] does, or with `BLOCK` by all threads of the block.
 #[inline(always)]
-pub fn merge_sort<const BLOCK: bool, B: Block, A: Indices<B>>(
+pub(super) fn merge_sort<const BLOCK: bool, B: Block, A: Indices<B>>(
     block: &B,
     len: u32,
     key: impl Fn(u32) -> u64,

@@ -140,6 +140,13 @@ impl RankedSetup {
         })
     }
 
+    /// Ordinary events in that grouping, with groups that only a block sorts.
+    pub fn crowded_columns(n_events: usize) -> Self {
+        Self::with(n_events, Layout::Allen, false, 4, Grouping::UniqueX, |i| {
+            3 * i
+        })
+    }
+
     fn of(n_events: usize, layout: Layout, repeats: bool, factor: usize) -> Self {
         Self::with(n_events, layout, repeats, factor, Grouping::YRows, |i| {
             3 * i

@@ -55,12 +55,12 @@ pub(super) fn write<B: Block>(
             event * tables.n_groups + group,
             before + clustered.first,
         );
-        let is_flagged = !block.shared_load(shared.lowest_high, group)
-            < block.shared_load(shared.highest_low, group);
+        let is_flagged = share.is_sorted()
+            || !block.shared_load(shared.lowest_high, group)
+                < block.shared_load(shared.highest_low, group);
         if is_flagged && !is_unusual {
             // The next group begins where this one ends; behind the warp's last ends the warp.
-            let is_last = is_last(block, tables, group);
-            let end = if is_last {
+            let end = if share.is_last() {
                 clustered.n
             } else {
                 block.shared_load(shared.firsts, group + 1)
@@ -97,19 +97,6 @@ pub(super) fn write<B: Block>(
             defer(block, work, event);
         }
     }
-}
-
-/// Returns true if a group is the last of the caller's warp.
-#[inline(always)]
-fn is_last<B: Block>(block: &B, tables: &RankedTables<'_>, group: u32) -> bool {
-    let mut thread = thread(block) + 1;
-    while thread < (warp(block) + 1) * WARP_SIZE {
-        if Share(block.load(tables.shares, thread)).group() == Some(group + 1) {
-            return false;
-        }
-        thread += 1;
-    }
-    true
 }
 
 #[inline(always)]
