@@ -2,7 +2,7 @@
 
 use tuner::{Config, Value};
 
-use ut_decoders::parameters::{Parameter, ParameterError, Parameters, words};
+use ut_decoders::parameters::{Parameter, ParameterError, Parameters};
 use ut_decoders::{Backend, Pipeline};
 
 /// Maximum number of configurations for an on-line tuner; beyond it, only the parameters of one
@@ -183,7 +183,7 @@ impl Varied {
 }
 
 fn value(parameter: &Parameter, number: u32) -> Value {
-    let word = words(parameter.name).get(number as usize);
+    let word = parameter.words.get(number as usize);
     word.map_or_else(
         || Value::Int(i64::from(number)),
         |word| Value::Text((*word).to_owned()),

@@ -21,7 +21,7 @@ use ut_data::input::Layout;
 /// capability 2.0.
 const MAX_THREADS: u32 = 1024;
 
-/// A parameter, whose values may be [words].
+/// A parameter. Its values are numbers, some of which have names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// `place.name`.
@@ -38,6 +38,8 @@ pub struct Parameter {
     pub default: u32,
     /// Values worth trying.
     pub candidates: &'static [u32],
+    /// Names of the values 0, 1, …; empty if the values are plain numbers.
+    pub words: &'static [&'static str],
 }
 
 /// Maximum number of threads in a block of `sort_groups`: its shared memory has room for
@@ -47,21 +49,78 @@ const MAX_SORT_THREADS: u32 = MAX_WARPS * WARP_SIZE;
 /// Numbers of threads that a tuner tries for kernels whose blocks are a row of warps.
 const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
 
-/// Makes the table of parameters, and a method of [`Parameters`] that reads each.
+/// Type that a parameter's values have in the program. The command line, the tuner and the store
+/// know only their numbers and words.
+trait ParameterValue {
+    /// Names of the values 0, 1, …; empty if the values are plain numbers.
+    const WORDS: &'static [&'static str] = &[];
+
+    /// Makes the value that a valid number stands for.
+    fn of(number: u32) -> Self;
+}
+
+impl ParameterValue for u32 {
+    fn of(number: u32) -> Self {
+        number
+    }
+}
+
+impl ParameterValue for Simd {
+    const WORDS: &'static [&'static str] = &Self::NAMES;
+
+    fn of(number: u32) -> Self {
+        Self::ALL[number as usize]
+    }
+}
+
+impl ParameterValue for Pipeline {
+    const WORDS: &'static [&'static str] = &Self::NAMES;
+
+    fn of(number: u32) -> Self {
+        Self::ALL[number as usize]
+    }
+}
+
+impl ParameterValue for Layout {
+    const WORDS: &'static [&'static str] = &["allen", "mep"];
+
+    fn of(number: u32) -> Self {
+        [Self::Allen, Self::Mep][number as usize]
+    }
+}
+
+impl ParameterValue for CarveOut {
+    fn of(number: u32) -> Self {
+        match number {
+            0 => Self::Needed,
+            1 => Self::Unset,
+            percent => Self::Percent(percent as u8),
+        }
+    }
+}
+
+/// Returns the name of a layout in parameters and outputs.
+pub const fn layout_name(layout: Layout) -> &'static str {
+    <Layout as ParameterValue>::WORDS[layout as usize]
+}
+
+/// Makes the table of parameters, and a method of [`Parameters`] that reads each: method, type of
+/// the values, name, smallest and largest value, step, default, values worth trying, meaning.
 macro_rules! parameters {
-    ($($vis:vis $get:ident $name:literal, $min:expr, $max:expr, $step:expr, $default:expr, $candidates:expr, $about:literal;)*) => {
+    ($($vis:vis $get:ident: $type:ident $name:literal, $min:expr, $max:expr, $step:expr, $default:expr, $candidates:expr, $about:literal;)*) => {
         #[allow(non_camel_case_types, reason = "names of methods")]
         #[derive(Clone, Copy)]
         enum Place { $($get),* }
 
         static ALL: [Parameter; [$($name),*].len()] = [$(Parameter {
             name: $name, about: $about, min: $min, max: $max, step: $step, default: $default, candidates: $candidates,
+            words: <$type as ParameterValue>::WORDS,
         }),*];
 
         impl Parameters {
-            $(#[doc = concat!("`", $name, "`: ", $about, ".")]
-            $vis const fn $get(&self) -> u32 {
-                self.values[Place::$get as usize]
+            $(#[doc = concat!("Returns `", $name, "`: ", $about, ".")]
+            $vis fn $get(&self) -> $type {
+                ParameterValue::of(self.values[Place::$get as usize])
             })*
         }
     };
@@ -69,62 +128,43 @@ macro_rules! parameters {
 
 parameters! {
     // Of the CPU decoder.
-    cpu_simd "cpu.simd", 0, 3, 1, 0, &[0, 1, 2, 3],
+    pub simd: Simd "cpu.simd", 0, 3, 1, 0, &[0, 1, 2, 3],
         "vector instructions: auto (the widest there are), scalar, avx2 or avx512";
     // Of the kernels, in the order in which they run.
-    pub count_block_x "count.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
-    pub count_bins "count.bins", 8, 16, 8, 16, &[8, 16], "size classes of the lane list";
-    pub scan_block_x "scan.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 256, BLOCKS, "threads of a block";
-    cluster_block_x "cluster.block_x", 1, MAX_THREADS, 1, 32, &[32, 64, 128, 256],
+    pub count_block_x: u32 "count.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
+    pub count_bins: u32 "count.bins", 8, 16, 8, 16, &[8, 16], "size classes of the lane list";
+    pub scan_block_x: u32 "scan.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 256, BLOCKS, "threads of a block";
+    cluster_block_x: u32 "cluster.block_x", 1, MAX_THREADS, 1, 32, &[32, 64, 128, 256],
         "threads of a block in x; x times y is a multiple of 32 and at most 1024";
-    cluster_block_y "cluster.block_y", 1, MAX_THREADS, 1, 4, &[1, 2, 3, 4, 6, 8], "threads of a block in y";
-    pub compress_block_x "compress.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
-    pub sort_block_x "sort.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
-    pub sort_run "sort.run", WARP_SIZE, 4096, WARP_SIZE, 128, &[32, 64, 96, 128, 256, 512],
+    cluster_block_y: u32 "cluster.block_y", 1, MAX_THREADS, 1, 4, &[1, 2, 3, 4, 6, 8], "threads of a block in y";
+    pub compress_block_x: u32 "compress.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
+    pub sort_block_x: u32 "sort.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
+    pub sort_run: u32 "sort.run", WARP_SIZE, 4096, WARP_SIZE, 128, &[32, 64, 96, 128, 256, 512],
         "hits up to which a group is sorted by counting; longer ones are merged from runs of 32";
-    pub decode_block_x "decode.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
-    pub sort_groups_block_x "ranked.sort_block_x", WARP_SIZE, MAX_SORT_THREADS, WARP_SIZE, MAX_SORT_THREADS, &[64, 128, 256],
+    pub decode_block_x: u32 "decode.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
+    pub sort_groups_block_x: u32 "ranked.sort_block_x", WARP_SIZE, MAX_SORT_THREADS, WARP_SIZE, MAX_SORT_THREADS, &[64, 128, 256],
         "threads of a block that sorts groups in which lanes overlap";
-    pub sort_groups_grid "ranked.sort_grid", 0, 64, 1, 0, &[0, 2, 4, 8],
+    pub sort_groups_grid: u32 "ranked.sort_grid", 0, 64, 1, 0, &[0, 2, 4, 8],
         "blocks per multiprocessor that sort such groups; 0: as many as fit";
-    pub unusual_grid "ranked.unusual_grid", 0, 64, 1, 0, &[0, 1, 4],
+    pub unusual_grid: u32 "ranked.unusual_grid", 0, 64, 1, 0, &[0, 1, 4],
         "blocks per multiprocessor that decode unusual events; 0: as many as fit";
-    pub make_hits_grid "ranked.make_hits_grid", 0, 64, 1, 0, &[0, 2, 4, 8, 16],
+    pub make_hits_grid: u32 "ranked.make_hits_grid", 0, 64, 1, 0, &[0, 2, 4, 8, 16],
         "blocks per multiprocessor that make hits of records; 0: as many as fit";
     // Of a GPU. Registers are given out in units of 256 for a warp, hence multiples of 8; a thread
     // has at most 255.
-    pub registers "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 56, 64],
+    pub registers: u32 "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 56, 64],
         "maximum number of registers per thread in all kernels but cluster_unusual; 0: no limit";
-    carve_out_word "ranked.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
+    pub carve_out: CarveOut "ranked.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
         "share of shared memory that cluster and sort_groups ask for, %, the rest being L1 cache; \
          0: what their resident blocks need; 1: what the driver chooses";
     // How a decoder is fed.
-    pub batch "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
-    layout_word "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
-    pub threads "threads", 0, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64],
+    pub batch: u32 "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
+    pub layout: Layout "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
+    pub threads: u32 "threads", 0, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64],
         "threads, each with its own decoder; 0: one per core";
-    streams "streams", 1, 64, 1, 3, &[1, 2, 3, 4, 6, 8],
+    streams: u32 "streams", 1, 64, 1, 3, &[1, 2, 3, 4, 6, 8],
         "streams, each with its own buffers, so that copies and kernels of several batches overlap";
-    pipeline_word "pipeline", 0, 1, 1, 0, &[0, 1], "kernels: ranked (five) or allen (seven)";
-}
-
-const LAYOUTS: [&str; 2] = ["allen", "mep"];
-
-/// Returns the words for the values 0, 1, … of a parameter; none if its values are numbers.
-pub fn words(name: &str) -> &'static [&'static str] {
-    match name {
-        "cpu.simd" => &Simd::NAMES,
-        "layout" => &LAYOUTS,
-        "pipeline" => &Pipeline::NAMES,
-        _ => &[],
-    }
-}
-
-/// Writes a value as [`Parameter::parse`] reads it.
-pub fn value_text(name: &str, value: u32) -> String {
-    words(name)
-        .get(value as usize)
-        .map_or_else(|| value.to_string(), |word| (*word).to_owned())
+    pub pipeline: Pipeline "pipeline", 0, 1, 1, 0, &[0, 1], "kernels: ranked (five) or allen (seven)";
 }
 
 impl Parameter {
@@ -133,16 +173,17 @@ impl Parameter {
         self.min <= value && value <= self.max && value.is_multiple_of(self.step)
     }
 
+    /// Writes a value as [`parse`](Self::parse) reads it.
+    pub fn text(&self, value: u32) -> String {
+        self.words
+            .get(value as usize)
+            .map_or_else(|| value.to_string(), |word| (*word).to_owned())
+    }
+
     /// Reads a value, which may be a word (`avx2`).
     pub fn parse(&self, text: &str) -> Result<u32, ParameterError> {
-        let word = words(self.name).iter().position(|word| *word == text);
+        let word = self.words.iter().position(|word| *word == text);
         let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
-        if self.name == "pipeline" && text == Pipeline::REPLACED {
-            return Err(ParameterError::Other(format!(
-                "pipeline = {text}: {} has replaced it",
-                Pipeline::Ranked
-            )));
-        }
         number
             .filter(|&value| self.is_valid(value))
             .ok_or_else(|| self.refused(&text))
@@ -155,9 +196,9 @@ impl Parameter {
             min,
             max,
             step,
+            words,
             ..
         } = *self;
-        let words = words(name);
         let valid = match step {
             _ if !words.is_empty() => format!("one of {}", words.join(", ")),
             1 => format!("from {min} to {max}"),
@@ -221,13 +262,8 @@ impl Backend {
             Self::Cuda => Some(Place::streams),
             Self::Emulated => None,
         };
-        let kernels = self.runs_kernels().then_some(Place::pipeline_word);
-        let feeding = [
-            Some(Place::batch),
-            Some(Place::layout_word),
-            decoders,
-            kernels,
-        ];
+        let kernels = self.runs_kernels().then_some(Place::pipeline);
+        let feeding = [Some(Place::batch), Some(Place::layout), decoders, kernels];
         self.parameters().iter().chain(
             feeding
                 .into_iter()
@@ -252,16 +288,6 @@ fn find(
     all: &[&'static Parameter],
     name: &str,
 ) -> Result<&'static Parameter, ParameterError> {
-    if name
-        .split_once('.')
-        .is_some_and(|(place, _)| place == Pipeline::REPLACED)
-    {
-        let successor = Pipeline::Ranked;
-        let message = format!(
-            "{name}: the pipeline fused is replaced by {successor}, whose parameters begin with {successor}."
-        );
-        return Err(ParameterError::Other(message));
-    }
     let rest = |parameter: &&&Parameter| {
         parameter
             .name
@@ -321,37 +347,9 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Vector instructions of the CPU decoder.
-    pub const fn simd(&self) -> Simd {
-        Simd::ALL[self.cpu_simd() as usize]
-    }
-
     /// Returns the shape in threads, x and y, of a block of `cluster_and_predecode`.
-    pub const fn cluster_block(&self) -> (u32, u32) {
+    pub fn cluster_block(&self) -> (u32, u32) {
         (self.cluster_block_x(), self.cluster_block_y())
-    }
-
-    /// Division of a multiprocessor's memory while `cluster` or `sort_groups` runs.
-    pub const fn carve_out(&self) -> CarveOut {
-        match self.carve_out_word() {
-            0 => CarveOut::Needed,
-            1 => CarveOut::Unset,
-            percent => CarveOut::Percent(percent as u8),
-        }
-    }
-
-    /// Kernels of a backend that runs some.
-    pub const fn pipeline(&self) -> Pipeline {
-        Pipeline::ALL[self.pipeline_word() as usize]
-    }
-
-    /// Layout of a batch.
-    pub const fn layout(&self) -> Layout {
-        if self.layout_word() == 0 {
-            Layout::Allen
-        } else {
-            Layout::Mep
-        }
     }
 
     /// Returns the number of decoders, each on its own thread; on a GPU, the number of streams of
@@ -373,14 +371,14 @@ impl Parameters {
     /// Sets the kernels.
     #[must_use]
     pub const fn with_pipeline(self, pipeline: Pipeline) -> Self {
-        self.put(Place::pipeline_word, pipeline as u32)
+        self.put(Place::pipeline, pipeline as u32)
     }
 
     /// Sets the events of a batch and its layout.
     #[must_use]
     pub const fn with_batches(self, events: usize, layout: Layout) -> Self {
         self.put(Place::batch, events as u32)
-            .put(Place::layout_word, matches!(layout, Layout::Mep) as u32)
+            .put(Place::layout, layout as u32)
     }
 
     /// Sets the number of decoders, 0 for one per core.
@@ -464,8 +462,10 @@ impl Parameters {
 
     /// Writes the values of `names` as [`with`](Self::with) reads them.
     pub fn text<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> String {
-        let one = |name: &str| format!("{name}={}", value_text(name, self.get(name)));
-        names.into_iter().map(one).collect::<Vec<_>>().join(",")
+        let named = |name: &str| ALL.iter().find(|parameter| parameter.name == name);
+        let one = |of: &Parameter| format!("{}={}", of.name, of.text(self.get(of.name)));
+        let known = names.into_iter().filter_map(named);
+        known.map(one).collect::<Vec<_>>().join(",")
     }
 
     /// Checks the rules that join several parameters.
@@ -592,16 +592,6 @@ mod tests {
                 Backend::Cuda,
                 "pipeline=x",
                 "pipeline = x: must be one of ranked, allen",
-            ),
-            (
-                Backend::Cuda,
-                "pipeline=fused",
-                "pipeline = fused: ranked has replaced it",
-            ),
-            (
-                Backend::Emulated,
-                "fused.strips=3264",
-                "fused.strips: the pipeline fused is replaced by ranked",
             ),
             (Backend::Emulated, "threads=1", "emulated has no parameter"),
             (Backend::Cpu, "batch=1,batch=2", "batch is given twice"),

@@ -282,12 +282,12 @@ impl Plan {
     }
 
     /// Returns the number of tiles of a prefix sum over the counters.
-    pub const fn tiles(&self) -> u32 {
+    pub fn tiles(&self) -> u32 {
         tiles(self.counters, self.params.scan_block_x())
     }
 
     /// Shape of a kernel's launch.
-    pub const fn shape(&self, kernel: Kernel) -> Shape {
+    pub fn shape(&self, kernel: Kernel) -> Shape {
         let params = self.params;
         let (grid, block) = match kernel {
             Kernel::CountHits => (self.events, (params.count_block_x(), 1)),
@@ -315,7 +315,11 @@ impl Plan {
             Kernel::MakeHits => self.sharing(params.make_hits_grid(), ranked::HITS_THREADS),
             Kernel::Scan => (self.event_tiles(), (params.scan_block_x(), 1)),
         };
-        self.shape_of(kernel, grid, block)
+        Shape {
+            grid,
+            block,
+            shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups),
+        }
     }
 
     /// Returns the grid and the block of a kernel whose blocks share the events, with `each` blocks
@@ -324,20 +328,13 @@ impl Plan {
     /// A grid of one block per event would start and end far more blocks than a device holds at a
     /// time. Here each resident block takes one event after the other, and keeps in registers and
     /// shared memory what all events need. More blocks than events would only start and end.
-    const fn sharing(&self, each: u32, threads: u32) -> (u32, (u32, u32)) {
+    fn sharing(&self, each: u32, threads: u32) -> (u32, (u32, u32)) {
         let grid = self.device.grid(each, threads);
-        (
-            if self.events < grid {
-                self.events
-            } else {
-                grid
-            },
-            (threads, 1),
-        )
+        (self.events.min(grid), (threads, 1))
     }
 
     /// Shapes of the launches of Allen's pipeline.
-    pub const fn allen_shapes(&self) -> AllenShapes {
+    pub fn allen_shapes(&self) -> AllenShapes {
         AllenShapes {
             count_hits: self.shape(Kernel::CountHits),
             prefix_sum: self.shape(Kernel::PrefixSumTiles),
@@ -349,7 +346,7 @@ impl Plan {
     }
 
     /// Shapes of the launches of the ranked pipeline.
-    pub const fn ranked_shapes(&self) -> RankedShapes {
+    pub fn ranked_shapes(&self) -> RankedShapes {
         RankedShapes {
             gather_banks: self.shape(Kernel::GatherBanks),
             cluster: self.shape(Kernel::Cluster),
@@ -361,16 +358,8 @@ impl Plan {
     }
 
     /// Returns the number of tiles of a prefix sum over the events.
-    pub const fn event_tiles(&self) -> u32 {
+    pub fn event_tiles(&self) -> u32 {
         tiles(self.events, self.params.scan_block_x())
-    }
-
-    const fn shape_of(&self, kernel: Kernel, grid: u32, block: (u32, u32)) -> Shape {
-        Shape {
-            grid,
-            block,
-            shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups),
-        }
     }
 }
 

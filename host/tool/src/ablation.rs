@@ -10,11 +10,12 @@ use ut_bench::environment::Environment;
 use ut_bench::work::METRICS;
 use ut_bench::{Change, Machine, Spread};
 use ut_decoders::Backend;
+use ut_decoders::parameters::layout_name;
 
-use crate::args::{DetectorArgs, ParameterArgs, layout_name, seconds};
+use crate::args::{ParameterArgs, seconds};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
-use crate::sample::{Feeding, Loaded, Wanted};
+use crate::sample::Loaded;
 use crate::table::table;
 use crate::trial::EventsArgs;
 use crate::{Failure, config, usage};
@@ -64,22 +65,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let (launch, options) = (args.backend.parameters(), config::options());
     let threads = launch.decoders(backend);
-    let feeding = Feeding {
-        backend,
-        threads,
-        layout: launch.layout(),
-        sizes: &[launch.batch()],
-    };
     let Loaded {
         detector,
         sample,
         source,
         ..
-    } = Loaded::new(
-        Wanted::all(&args.sample.files),
-        &DetectorArgs::default(),
-        feeding,
-    )?;
+    } = Loaded::all(&args.sample.files, backend, &launch)?;
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
     let facts = environment.as_ref().and_then(Environment::facts);

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
@@ -24,18 +24,6 @@ macro_rules! one_of {
     };
 }
 pub(crate) use one_of;
-
-/// Reads a pipeline; a replaced pipeline is refused with the name of its successor.
-pub fn pipeline() -> impl TypedValueParser<Value = Pipeline> {
-    let names = Pipeline::ALL
-        .map(|pipeline| PossibleValue::new(pipeline.name()))
-        .into_iter();
-    let names = names.chain([PossibleValue::new(Pipeline::REPLACED).hide(true)]);
-    PossibleValuesParser::new(names).try_map(|name: String| {
-        name.parse()
-            .map_err(|_| format!("{} has replaced it: leave the option out", Pipeline::Ranked))
-    })
-}
 
 /// Detector that the banks come from.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -154,7 +142,7 @@ pub struct BackendArgs {
     threads: Option<u16>,
     /// Kernels of emulated and cuda: ranked, five, which keep clusters in the order of the hits, or
     /// allen, seven in nine launches, with the same results [default: ranked].
-    #[arg(long, value_name = "NAME", value_parser = pipeline())]
+    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
     /// Set a parameter, as --set cpu.simd=avx2, --set cluster.block_x=64, --set threads=1 or --set
     /// layout=mep [default: the layout that is read]; hits never change. `ut-decode sweep --list`
@@ -302,11 +290,4 @@ fn cluster_size(text: &str) -> Result<NonZeroU32, String> {
 
 pub fn bank_format() -> impl TypedValueParser<Value = BankVersion> {
     one_of!([BankVersion::V4, BankVersion::V5], BankVersion::name)
-}
-
-pub const fn layout_name(layout: Layout) -> &'static str {
-    match layout {
-        Layout::Allen => "allen",
-        Layout::Mep => "mep",
-    }
 }

@@ -82,11 +82,8 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     };
     let locations = Locations::choose(APPLICATION)?;
 
-    let first = configs
-        .iter()
-        .position(|config| *config == default)
-        .unwrap_or(0);
-    let tuner = Tuner::new(configs.clone(), first, Options::default())?;
+    // The default is the first of the choices.
+    let tuner = Tuner::new(configs.clone(), 0, Options::default())?;
     let started = if tuned.untuned {
         "the default, as asked".to_owned()
     } else {
@@ -113,16 +110,7 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
         None => "nothing: tuning is not complete".to_owned(),
         Some(report) => {
             let finding = Finding::of_online(&report, &default, comparison.clone());
-            match Store::open_waiting(&locations.user, PATIENCE)
-                .and_then(|mut store| store.keep(&task, &finding))
-            {
-                Ok(Some(kept)) => format!("run {}: {}", kept.run, kept.verdict),
-                Ok(None) => "nothing: it is known already".to_owned(),
-                Err(error) => {
-                    say(&format!("warning: {error}"));
-                    "nothing: the store cannot be written".to_owned()
-                }
-            }
+            keep(&locations, &task, &finding)
         }
     };
 
@@ -137,7 +125,9 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     }
     let mut text = format!(
         "sample              {}\nconfigurations      {}\nstarted from        {started}\n\
-         passes              {}, of which {} explored; tuning is {}\n",
+         passes              {}, of which {} explored; tuning is {}\n\
+         default             {}\nchosen              {}\n\
+         events/s            {:.0} on average, exploring included\n",
         work.source,
         configs.len(),
         counters.launches,
@@ -146,12 +136,7 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
             "complete"
         } else {
             "not complete: give it a longer --duration"
-        }
-    );
-    let _ = writeln!(
-        text,
-        "default             {}\nchosen              {}\nevents/s            {:.0} on average, \
-         exploring included",
+        },
         varied.name(&default),
         varied.name(&chosen),
         1e6 / mean_ms
@@ -170,6 +155,20 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     let _ = writeln!(text, "kept                {kept}");
     print_beside(json, &text)?;
     Ok(())
+}
+
+/// Keeps what was found, and says as what.
+fn keep(locations: &Locations, task: &Task<'_>, finding: &Finding) -> String {
+    let kept = Store::open_waiting(&locations.user, PATIENCE)
+        .and_then(|mut store| store.keep(task, finding));
+    match kept {
+        Ok(Some(kept)) => format!("run {}: {}", kept.run, kept.verdict),
+        Ok(None) => "nothing: it is known already".to_owned(),
+        Err(error) => {
+            say(&format!("warning: {error}"));
+            "nothing: the store cannot be written".to_owned()
+        }
+    }
 }
 
 /// Starts the tuner from stored values, and describes them.

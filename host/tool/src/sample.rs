@@ -71,18 +71,6 @@ pub struct Wanted<'a> {
     pub least: usize,
 }
 
-impl<'a> Wanted<'a> {
-    /// Wants all events of the files, else the default synthetic ones.
-    pub fn all(files: &'a [PathBuf]) -> Self {
-        Self {
-            files,
-            synthetic: Synthetic::default(),
-            events: None,
-            least: 1,
-        }
-    }
-}
-
 /// Batches in which events are fed to decoders.
 #[derive(Clone, Copy, Debug)]
 pub struct Feeding<'a> {
@@ -139,6 +127,27 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Loads all events of the files, or embedded ones, for a decoder with these parameters.
+    pub fn all(
+        files: &[PathBuf],
+        backend: Backend,
+        parameters: &Parameters,
+    ) -> Result<Self, Failure> {
+        let wanted = Wanted {
+            files,
+            synthetic: Synthetic::default(),
+            events: None,
+            least: 1,
+        };
+        let feeding = Feeding {
+            backend,
+            threads: parameters.decoders(backend),
+            layout: parameters.layout(),
+            sizes: &[parameters.batch()],
+        };
+        Self::new(wanted, &DetectorArgs::default(), feeding)
+    }
+
     pub fn new(
         wanted: Wanted<'_>,
         detector: &DetectorArgs,

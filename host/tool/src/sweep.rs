@@ -10,14 +10,14 @@ use ut_bench::sweep::axis::parse_all;
 use ut_bench::sweep::plan::Plan;
 use ut_bench::sweep::report::{About, Report};
 use ut_bench::work::METRICS;
-use ut_decoders::parameters::{Parameter, value_text};
+use ut_decoders::parameters::Parameter;
 use ut_decoders::{Backend, Parameters};
 
-use crate::args::{DetectorArgs, ParameterArgs, one_of};
+use crate::args::{ParameterArgs, one_of};
 use crate::output::{print, say, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
-use crate::sample::{Feeding, Loaded, Wanted};
+use crate::sample::Loaded;
 use crate::table::table;
 use crate::trial::EventsArgs;
 use crate::{Failure, config, signals, usage};
@@ -78,24 +78,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let axes = parse_all(backend, &args.axes);
     let axes = axes.unwrap_or_else(|error| usage(&format!("--axis: {error}")));
-    let (threads, layout, sizes) = (base.decoders(backend), base.layout(), &[base.batch()]);
-    let feeding = Feeding {
-        backend,
-        threads,
-        layout,
-        sizes,
-    };
     let Loaded {
         detector,
         events,
         wanted,
         sample,
         source,
-    } = Loaded::new(
-        Wanted::all(&args.sample.files),
-        &DetectorArgs::default(),
-        feeding,
-    )?;
+    } = Loaded::all(&args.sample.files, backend, &base)?;
     let mut environment = Environment::of(backend);
     let plan = Plan::new(
         axes,
@@ -111,9 +100,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     );
     protected.add_unnamed();
     for name in RESULTS {
-        protected
-            .check(&args.output.join(name))
-            .unwrap_or_else(|message| usage(&message));
+        protected.refuse(&args.output.join(name));
     }
     let is_counted = backend == Backend::Emulated;
     let sweep = Sweep {
@@ -165,12 +152,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         progress.set(visited as u64);
         environment.tick();
         if visited % n_points == 0 {
-            let words = environment
-                .in_words()
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value));
             let about = About {
-                environment: words.collect(),
+                environment: environment.in_words(),
                 ..about.clone()
             };
             let report = Report::new(about, &plan, outcomes, is_counted.then_some(metric));
@@ -223,22 +206,25 @@ fn points(report: &Report) -> String {
     if !order.contains(&report.default) && report.points[report.default].measured.is_some() {
         order.push(report.default);
     }
-    let head = report.axes.iter().map(|axis| axis.name.clone());
+    let head = report
+        .axes
+        .iter()
+        .map(|axis| axis.parameter.name.to_owned());
     let mut rows: Vec<Vec<String>> = vec![
         head.chain([report.about.unit.clone(), "to the default".to_owned()])
             .collect(),
     ];
     for place in order {
         let point = &report.points[place];
-        let values = report.axes.iter().zip(&point.values);
-        let values = values.map(|(axis, &value)| value_text(&axis.name, value));
         let change = match &point.change {
             _ if place == report.default => "the default".to_owned(),
             Some(change) => change.to_string(),
             None => String::new(),
         };
         rows.push(
-            values
+            report
+                .texts(&point.values)
+                .into_iter()
                 .chain([format!("{:.0}", median(place)), change])
                 .collect(),
         );
@@ -258,34 +244,23 @@ fn list(backend: Backend, base: &Parameters) -> String {
             .to_vec(),
     ];
     let mut abouts = vec!["about"];
-    for Parameter {
-        name,
-        about,
-        min,
-        max,
-        step,
-        ..
-    } in backend.all_parameters()
-    {
-        let step = if *step == 1 {
-            String::new()
-        } else {
-            format!(", by {step}")
-        };
+    for parameter in backend.all_parameters() {
+        let &Parameter {
+            name,
+            about,
+            min,
+            max,
+            step,
+            words,
+            ..
+        } = parameter;
         // Values with names are shown by name: their numbers say nothing.
-        let valid = if value_text(name, *min) == min.to_string() {
-            format!("{min} to {max}{step}")
-        } else {
-            (*min..=*max)
-                .map(|value| value_text(name, value))
-                .collect::<Vec<_>>()
-                .join(", ")
+        let valid = match step {
+            _ if !words.is_empty() => words.join(", "),
+            1 => format!("{min} to {max}"),
+            _ => format!("{min} to {max}, by {step}"),
         };
-        rows.push(vec![
-            (*name).to_owned(),
-            value_text(name, base.get(name)),
-            valid,
-        ]);
+        rows.push(vec![name.to_owned(), parameter.text(base.get(name)), valid]);
         abouts.push(about);
     }
     // Text reads from the left, unlike the numbers of a table.

@@ -6,7 +6,7 @@
 //! cluster.block_x                the parameter's candidates
 //! ```
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use ut_decoders::Backend;
 use ut_decoders::parameters::{Parameter, ParameterError};
@@ -18,9 +18,24 @@ const MAX_VALUES: u32 = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Axis {
     /// Name of the parameter.
-    pub name: String,
+    #[serde(rename = "name", serialize_with = "name")]
+    pub parameter: &'static Parameter,
     /// Values, in order, without repetitions.
     pub values: Vec<u32>,
+}
+
+impl Axis {
+    /// Writes the values of the axis as its parameter reads them.
+    pub fn texts(&self) -> Vec<String> {
+        self.values
+            .iter()
+            .map(|&value| self.parameter.text(value))
+            .collect()
+    }
+}
+
+fn name<S: Serializer>(parameter: &Parameter, to: S) -> Result<S::Ok, S::Error> {
+    parameter.name.serialize(to)
 }
 
 /// Reads axes.
@@ -31,16 +46,13 @@ pub fn parse_all<T: AsRef<str>>(
     let mut axes: Vec<Axis> = Vec::new();
     for text in texts {
         let (parameter, values) = parse(backend, text.as_ref())?;
-        if axes.iter().any(|other| other.name == parameter.name) {
+        if axes.iter().any(|other| other.parameter == parameter) {
             return Err(ParameterError::Other(format!(
                 "{} is given twice",
                 parameter.name
             )));
         }
-        axes.push(Axis {
-            name: parameter.name.to_owned(),
-            values,
-        });
+        axes.push(Axis { parameter, values });
     }
     Ok(axes)
 }

@@ -5,7 +5,6 @@ use chart_page::{Chart, Heat, Page};
 
 use super::report::{Report, number};
 use crate::{Change, Spread};
-use ut_decoders::parameters::value_text;
 
 impl Report {
     /// Makes the page, which needs no other file.
@@ -36,7 +35,8 @@ impl Report {
 fn table(report: &Report, page: &mut Page) {
     let ranking = report.ranking();
     page.heading(&format!("All points, the best first: {}", ranking.len()));
-    let mut head: Vec<String> = report.axes.iter().map(|axis| axis.name.clone()).collect();
+    let names = report.axes.iter().map(|axis| axis.parameter.name);
+    let mut head: Vec<String> = names.map(str::to_owned).collect();
     head.extend(
         [
             report.about.unit.as_str(),
@@ -49,12 +49,7 @@ fn table(report: &Report, page: &mut Page) {
     let row = |i: usize| {
         let point = &report.points[i];
         let spread = point.measured?;
-        let mut row: Vec<String> = report
-            .axes
-            .iter()
-            .zip(&point.values)
-            .map(|(axis, &value)| value_text(&axis.name, value))
-            .collect();
+        let mut row = report.texts(&point.values);
         row.push(number(spread.median));
         row.push(if point.repetitions > 1 {
             format!("{} to {}", number(spread.q1), number(spread.q3))
@@ -93,7 +88,7 @@ fn best_at(report: &Report, ranking: &[usize], fixed: &[(usize, u32)]) -> Option
 /// Charts of a report, with titles: a heat map for each pair of axes, each cell the best over the
 /// other axes, and such a line for each axis.
 fn charts(report: &Report) -> Vec<(String, Chart)> {
-    let name = |axis: usize| report.axes[axis].name.as_str();
+    let name = |axis: usize| report.axes[axis].parameter.name;
     let n = report.axes.len();
     let rest = |fixed: usize| {
         if n > fixed {
@@ -126,11 +121,7 @@ fn charts(report: &Report) -> Vec<(String, Chart)> {
 fn line(report: &Report, axis: usize) -> Chart {
     let ranking = report.ranking();
     let of = &report.axes[axis];
-    let places: Vec<String> = of
-        .values
-        .iter()
-        .map(|&value| value_text(&of.name, value))
-        .collect();
+    let (name, places) = (of.parameter.name, of.texts());
     let spread = |value: &u32| {
         best_at(report, &ranking, &[(axis, *value)]).and_then(|i| report.points[i].measured)
     };
@@ -140,11 +131,8 @@ fn line(report: &Report, axis: usize) -> Chart {
             .map(|v| spread(v).map_or(f64::NAN, pick))
             .collect::<Vec<_>>()
     };
-    let chart = Chart::new(&of.name, &of.name, &report.about.unit).named(
-        "median",
-        &places,
-        &line(|s| s.median),
-    );
+    let chart =
+        Chart::new(name, name, &report.about.unit).named("median", &places, &line(|s| s.median));
     let chart = if report.about.rounds > 1 {
         chart
             .named("lower quartile", &places, &line(|s| s.q1))
@@ -182,12 +170,6 @@ fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
         }
         None => String::new(),
     };
-    let names = |axis: &super::axis::Axis| {
-        axis.values
-            .iter()
-            .map(|&v| value_text(&axis.name, v))
-            .collect::<Vec<_>>()
-    };
     let rows = 0..down.values.len();
     let values = rows.map(|r| {
         (0..across.values.len())
@@ -195,8 +177,8 @@ fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
             .collect()
     });
     let heat = Heat {
-        columns: names(across),
-        rows: names(down),
+        columns: across.texts(),
+        rows: down.texts(),
         values: values.collect(),
         hover: (0..down.values.len())
             .map(|r| (0..across.values.len()).map(|c| hover(r, c)).collect())
@@ -205,9 +187,9 @@ fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
         ..Heat::default()
     };
     Chart::new(
-        &format!("{} and {}", across.name, down.name),
-        &across.name,
-        &down.name,
+        &format!("{} and {}", across.parameter.name, down.parameter.name),
+        across.parameter.name,
+        down.parameter.name,
     )
     .heat_map(heat)
 }

@@ -81,9 +81,7 @@ impl Plan {
         let (mut points, mut skipped) = (Vec::new(), Vec::new());
         for values in combinations {
             let mut parameters = *base;
-            let set = |(axis, &value): (&Axis, &u32)| {
-                parameters.put_value(backend.parameter(&axis.name)?, value)
-            };
+            let set = |(axis, &value): (&Axis, &u32)| parameters.put_value(axis.parameter, value);
             let refused = axes.iter().zip(&values).try_for_each(set).err();
             let refused = refused.map(|error| error.to_string());
             match refused.or_else(|| refuse(&parameters, backend, bytes_per_event)) {
@@ -97,7 +95,10 @@ impl Plan {
                 first.reason
             ));
         }
-        let values: Vec<u32> = axes.iter().map(|axis| base.get(&axis.name)).collect();
+        let values: Vec<u32> = axes
+            .iter()
+            .map(|axis| base.get(axis.parameter.name))
+            .collect();
         let default = points
             .iter()
             .position(|point| point.values == values)

@@ -7,7 +7,6 @@ use super::axis::Axis;
 use super::plan::{Plan, Point, Skipped};
 use crate::work::METRICS;
 use crate::{Change, Machine, Spread};
-use ut_decoders::parameters::value_text;
 
 /// Conditions of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -31,7 +30,7 @@ pub struct About {
     /// Machine and program.
     pub machine: Machine,
     /// State of the machine during the measurement, in lines of a name and a value.
-    pub environment: Vec<(String, String)>,
+    pub environment: Vec<(&'static str, String)>,
 }
 
 /// Measurements of one point.
@@ -158,15 +157,19 @@ impl Report {
         places
     }
 
+    /// Writes the values of a point, one for each axis, as the parameters read them.
+    pub fn texts(&self, values: &[u32]) -> Vec<String> {
+        let pairs = self.axes.iter().zip(values);
+        pairs
+            .map(|(axis, &value)| axis.parameter.text(value))
+            .collect()
+    }
+
     /// Writes a point as `count.bins=8 batch=64`.
     pub fn point_text(&self, values: &[u32]) -> String {
-        let one = |(axis, &value): (&Axis, &u32)| {
-            format!("{}={}", axis.name, value_text(&axis.name, value))
-        };
-        self.axes
-            .iter()
-            .zip(values)
-            .map(one)
+        let texts = self.axes.iter().zip(self.texts(values));
+        texts
+            .map(|(axis, text)| format!("{}={text}", axis.parameter.name))
             .collect::<Vec<_>>()
             .join(" ")
     }
@@ -207,7 +210,7 @@ impl Report {
 
     /// Writes one row per point, also for skipped points.
     pub fn csv(&self) -> String {
-        let mut head: Vec<&str> = self.axes.iter().map(|axis| axis.name.as_str()).collect();
+        let mut head: Vec<&str> = self.axes.iter().map(|axis| axis.parameter.name).collect();
         head.extend([
             "status",
             "median",
@@ -223,13 +226,6 @@ impl Report {
         head.extend(self.metrics.iter().map(String::as_str));
         let mut rows = vec![head.join(",")];
         let exact = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-        let names = |values: &[u32]| -> Vec<String> {
-            self.axes
-                .iter()
-                .zip(values)
-                .map(|(axis, &value)| value_text(&axis.name, value))
-                .collect()
-        };
         for (i, point) in self.points.iter().enumerate() {
             let spread = point.measured.map(
                 |Spread {
@@ -240,7 +236,7 @@ impl Report {
                      max,
                  }| [median, q1, q3, min, max].map(Some),
             );
-            let mut row = names(&point.values);
+            let mut row = self.texts(&point.values);
             row.push(
                 if point.measured.is_some() {
                     "ok"
@@ -260,7 +256,7 @@ impl Report {
             rows.push(row.join(","));
         }
         for Skipped { values, reason } in &self.skipped {
-            let (values, empty) = (names(values).join(","), ",".repeat(self.metrics.len()));
+            let (values, empty) = (self.texts(values).join(","), ",".repeat(self.metrics.len()));
             rows.push(format!(
                 "{values},skipped,,,,,,,,,{}{empty}",
                 quoted(reason)
@@ -304,12 +300,7 @@ impl Report {
             ("version", format!("{}, commit {commit}", machine.version)),
             ("command", format!("`{command}`")),
         ];
-        facts.extend(
-            self.about
-                .environment
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.clone())),
-        );
+        facts.extend(self.about.environment.iter().cloned());
         if !machine.optimised {
             facts.push((
                 "note",

@@ -32,7 +32,7 @@ struct EventPlaces {
 }
 
 impl EventPlaces {
-    const fn of(plan: &Plan) -> Self {
+    fn of(plan: &Plan) -> Self {
         let counters = plan.counters as usize;
         let mut places = ArrayPlaces { bytes: 0 };
         Self {

@@ -5,7 +5,6 @@ use simt::{
     Argument as KernelArgument, ArgumentVisitor, Arguments, Global, GlobalMut, Kernel, Launcher,
     Plain, Shape,
 };
-use ut_kernels::allen::count_hits::CountHits;
 use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
 
 use super::buffer::{Buffer, Place};
@@ -111,11 +110,8 @@ impl Launcher for DeviceLauncher<'_> {
         shape: Shape,
         arguments: K::Arguments<'_>,
     ) -> Result<(), DecodeError> {
-        let kernel: ptx::Kernel = K::NAME.parse().map_err(|_| DecodeError::Device {
-            backend: "cuda",
-            message: format!("no PTX has the kernel {}", K::NAME),
-        })?;
-        let variant = if K::NAME == CountHits::NAME {
+        let kernel = const { ptx::Kernel::of::<K>() };
+        let variant = if kernel == ptx::Kernel::CountHits {
             self.count_variant
         } else {
             self.variant

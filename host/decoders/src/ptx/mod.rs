@@ -13,7 +13,7 @@
 mod registers;
 mod resources;
 
-pub use resources::{KernelUse, Resources, ResourcesError};
+pub use resources::{KernelUse, Resources};
 
 use ut_data::named;
 use ut_format::detector::BankVersion;
@@ -206,6 +206,22 @@ impl Kernel {
         Self::FindPermutation,
         Self::DecodeInOrder,
     ];
+
+    /// Returns the kernel that has the name of a kernel type. A type of which there is no PTX does
+    /// not compile.
+    pub const fn of<K: simt::Kernel>() -> Self {
+        let (name, mut kernel) = (K::NAME.as_bytes(), 0);
+        loop {
+            let (other, mut i) = (Self::NAMES[kernel].as_bytes(), 0);
+            while i < name.len() && i < other.len() && name[i] == other[i] {
+                i += 1;
+            }
+            if i == name.len() && i == other.len() {
+                return Self::ALL[kernel];
+            }
+            kernel += 1;
+        }
+    }
 
     /// Entry point of a variant, such as `v5_allen` or `v5_allen__rung3`.
     pub fn entry(self, variant: &str) -> String {

@@ -36,50 +36,34 @@ pub struct KernelUse {
     pub barriers: u32,
 }
 
-/// Reason that there are no figures.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says it")]
-#[non_exhaustive]
-pub enum ResourcesError {
-    #[error("kernels/ptx/resources.json")]
-    Damaged(#[from] serde_json::Error),
-    #[error(
-        "ptxas was not found in UT_DECODE_PTXAS, target/ptx-tools/bin, CUDA_HOME and PATH; \
-         kernels/install-ptx-tools.sh installs it"
-    )]
-    NoPtxas,
-    #[error("{0}")]
-    Ptxas(String),
-    #[error("a folder for ptxas to work in: {0}")]
-    Folder(#[from] std::io::Error),
-}
+const NO_PTXAS: &str = "ptxas was not found in UT_DECODE_PTXAS, target/ptx-tools/bin, CUDA_HOME and PATH; \
+     kernels/install-ptx-tools.sh installs it";
 
 impl Resources {
     /// Reads the committed resources; `docs/ptx.md` says how they are made.
-    pub fn committed() -> Result<Self, ResourcesError> {
-        Ok(serde_json::from_str(RESOURCES)?)
+    pub fn committed() -> Result<Self, String> {
+        serde_json::from_str(RESOURCES)
+            .map_err(|error| format!("kernels/ptx/resources.json: {error}"))
     }
 
     /// Measures the embedded PTX with the installed `ptxas`.
-    pub fn measured() -> Result<Self, ResourcesError> {
+    pub fn measured() -> Result<Self, String> {
         let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/ptx-tools/bin");
-        let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).ok_or(ResourcesError::NoPtxas)?;
+        let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).ok_or(NO_PTXAS)?;
         // A new folder for this process: no file is overwritten.
         let folder = std::env::temp_dir().join(format!("ut-decode-ptxas-{}", std::process::id()));
-        std::fs::create_dir(&folder)?;
+        let failed = |error| format!("a folder for ptxas to work in: {error}");
+        std::fs::create_dir(&folder).map_err(failed)?;
         let measured = Self::measure(&ptxas, &folder);
-        std::fs::remove_dir_all(&folder)?;
+        std::fs::remove_dir_all(&folder).map_err(failed)?;
         measured
     }
 
-    fn measure(ptxas: &Ptxas, folder: &Path) -> Result<Self, ResourcesError> {
+    fn measure(ptxas: &Ptxas, folder: &Path) -> Result<Self, String> {
         let mut kernels = Vec::new();
         for unit in Unit::all() {
             for arch in ARCHS {
-                for usage in ptxas
-                    .assemble(unit.text, arch, folder)
-                    .map_err(ResourcesError::Ptxas)?
-                {
+                for usage in ptxas.assemble(unit.text, arch, folder)? {
                     kernels.push(KernelUse {
                         unit: unit.name.to_owned(),
                         kernel: usage.kernel,
@@ -95,7 +79,7 @@ impl Resources {
             }
         }
         Ok(Self {
-            ptxas: ptxas.version().map_err(ResourcesError::Ptxas)?,
+            ptxas: ptxas.version()?,
             kernels,
         })
     }

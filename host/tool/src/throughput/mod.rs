@@ -20,12 +20,11 @@ use ut_bench::{ENOUGH_DISTINCT, Machine};
 use ut_data::detector::BankVersion;
 use ut_data::synth::Profile;
 use ut_decoders::cpu::Simd;
+use ut_decoders::parameters::layout_name;
 use ut_decoders::{Backend, Parameters};
 use ut_report::Detector;
 
-use crate::args::{
-    BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of, seconds,
-};
+use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, one_of, seconds};
 use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
@@ -127,34 +126,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let loaded = Loaded::new(args.sample.wanted(), &args.detector, feeding)?;
     if args.online.tune.is_some() {
-        let Loaded {
-            detector,
-            events,
-            source,
-            ..
-        } = loaded;
-        let backend = args.backend.backend;
-        let mut default = vec![format!("layout={}", layout_name(layout))];
-        match (backend, args.backend.threads()) {
-            (Backend::Cpu, threads) => default.push(format!("threads={threads}")),
-            (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
-            _ => (),
-        }
-        let pipeline = args.backend.pipeline();
-        if backend.runs_kernels() {
-            default.push(format!("pipeline={pipeline}"));
-        }
-        default.extend(args.backend.assignments().cloned());
-        let work = Work {
-            subject: Subject { backend, pipeline },
-            tables: &detector.tables,
-            options: args.clustering.options(),
-            events,
-            default: default.join(","),
-            source,
-            duration,
-        };
-        return online::run(&args.tuned, work, args.json.as_deref());
+        return tune_online(args, loaded, duration);
     }
     let tuned = tuned(args, &loaded.detector);
     let measurement = measurement(args, tuned, duration);
@@ -184,46 +156,28 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             [result] => serde_json::to_value(result)?,
             results => json!({ "batches": results }),
         };
-        if let Value::Object(map) = &mut value {
-            map.insert("sample".to_owned(), source.clone().into());
-            map.insert(
-                "repeated_events".to_owned(),
-                results.iter().any(|r| r.distinct_events < r.events).into(),
-            );
-            map.insert("layout".to_owned(), layout_name(layout).into());
-            map.extend(
-                detector
-                    .facts()
-                    .into_iter()
-                    .map(|(key, value)| (format!("detector_{key}"), value.into())),
-            );
-            map.insert(
-                "embedded_detector".to_owned(),
-                detector.is_embedded().into(),
-            );
-            map.insert(
-                "grouping".to_owned(),
-                detector.tables.grouping().name().into(),
-            );
-            map.insert(
-                "bank_version".to_owned(),
-                detector.tables.boards().version.byte().into(),
-            );
-            map.insert("options".to_owned(), json!(measurement.options));
-            map.insert("set".to_owned(), json!(args.backend.set));
-            map.insert(
-                "simd".to_owned(),
-                json!(variant.filter(|_| measurement.backend == Backend::Cpu)),
-            );
-            map.insert(
-                "pipeline".to_owned(),
-                json!(variant.filter(|_| measurement.backend.runs_kernels())),
-            );
-            map.insert("tuned".to_owned(), tuned.is_some().into());
-            map.insert("environment".to_owned(), environment.json());
-            map.insert("machine".to_owned(), json!(machine));
-            map.insert("cpu".to_owned(), json!(machine.cpu));
-            map.insert("commit".to_owned(), json!(machine.commit));
+        let tables = &detector.tables;
+        let more = json!({
+            "sample": source,
+            "repeated_events": results.iter().any(|r| r.distinct_events < r.events),
+            "layout": layout_name(layout),
+            "embedded_detector": detector.is_embedded(),
+            "grouping": tables.grouping().name(),
+            "bank_version": tables.boards().version.byte(),
+            "options": measurement.options,
+            "set": args.backend.set,
+            "simd": variant.filter(|_| measurement.backend == Backend::Cpu),
+            "pipeline": variant.filter(|_| measurement.backend.runs_kernels()),
+            "tuned": tuned.is_some(),
+            "environment": environment.json(),
+            "machine": machine,
+            "cpu": machine.cpu,
+            "commit": machine.commit,
+        });
+        if let (Value::Object(map), Value::Object(more)) = (&mut value, more) {
+            map.extend(more);
+            let facts = detector.facts().into_iter();
+            map.extend(facts.map(|(key, value)| (format!("detector_{key}"), value.into())));
         }
         write_json(path, &value)?;
     }
@@ -240,18 +194,47 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Measures while the on-line tuner chooses the parameters.
+fn tune_online(args: &Args, loaded: Loaded, duration: Duration) -> Result<(), Failure> {
+    let Loaded {
+        detector,
+        events,
+        source,
+        ..
+    } = loaded;
+    let backend = args.backend.backend;
+    let layout = args.backend.layout().unwrap_or_default();
+    let mut default = vec![format!("layout={}", layout_name(layout))];
+    match (backend, args.backend.threads()) {
+        (Backend::Cpu, threads) => default.push(format!("threads={threads}")),
+        (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
+        _ => (),
+    }
+    let pipeline = args.backend.pipeline();
+    if backend.runs_kernels() {
+        default.push(format!("pipeline={pipeline}"));
+    }
+    default.extend(args.backend.assignments().cloned());
+    let work = Work {
+        subject: Subject { backend, pipeline },
+        tables: &detector.tables,
+        options: args.clustering.options(),
+        events,
+        default: default.join(","),
+        source,
+        duration,
+    };
+    online::run(&args.tuned, work, args.json.as_deref())
+}
+
 /// Returns the tuned values for this backend, unless a parameter is set by hand.
 fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
-    let what = (args.backend.backend, args.backend.pipeline());
-    let tuned = || {
-        args.tuned
-            .configuration(what, &detector.tables, &args.clustering.options())
-    };
-    if args.backend.by_hand() {
-        None
-    } else {
-        tuned()
-    }
+    let (what, options) = (
+        (args.backend.backend, args.backend.pipeline()),
+        args.clustering.options(),
+    );
+    let find = || args.tuned.configuration(what, &detector.tables, &options);
+    (!args.backend.by_hand()).then(find).flatten()
 }
 
 /// Returns the variant of the decoder: vector instructions of a CPU, or the pipeline of kernels.

@@ -14,9 +14,9 @@ use ut_bench::{ENOUGH_DISTINCT, Machine, Spread};
 use ut_decoders::Backend;
 
 use super::Args;
-use crate::args::layout_name;
 use crate::output::count;
 use crate::table::table;
+use ut_decoders::parameters::layout_name;
 
 fn row(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:<20}{value}");
