@@ -31,14 +31,7 @@ impl Digest {
                 let range = hits.range(event, group);
                 self.word(range.len() as u32);
                 for i in range {
-                    for array in [
-                        hits.y_begin(),
-                        hits.y_end(),
-                        hits.z_at_y_eq0(),
-                        hits.x_at_y_eq0(),
-                        hits.dx_dy(),
-                        hits.weight(),
-                    ] {
+                    for array in hits.floats() {
                         self.word(array[i].to_bits());
                     }
                     self.word(hits.id()[i]);

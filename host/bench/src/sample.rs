@@ -207,24 +207,17 @@ fn same_hits(
         hits.offsets()[event * n_groups] as usize..hits.offsets()[(event + 1) * n_groups] as usize
     };
     let (at, from) = (range(hits, event), range(expected, place));
-    let floats: [fn(&UtHits) -> &[f32]; 6] = [
-        UtHits::y_begin,
-        UtHits::y_end,
-        UtHits::z_at_y_eq0,
-        UtHits::x_at_y_eq0,
-        UtHits::dx_dy,
-        UtHits::weight,
-    ];
-    let bits = |floats: &'_ [f32], range: &Range<usize>| -> Vec<u32> {
-        floats[range.clone()]
-            .iter()
-            .map(|float| float.to_bits())
-            .collect()
+    let bits = |hits: &'_ UtHits, range: &Range<usize>| {
+        let bits = |floats: &[f32]| -> Vec<u32> {
+            floats[range.clone()]
+                .iter()
+                .map(|float| float.to_bits())
+                .collect()
+        };
+        hits.floats().map(bits)
     };
     let same = hits.id()[at.clone()] == expected.id()[from.clone()]
-        && floats
-            .iter()
-            .all(|array| bits(array(hits), &at) == bits(array(expected), &from));
+        && bits(hits, &at) == bits(expected, &from);
     if same {
         Ok(())
     } else {

@@ -195,12 +195,9 @@ impl Contestant<'_> {
 }
 
 /// Returns the number of bytes of a batch that are copied to a device.
-fn bytes_in(batch: &EventBatch) -> usize {
+pub(super) fn bytes_in(batch: &EventBatch) -> usize {
     let view = batch.view();
-    let words = view.offsets.len()
-        + view.sizes.len()
-        + view.types.len()
-        + view.versions.map_or(0, <[u32]>::len);
+    let words: usize = view.words().map(<[u32]>::len).iter().sum();
     view.raw.len() + words * size_of::<u32>()
 }
 

@@ -6,6 +6,7 @@
 use ut_format::report::N_COUNTS;
 
 use super::sample::{Expected, Sample};
+use super::throughput::bytes_in;
 use ut_data::detector::DetectorTables;
 use ut_decoders::emulated::{EmulatedConfig, EmulatedDecoder, LaunchStats};
 use ut_decoders::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
@@ -140,14 +141,7 @@ impl Work {
                 .iter()
                 .for_each(|(kernel, stats)| work.add(kernel, stats));
             work.events += view.n_events;
-            let words = [
-                view.offsets,
-                view.sizes,
-                view.types,
-                view.versions.unwrap_or(&[]),
-            ];
-            work.bytes_in +=
-                (view.raw.len() + 4 * words.map(<[u32]>::len).iter().sum::<usize>()) as u64;
+            work.bytes_in += bytes_in(batch) as u64;
             let words_out = 7 * hits.len() + hits.offsets().len() + N_COUNTS * view.n_events;
             work.bytes_out += 4 * words_out as u64;
         }

@@ -1,7 +1,7 @@
 //! Decoded hits as a structure of arrays.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use memmap2::MmapMut;
 
@@ -129,6 +129,45 @@ pub struct UtHitsMut<'a> {
     pub offsets: &'a mut [u32],
     /// Clusters of the hits; `None` if they were not asked for, and for v4 banks, which have none.
     pub clusters: Option<&'a mut [Cluster]>,
+}
+
+impl UtHitsMut<'_> {
+    /// Returns the arrays of floats, in the order of the fields.
+    pub fn floats(&mut self) -> [&mut [f32]; 6] {
+        [
+            self.y_begin,
+            self.y_end,
+            self.z_at_y_eq0,
+            self.x_at_y_eq0,
+            self.dx_dy,
+            self.weight,
+        ]
+    }
+
+    /// Returns the number of hits that fit into every array.
+    pub fn room(&mut self) -> usize {
+        let clusters = self.clusters.as_ref().map_or(usize::MAX, |all| all.len());
+        let room = self.id.len().min(clusters);
+        self.floats()
+            .into_iter()
+            .fold(room, |room, array| room.min(array.len()))
+    }
+
+    /// Takes a part of each array of hits, and all offsets.
+    #[inline]
+    pub fn part(&mut self, places: Range<usize>) -> UtHitsMut<'_> {
+        UtHitsMut {
+            y_begin: &mut self.y_begin[places.clone()],
+            y_end: &mut self.y_end[places.clone()],
+            z_at_y_eq0: &mut self.z_at_y_eq0[places.clone()],
+            x_at_y_eq0: &mut self.x_at_y_eq0[places.clone()],
+            dx_dy: &mut self.dx_dy[places.clone()],
+            weight: &mut self.weight[places.clone()],
+            id: &mut self.id[places.clone()],
+            offsets: self.offsets,
+            clusters: self.clusters.as_mut().map(|clusters| &mut clusters[places]),
+        }
+    }
 }
 
 impl UtHits {
@@ -347,7 +386,7 @@ impl UtHits {
         before - to
     }
 
-    fn move_hits(&mut self, hits: std::ops::Range<usize>, to: &mut usize) {
+    fn move_hits(&mut self, hits: Range<usize>, to: &mut usize) {
         if hits.start != *to {
             for array in 0..N_ARRAYS {
                 let at = array * self.stride;
@@ -397,43 +436,48 @@ impl UtHits {
     }
 
     /// Returns the hits of one group of one event, as a range of indices.
-    pub fn range(&self, event: usize, group: usize) -> std::ops::Range<usize> {
+    pub fn range(&self, event: usize, group: usize) -> Range<usize> {
         let i = event * self.n_groups + group;
         self.offsets[i] as usize..self.offsets[i + 1] as usize
     }
 
-    fn floats(&self, array: usize) -> &[f32] {
+    fn float(&self, array: usize) -> &[f32] {
         bytemuck::cast_slice(&self.block[array * self.stride..array * self.stride + self.len()])
+    }
+
+    /// Returns the arrays of floats, in the order of [`Hit`](super::Hit)'s fields.
+    pub fn floats(&self) -> [&[f32]; N_ARRAYS - 1] {
+        std::array::from_fn(|array| self.float(array))
     }
 
     /// Returns y of the lower end of each strip in mm.
     pub fn y_begin(&self) -> &[f32] {
-        self.floats(0)
+        self.float(0)
     }
 
     /// Returns y of the upper end of each strip in mm.
     pub fn y_end(&self) -> &[f32] {
-        self.floats(1)
+        self.float(1)
     }
 
     /// Returns z of each strip at y = 0 in mm.
     pub fn z_at_y_eq0(&self) -> &[f32] {
-        self.floats(2)
+        self.float(2)
     }
 
     /// Returns x of each strip at y = 0 in mm.
     pub fn x_at_y_eq0(&self) -> &[f32] {
-        self.floats(3)
+        self.float(3)
     }
 
     /// Returns the slope dx/dy of each strip.
     pub fn dx_dy(&self) -> &[f32] {
-        self.floats(4)
+        self.float(4)
     }
 
     /// Returns the inverse variance of each hit, 12/pitch², in 1/mm².
     pub fn weight(&self) -> &[f32] {
-        self.floats(5)
+        self.float(5)
     }
 
     /// Returns the `LHCbID` of each hit.
@@ -474,22 +518,15 @@ mod tests {
     fn hits(sizes: [u32; 6]) -> UtHits {
         let n: u32 = sizes.iter().sum();
         let mut hits = UtHits::with_capacity(2, 3, n as usize + 5).with_clusters();
-        let arrays = hits.begin_with_clusters(2, 3, BankVersion::V5).unwrap();
-        let clusters = arrays.clusters.unwrap();
+        let mut arrays = hits.begin_with_clusters(2, 3, BankVersion::V5).unwrap();
+        let clusters = arrays.clusters.take().unwrap();
         for (k, size) in sizes.into_iter().enumerate() {
             arrays.offsets[k + 1] = arrays.offsets[k] + size;
         }
         for i in 0..n as usize {
             arrays.id[i] = i as u32;
             clusters[i] = bytemuck::cast(i as u32);
-            for array in [
-                &mut *arrays.y_begin,
-                arrays.y_end,
-                arrays.z_at_y_eq0,
-                arrays.x_at_y_eq0,
-                arrays.dx_dy,
-                arrays.weight,
-            ] {
+            for array in arrays.floats() {
                 array[i] = i as f32;
             }
         }
@@ -523,15 +560,7 @@ mod tests {
                     let clusters: &[u32] = bytemuck::cast_slice(after.clusters().unwrap());
                     assert_eq!(clusters[range.clone()], expected);
                     let floats: Vec<f32> = expected.iter().map(|&i| i as f32).collect();
-                    for array in [
-                        after.y_begin(),
-                        after.y_end(),
-                        after.z_at_y_eq0(),
-                        after.x_at_y_eq0(),
-                    ] {
-                        assert_eq!(array[range.clone()], floats);
-                    }
-                    for array in [after.dx_dy(), after.weight()] {
+                    for array in after.floats() {
                         assert_eq!(array[range.clone()], floats);
                     }
                 }

@@ -168,7 +168,22 @@ impl EventBatch {
     }
 }
 
-impl BatchView<'_> {
+impl<'a> BatchView<'a> {
+    /// Returns the arrays of words: offsets, sizes, types, versions and selected events. One that
+    /// the batch does not have is empty.
+    pub fn words(&self) -> [&'a [u32]; 5] {
+        let [versions, selected] = [self.versions, self.selected].map(Option::unwrap_or_default);
+        [self.offsets, self.sizes, self.types, versions, selected]
+    }
+
+    /// Returns the length of the longest array of words.
+    pub fn most_words(&self) -> usize {
+        self.words()
+            .map(<[u32]>::len)
+            .into_iter()
+            .fold(0, usize::max)
+    }
+
     /// Facts about each event of the results, default for events that are not selected; empty
     /// without meta data.
     pub fn meta_of_results(&self) -> Vec<EventMeta> {

@@ -7,18 +7,17 @@
 
 use super::fallback::Fallback;
 use super::fast::Fast;
-use super::hits::EventHits;
 use super::policy::{NeedsFallback, Policy};
 use super::scratch::Scratch;
 use super::selection::Selected;
 use ut_data::detector::DetectorTables;
 use ut_data::input::BatchView;
-use ut_data::{DecodeError, DecodeOptions, EventReport};
+use ut_data::{DecodeError, DecodeOptions, EventReport, UtHitsMut};
 
 #[derive(Debug)]
 pub struct BatchOutput<'a> {
-    /// Arrays with room for hits; `None` to count only.
-    pub hits: Option<EventHits<'a>>,
+    /// Arrays of one length for the hits; `None` to count only.
+    pub hits: Option<UtHitsMut<'a>>,
     /// `n_events * n_groups + 1` ends of groups.
     pub offsets: &'a mut [u32],
     pub reports: &'a mut [EventReport],
@@ -64,7 +63,7 @@ impl Worker {
         // Offsets are u32.
         let capacity = hits
             .as_ref()
-            .map_or(usize::MAX, EventHits::room)
+            .map_or(usize::MAX, |hits| hits.id.len())
             .min(u32::MAX as usize);
         self.scratch
             .begin_batch(hits.as_ref().is_some_and(|hits| hits.clusters.is_some()));

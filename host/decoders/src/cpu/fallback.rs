@@ -31,11 +31,10 @@
 use std::sync::Arc;
 
 use super::banks::{Bank, BankList};
-use super::hits::EventHits;
 use super::policy::{Policy, UT_ID, v4_words, v5_counts};
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorConstants, Slot};
 use ut_data::input::BatchView;
-use ut_data::{Cluster, Count, DecodeOptions, EventReport, Position};
+use ut_data::{Cluster, Count, DecodeOptions, EventReport, Position, UtHitsMut};
 
 #[derive(Debug)]
 pub struct Fallback {
@@ -102,7 +101,7 @@ impl Fallback {
         batch: BatchView<'_>,
         event: usize,
         ends: &[u32],
-        hits: &mut EventHits<'_>,
+        hits: &mut UtHitsMut<'_>,
     ) {
         let mut next = std::mem::take(&mut self.next);
         next.clear();

@@ -84,7 +84,6 @@
 //! itself. The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled
 //! for each level of vector instructions.
 
-use super::hits::EventHits;
 use super::level::Level;
 use super::policy::NeedsFallback;
 use super::prefetch::Prefetch;
@@ -92,7 +91,7 @@ use super::scratch::Scratch;
 use super::setup::Setup;
 use ut_data::detector::BankVersion;
 use ut_data::input::BatchView;
-use ut_data::{Count, EventReport};
+use ut_data::{Count, EventReport, UtHitsMut};
 
 #[derive(Debug)]
 pub struct Fast {
@@ -159,7 +158,7 @@ impl Fast {
         &self,
         scratch: &mut Scratch,
         ends: &[u32],
-        hits: &mut EventHits<'_>,
+        hits: &mut UtHitsMut<'_>,
     ) -> Result<(), NeedsFallback> {
         // SAFETY: the CPU has the instructions of every `Level`; `front` of this path, and so with
         // its setup, has made the clusters of one event by stages 1 to 3, by this function's

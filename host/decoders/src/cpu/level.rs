@@ -6,17 +6,15 @@
 //! pointers to such functions. It has a private field, and is made only by [`Level::new`], which
 //! asks the CPU first. So a `Level` in hand is the proof that its instructions exist.
 
-use super::hits::EventHits;
 use super::policy::NeedsFallback;
 use super::prefetch::Prefetch;
 use super::scratch::Scratch;
 use super::setup::Setup;
 use super::simd;
 use super::{copy_lanes, find_clusters, find_lanes, make_hits};
-use ut_data::EventReport;
 use ut_data::detector::BankVersion;
 use ut_data::input::BatchView;
-use ut_data::named;
+use ut_data::{EventReport, UtHitsMut, named};
 
 /// Vector instructions that the decoder uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,7 +85,7 @@ pub struct Level {
         &mut EventReport,
     ) -> Result<(), NeedsFallback>,
     pub make_hits:
-        unsafe fn(&Setup, &mut Scratch, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
+        unsafe fn(&Setup, &mut Scratch, &[u32], &mut UtHitsMut<'_>) -> Result<(), NeedsFallback>,
     /// Only here is a level made, and only one that the CPU has.
     _private: (),
 }
@@ -180,7 +178,7 @@ macro_rules! level {
                 setup: &Setup,
                 scratch: &mut Scratch,
                 ends: &[u32],
-                hits: &mut EventHits<'_>,
+                hits: &mut UtHitsMut<'_>,
             ) -> Result<(), NeedsFallback> {
                 // SAFETY:
                 // - the CPU has the instructions, by this function's first precondition;

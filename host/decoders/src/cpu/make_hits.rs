@@ -22,7 +22,7 @@
 //! two.
 
 use super::find_clusters::{MAX_WEIGHT, WEIGHT_SHIFT};
-use super::hits::EventHits;
+use super::hits::move_down;
 use super::lanes::{
     FLIPPED, KIND_MASK, KIND_STRIDE, KindColumn, RANK_SHIFT, RANK_STRIDE, REVERSED, RankColumn,
 };
@@ -30,6 +30,7 @@ use super::policy::NeedsFallback;
 use super::scratch::{Clusters, FIRST_CLUSTER, Scratch};
 use super::setup::{HitSource, Setup};
 use super::simd::{Simd, load_at, word_at};
+use ut_data::UtHitsMut;
 
 /// Distance of prefetching, in hits.
 ///
@@ -62,7 +63,7 @@ pub unsafe fn make_hits<S: Simd>(
     setup: &Setup,
     scratch: &mut Scratch,
     ends: &[u32],
-    hits: &mut EventHits<'_>,
+    hits: &mut UtHitsMut<'_>,
 ) -> Result<(), NeedsFallback> {
     if hits.id.is_empty() {
         return Ok(());
@@ -100,7 +101,7 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
     s: S,
     setup: &Setup,
     scratch: &mut Scratch,
-    hits: &mut EventHits<'_>,
+    hits: &mut UtHitsMut<'_>,
 ) -> bool {
     let n_hits = hits.id.len();
     let lead = lead::<S>(hits);
@@ -157,7 +158,7 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
 fn repair<S: Simd>(
     scratch: &mut Scratch,
     ends: &[u32],
-    hits: &mut EventHits<'_>,
+    hits: &mut UtHitsMut<'_>,
 ) -> Result<(), NeedsFallback> {
     let lead = lead::<S>(hits);
     let n_vectors = (lead + hits.id.len()).div_ceil(S::ELEMENTS);
@@ -197,7 +198,7 @@ fn repair<S: Simd>(
                 };
                 sorted_to = ends[group] as usize;
                 for place in place..sorted_to {
-                    hits.move_down(begin, place, &mut moves)?;
+                    move_down(hits, begin, place, &mut moves)?;
                 }
             }
         }
@@ -207,7 +208,7 @@ fn repair<S: Simd>(
 
 /// Elements of the first vector before the event's first hit, so that no write crosses two cache
 /// lines.
-fn lead<S: Simd>(hits: &EventHits<'_>) -> usize {
+fn lead<S: Simd>(hits: &UtHitsMut<'_>) -> usize {
     hits.id.as_ptr().addr() / size_of::<u32>() % S::ELEMENTS
 }
 
@@ -528,26 +529,16 @@ struct HitDestination {
 
 impl HitDestination {
     /// Takes the arrays of an event, which must stay borrowed as long as this is used.
-    fn new(hits: &mut EventHits<'_>) -> Self {
-        let EventHits {
-            y_begin,
-            y_end,
-            z_at_y_eq0,
-            x_at_y_eq0,
-            dx_dy,
-            weight,
-            id,
-            ..
-        } = hits;
-        let n_hits = id.len();
-        let floats = [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight];
+    fn new(hits: &mut UtHitsMut<'_>) -> Self {
+        let n_hits = hits.id.len();
+        let floats = hits.floats();
         assert!(
             floats.iter().all(|array| array.len() == n_hits),
             "arrays of one length"
         );
         Self {
             floats: floats.map(|array| array.as_mut_ptr()),
-            id: id.as_mut_ptr(),
+            id: hits.id.as_mut_ptr(),
             n_hits,
         }
     }

@@ -33,7 +33,6 @@ mod tests;
 
 use self::events::{BatchOutput, Worker};
 use self::fast::Fast;
-use self::hits::EventHits;
 use self::lanes::LaneOrder;
 use self::level::Level;
 pub use self::level::Simd;
@@ -178,18 +177,23 @@ impl CpuDecoder {
         hits: &mut UtHitsMut<'_>,
         reports: &mut [EventReport],
     ) -> Result<usize, DecodeError> {
-        let (mut hits, offsets) = EventHits::of_batch(hits);
-        if self.fast.version() == BankVersion::V4 {
-            hits.clusters = None;
-        }
-        self.run(
+        // v4 banks have none.
+        let unused = hits
+            .clusters
+            .take_if(|_| self.fast.version() == BankVersion::V4);
+        let room = hits.room();
+        let mut arrays = hits.part(0..room);
+        let offsets = std::mem::take(&mut arrays.offsets);
+        let done = self.run(
             batch,
             BatchOutput {
-                hits: Some(hits),
+                hits: Some(arrays),
                 offsets,
                 reports,
             },
-        )
+        );
+        hits.clusters = unused.or(hits.clusters.take());
+        done
     }
 
     fn run(&mut self, batch: BatchView<'_>, out: BatchOutput<'_>) -> Result<usize, DecodeError> {

@@ -84,7 +84,7 @@ pub(super) struct BatchOffsets {
 impl BatchOffsets {
     pub(super) fn of(batch: &BatchView<'_>) -> Self {
         let mut end = 0;
-        let words = Self::words_of(batch).map(|words| {
+        let words = batch.words().map(|words| {
             let at = end;
             end += size_of_val(words).next_multiple_of(LINE);
             (at, words.len())
@@ -106,19 +106,8 @@ impl BatchOffsets {
         }
     }
 
-    fn words_of<'a>(batch: &BatchView<'a>) -> [&'a [u32]; 5] {
-        let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
-        [
-            batch.offsets,
-            batch.sizes,
-            batch.types,
-            optional[0],
-            optional[1],
-        ]
-    }
-
     pub(super) fn parts<'a>(&self, batch: &BatchView<'a>) -> [(usize, &'a [u8]); 6] {
-        let [a, b, c, d, e] = Self::words_of(batch).map(bytemuck::cast_slice);
+        let [a, b, c, d, e] = batch.words().map(bytemuck::cast_slice);
         let at = |i: usize| self.words[i].0;
         [
             (at(0), a),

@@ -258,16 +258,7 @@ impl CudaDecoder {
     fn plan_of(&self, batch: &BatchView<'_>) -> Result<Option<Plan>, DecodeError> {
         check_selected("cuda", self.rank_tables(), batch)?;
         self.tables().check.check(batch)?;
-        let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
-        let words = [
-            batch.offsets,
-            batch.sizes,
-            batch.types,
-            optional[0],
-            optional[1],
-        ];
-        let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
-        self.plan(batch.n_events, batch.raw.len(), most_words)
+        self.plan(batch.n_events, batch.raw.len(), batch.most_words())
     }
 
     fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {

@@ -247,7 +247,7 @@ impl<'a> HostHits<'a> {
     /// Copies hits and report.
     pub fn copy_to(&self, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         let n_events = self.counts.len();
-        let to = hits.begin(n_events, self.n_groups)?;
+        let mut to = hits.begin(n_events, self.n_groups)?;
         let capacity = to.id.len();
         let n = self.len.min(capacity);
         to.offsets.copy_from_slice(self.offsets);
@@ -256,15 +256,7 @@ impl<'a> HostHits<'a> {
             .events
             .extend((0..n_events).map(|event| self.report_of(event)));
         if n > 0 {
-            let floats = [
-                to.y_begin,
-                to.y_end,
-                to.z_at_y_eq0,
-                to.x_at_y_eq0,
-                to.dx_dy,
-                to.weight,
-            ];
-            for (i, array) in floats.into_iter().enumerate() {
+            for (i, array) in to.floats().into_iter().enumerate() {
                 array[..n].copy_from_slice(&bytemuck::cast_slice(self.array(i))[..n]);
             }
             to.id[..n].copy_from_slice(&self.array(N_ARRAYS - 1)[..n]);

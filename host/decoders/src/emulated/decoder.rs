@@ -354,17 +354,12 @@ impl Decoder for EmulatedDecoder {
     ) -> Result<(), DecodeError> {
         check_selected("emulated", self.ranks.as_ref(), &batch)?;
         self.detector.check.check(&batch)?;
-        let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
-        let words = [
-            batch.offsets,
-            batch.sizes,
-            batch.types,
-            optional[0],
-            optional[1],
-        ];
-        let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
-        self.detector
-            .check_size("emulated", batch.n_events, batch.raw.len(), most_words)?;
+        self.detector.check_size(
+            "emulated",
+            batch.n_events,
+            batch.raw.len(),
+            batch.most_words(),
+        )?;
         let mut arrays = hits.begin(batch.n_events, self.detector.n_groups as usize)?;
         report.reset(batch.n_events);
         self.stats.clear();
