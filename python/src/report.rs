@@ -156,13 +156,15 @@ pub fn run_sums(py: Python<'_>, request: Request, first_place: u64) -> PyResult<
     let seen = Arc::clone(&stop);
     let progress = Arc::clone(&task.progress);
     let sums = wait_for(py, &stop, Some(&progress), move || {
-        let gatherer = Gatherer::new(&detector.tables, task.options)
-            .with_threads(task.n_workers)
-            .with_against(against)
-            .with_checksums(task.check)
-            .with_keep_going(task.keep_going)
-            .with_mask(task.mask.as_ref().map(|(_, mask)| mask))
-            .with_first_place(first_place);
+        let gatherer = Gatherer {
+            threads: task.n_workers,
+            against,
+            check: task.check,
+            keep_going: task.keep_going,
+            mask: task.mask.as_ref().map(|(_, mask)| mask),
+            first_place,
+            ..Gatherer::new(&detector.tables, task.options)
+        };
         let mut before = 0;
         let mut gathered = gatherer.gather(
             &task.parts,

@@ -39,9 +39,11 @@ fn mdf(numbers: &[u64], source_id: u32, version: u8, payload: &[u8]) -> Vec<u8> 
 }
 
 fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)]) -> Gathered {
-    let gatherer = Gatherer::new(tables, DecodeOptions::default())
-        .with_checksums(false)
-        .with_keep_going(true);
+    let gatherer = Gatherer {
+        check: false,
+        keep_going: true,
+        ..Gatherer::new(tables, DecodeOptions::default())
+    };
     let parts: Vec<InputPart> = files
         .iter()
         .map(|(name, bytes)| InputPart::memory(name, bytes.clone()))

@@ -81,7 +81,10 @@ fn a_run_is_summed_up_and_drawn_by_the_library_alone() {
             writer.write(&header, borrowed(event)).unwrap();
         }
         let parts = [InputPart::memory("run.mdf", writer.finish().unwrap())];
-        let gatherer = Gatherer::new(&detector.tables, options).with_threads(2);
+        let gatherer = Gatherer {
+            threads: 2,
+            ..Gatherer::new(&detector.tables, options)
+        };
         let gathered = gatherer
             .gather(&parts, &Select::default(), CpuDecoder::new, |_, _| true)
             .unwrap();

@@ -12,7 +12,6 @@ use ut_data::job::{BATCH_SIZE, CHUNK_MEMORY, Decoded, Job, LISTED_FAILURES, Work
 use ut_data::memory::{TooMuchMemory, check};
 use ut_data::{
     BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, Loss,
-    UtHits,
 };
 
 /// Number of bytes of a thread's decoder, stack and view, with its work buffers.
@@ -54,7 +53,7 @@ impl Against {
 /// ) -> Result<String, Box<dyn Error>> {
 ///     let (options, against) = (DecodeOptions::default(), Against::of(files.first().map(PathBuf::as_path)));
 ///     let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
-///     let gatherer = Gatherer::new(&detector.tables, options).with_against(against).with_threads(4);
+///     let gatherer = Gatherer { against, threads: 4, ..Gatherer::new(&detector.tables, options) };
 ///     let gathered = gatherer.gather(&parts, &Select::default(), decoder, |_events, _bytes| true)?;
 ///     gathered.seen.check_makers(&detector.tables)?;
 ///     let sums = Sums::new(files, detector, options, gathered);
@@ -67,14 +66,22 @@ impl Against {
 /// one.
 #[derive(Clone, Debug)]
 pub struct Gatherer<'a> {
-    tables: &'a DetectorTables,
-    options: DecodeOptions,
-    threads: usize,
-    against: Against,
-    check: bool,
-    keep_going: bool,
-    first_place: u64,
-    mask: Option<&'a Mask>,
+    /// Tables of the decoding.
+    pub tables: &'a DetectorTables,
+    /// Options of the decoding.
+    pub options: DecodeOptions,
+    /// Number of threads, at least 1, each with a decoder. Default: 1.
+    pub threads: usize,
+    /// Axis of the charts against time. Default: the event number.
+    pub against: Against,
+    /// Compares the checksums of events. Default: true.
+    pub check: bool,
+    /// Goes on with the next file after one that cannot be read to its end. Default: false.
+    pub keep_going: bool,
+    /// Number of the first event: the number of events in the parts of the run before. Default: 0.
+    pub first_place: u64,
+    /// Mask whose hits are left out. Default: none.
+    pub mask: Option<&'a Mask>,
 }
 
 struct Worker<'a, D> {
@@ -106,13 +113,8 @@ impl<D: Decoder> Work for Worker<'_, D> {
             .add_banks(event, origin, self.key(event.number, origin));
     }
 
-    fn decode(
-        &mut self,
-        batch: BatchView<'_>,
-        hits: &mut UtHits,
-        report: &mut BatchReport,
-    ) -> Result<(), DecodeError> {
-        self.decoder.decode(batch, hits, report)
+    fn decoder(&mut self) -> Result<&mut dyn Decoder, DecodeError> {
+        Ok(&mut self.decoder)
     }
 
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError> {
@@ -180,49 +182,6 @@ impl<'a> Gatherer<'a> {
             first_place: 0,
             mask: None,
         }
-    }
-
-    /// Sets the number of threads, at least 1, each with a decoder. Default: 1.
-    #[must_use]
-    pub const fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
-        self
-    }
-
-    /// Sets the axis of the charts against time. Default: the event number.
-    #[must_use]
-    pub const fn with_against(mut self, against: Against) -> Self {
-        self.against = against;
-        self
-    }
-
-    /// Compares the checksums of events, or not. Default: true.
-    #[must_use]
-    pub const fn with_checksums(mut self, check: bool) -> Self {
-        self.check = check;
-        self
-    }
-
-    /// Continues with the next file after one that cannot be read to its end. Default: false.
-    #[must_use]
-    pub const fn with_keep_going(mut self, keep_going: bool) -> Self {
-        self.keep_going = keep_going;
-        self
-    }
-
-    /// Counts the first event as number `place` of the run: the number of events in the parts
-    /// before. Default: 0.
-    #[must_use]
-    pub const fn with_first_place(mut self, place: u64) -> Self {
-        self.first_place = place;
-        self
-    }
-
-    /// Leaves out the hits on a mask. Default: none.
-    #[must_use]
-    pub const fn with_mask(mut self, mask: Option<&'a Mask>) -> Self {
-        self.mask = mask;
-        self
     }
 
     /// Sums up the events of `parts` that `select` takes. `decoder` makes the decoder of each

@@ -47,9 +47,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = Kind::of(&args.output);
     let files = args.inputs.expand()?;
-    Protected::inputs(&files)
-        .check(&args.output)
-        .unwrap_or_else(|message| usage(&message));
+    Protected::inputs(&files).refuse(&args.output);
     let mut events = args.inputs.events(&files)?;
     let mut progress = Progress::new(
         events.total_bytes(),

@@ -462,9 +462,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .filter(|(file, bytes)| !is_there(file, bytes))
         .map(|(file, _)| *file);
     for file in others.chain([&events, &json]) {
-        protected
-            .check(file)
-            .unwrap_or_else(|message| usage(&message));
+        protected.refuse(file);
     }
     // Before anything is written: if this run is killed, the old list must not lie next to the new
     // events.

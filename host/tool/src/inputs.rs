@@ -159,6 +159,12 @@ pub fn check_once(files: &[PathBuf], args: &LossArgs) -> Result<(), Failure> {
     }
 }
 
+/// Returns the number of bytes in the files, of those that say it.
+pub fn total_bytes(files: &[PathBuf]) -> u64 {
+    let sizes = files.iter().filter_map(|file| file.metadata().ok());
+    sizes.map(|meta| meta.len()).sum()
+}
+
 /// Returns the failure of a job in which `n` of `all` files could not be read to their end.
 pub fn unread(n: usize, all: usize) -> Failure {
     format!(

@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 pub use tuner_command::output::{
@@ -100,6 +101,11 @@ pub fn decimal(value: f64) -> String {
     let text = format!("{value:.1}");
     let (whole, tenths) = text.split_once('.').unwrap_or((&text, "0"));
     format!("{}.{tenths}", number(whole.parse().unwrap_or_default()))
+}
+
+/// Returns the events per second since `start`.
+pub fn rate(events: u64, start: Instant) -> f64 {
+    events as f64 / start.elapsed().max(Duration::from_millis(1)).as_secs_f64()
 }
 
 pub fn is_stdout(path: &Path) -> bool {

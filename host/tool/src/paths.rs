@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use ut_files::{NewFile, place_of};
 
 use crate::output::is_stdout;
-use crate::{Failure, config};
+use crate::{Failure, config, usage};
 use tuner::store::Locations;
 
 /// Name of this program, to which the stores belong.
@@ -146,6 +146,11 @@ impl Protected {
                 .entry(identity)
                 .or_insert_with(|| (file.to_path_buf(), what));
         }
+    }
+
+    /// Ends the program with wrong usage if the output is a protected file.
+    pub fn refuse(&self, output: &Path) {
+        self.check(output).unwrap_or_else(|message| usage(&message));
     }
 
     /// Returns an error that says which file `output` would overwrite.

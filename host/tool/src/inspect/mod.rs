@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
     let inputs = Protected::inputs(&files);
     for to in args.extract.iter().chain(&args.json) {
-        inputs.check(to).unwrap_or_else(|message| usage(&message));
+        inputs.refuse(to);
     }
     let mut events = args.inputs.events(&files)?;
     let (finder, table) = finder(args, &files)?;

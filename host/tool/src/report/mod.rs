@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::args::{ClusterArgs, DetectorArgs};
 use crate::decode::read_mask;
 use crate::detector::check_makers;
-use crate::inputs::{InputArgs, check_once, check_standard_input, expand};
+use crate::inputs::{InputArgs, check_once, check_standard_input, expand, total_bytes};
 use crate::loss::{Account, LossArgs};
 use crate::output::{
-    count, is_quiet, number, on_stdout, print_beside, say, version_in_words, write_file, write_json,
+    count, is_quiet, number, on_stdout, print_beside, rate, say, version_in_words, write_file,
+    write_json,
 };
 use crate::paths::Protected;
 use crate::progress::Progress;
@@ -83,9 +84,7 @@ fn check_outputs<'a>(
     let to_stdout = on_stdout(outputs);
     let inputs = Protected::inputs(inputs.chain(&args.mask));
     for output in outputs.into_iter().flatten() {
-        inputs
-            .check(output)
-            .unwrap_or_else(|message| usage(&message));
+        inputs.refuse(output);
     }
     let is_html = |ending: &std::ffi::OsStr| {
         ["html", "htm"]
@@ -289,11 +288,13 @@ fn gather(
         .map(|path| read_mask(path, &detector.tables))
         .transpose()?;
     let options = args.clustering.options();
-    let gatherer = Gatherer::new(&detector.tables, options)
-        .with_threads(threads)
-        .with_against(Against::of(files.first().map(PathBuf::as_path)))
-        .with_keep_going(args.inputs.keep_going)
-        .with_mask(mask.as_ref());
+    let gatherer = Gatherer {
+        threads,
+        against: Against::of(files.first().map(PathBuf::as_path)),
+        keep_going: args.inputs.keep_going,
+        mask: mask.as_ref(),
+        ..Gatherer::new(&detector.tables, options)
+    };
     let (output, chosen) = (written(args), &args.inputs.select);
     let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
@@ -324,25 +325,16 @@ fn with_progress(
     select: &Select,
     output: &str,
 ) -> Result<Gathered, Failure> {
-    let total = files
-        .iter()
-        .filter_map(|file| file.metadata().ok())
-        .map(|meta| meta.len())
-        .sum();
     let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
-    let mut progress = (!is_quiet()).then(|| Progress::new(total, template));
+    let mut progress = (!is_quiet()).then(|| Progress::new(total_bytes(files), template));
     let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
     let (start, mut n) = (Instant::now(), 0);
     signals::end_gently();
     let gathered = gatherer.gather(&parts, select, CpuDecoder::new, |events, read| {
         n = events;
         if let Some(progress) = &mut progress {
-            let rate = events as f64 / start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
-            progress.message(&format!(
-                "{}, {}/s",
-                count(events as usize, "event"),
-                number(rate as u64)
-            ));
+            let rate = number(rate(events, start) as u64);
+            progress.message(&format!("{}, {rate}/s", count(events as usize, "event")));
             progress.set(read);
         }
         !signals::interrupted()
