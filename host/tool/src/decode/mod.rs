@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::job::Taker;
-use self::job::story;
-
+use self::job::{Running, Task, story};
 use self::outputs::{Outputs, Plan, Wanted};
 use self::resume::made_with;
 use self::work::Worker;
@@ -184,9 +182,7 @@ fn protected(args: &Args, files: &[PathBuf]) -> Protected {
         .into_iter()
         .flatten()
     {
-        protected
-            .check(output)
-            .unwrap_or_else(|message| usage(&message));
+        protected.refuse(output);
     }
     protected
 }
@@ -282,16 +278,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .as_ref()
         .map(|path| EventTable::create(path, &files))
         .transpose()?;
-    let is_device = backend.runs_kernels();
     let batch = batch.unwrap_or_else(|| batch_of(format, backend));
-    let by_file = outputs.as_ref().is_some_and(Outputs::by_file);
     let job = Job {
         parts: files.iter().map(InputPart::file).collect(),
         select,
         check: !args.no_checksum,
-        by_file,
+        by_file: outputs.as_ref().is_some_and(Outputs::by_file),
         layout,
-        together: is_device,
+        together: backend.runs_kernels(),
         keep_going,
         first_place: 0,
         clusters: args
@@ -317,10 +311,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         })
     };
     let workers = (0..n_workers).map(worker).collect::<Result<Vec<_>, _>>()?;
-    let mut taker = Taker::new(args, &detector, files, story, totals, start);
-    (taker.outputs, taker.table, taker.n_skipped) = (outputs, table, n_skipped);
-    taker.by_file = by_file;
-    drive(job, workers, batch, taker)
+    let task = Task {
+        args,
+        detector: &detector,
+        story,
+        n_skipped,
+        start,
+    };
+    drive(
+        job,
+        workers,
+        batch,
+        Running::new(task, totals, outputs, table),
+    )
 }
 
 /// Does the job in batches of at most `batch` events.
@@ -328,17 +331,16 @@ fn drive(
     job: Job<'_>,
     workers: Vec<Worker<'_>>,
     batch: usize,
-    mut taker: Taker<'_>,
+    running: Running<'_>,
 ) -> Result<(), Failure> {
-    taker.show_progress();
     signals::end_gently();
-    let may_wait = taker.files.iter().any(|file| !file.is_file());
-    let mut taker = Some(taker);
+    let may_wait = running.task.story.files.iter().any(|file| !file.is_file());
+    let mut state = Some(running);
     let (flow, reached) = job.run(
         workers,
         || Some(batch),
         |reached, file, done| {
-            let Some(running) = &mut taker else {
+            let Some(running) = &mut state else {
                 return false;
             };
             let goes_on = running.take(reached, file, done);
@@ -346,12 +348,12 @@ fn drive(
             if !goes_on
                 && may_wait
                 && !reached.ended
-                && let Some(taker) = taker.take()
+                && let Some(running) = state.take()
             {
-                end(taker.conclude(&Flow::default(), reached));
+                end(running.end(&Flow::default(), reached));
             }
             goes_on
         },
     );
-    taker.map_or(Ok(()), |taker| taker.conclude(&flow, reached))
+    state.map_or(Ok(()), |running| running.end(&flow, reached))
 }

@@ -82,6 +82,16 @@ struct Open {
     measured: bool,
 }
 
+impl Open {
+    fn create(style: &HitStyle, path: &Path) -> Result<Self, OutputError> {
+        Ok(Self {
+            file: style.create(path)?,
+            has_hits: false,
+            measured: false,
+        })
+    }
+}
+
 pub struct Outputs {
     style: HitStyle,
     plan: Plan,
@@ -96,6 +106,8 @@ pub struct Written {
     pub files: Vec<PathBuf>,
     /// Written files that lack hits at their end.
     pub incomplete: Vec<PathBuf>,
+    /// True if each input has a file.
+    pub by_file: bool,
 }
 
 /// Output as the options ask for it.
@@ -161,14 +173,10 @@ impl Wanted<'_> {
                     path.display()
                 ));
             }
-            self.protected
-                .check(path)
-                .unwrap_or_else(|message| usage(&message));
+            self.protected.refuse(path);
         }
         let resume = self.resume.then(|| {
-            self.protected
-                .check(&self.path.join(MANIFEST))
-                .unwrap_or_else(|message| usage(&message));
+            self.protected.refuse(&self.path.join(MANIFEST));
             Resume::begin(self.path, &made_with(), files, &mut paths)
         });
         Plan::Inputs {
@@ -219,12 +227,7 @@ impl Outputs {
         // A failure to write is noticed before the work.
         match &outputs.plan {
             Plan::One(path) => {
-                let file = outputs.style.create(path)?;
-                outputs.open = Some(Open {
-                    file,
-                    has_hits: false,
-                    measured: false,
-                });
+                outputs.open = Some(Open::create(&outputs.style, path)?);
             }
             Plan::Inputs { .. } => {
                 outputs.make_folder(at)?;
@@ -272,11 +275,7 @@ impl Outputs {
         let open = match self.open.take() {
             Some(open) => open,
             None if why.is_some() => return Ok(()),
-            None => Open {
-                file: self.style.create(path)?,
-                has_hits: false,
-                measured: false,
-            },
+            None => Open::create(&self.style, path)?,
         };
         self.complete(open, Some(input), why)
     }
@@ -298,12 +297,7 @@ impl Outputs {
         measured: bool,
     ) -> Result<(), OutputError> {
         if let (None, true, Plan::Inputs { paths, next, .. }) = (&self.open, has_hits, &self.plan) {
-            let file = self.style.create(&paths[*next])?;
-            self.open = Some(Open {
-                file,
-                has_hits: false,
-                measured: false,
-            });
+            self.open = Some(Open::create(&self.style, &paths[*next])?);
         }
         let Some(open) = &mut self.open else {
             return Ok(());
@@ -337,7 +331,6 @@ impl Outputs {
             file,
             has_hits,
             measured,
-            ..
         } = open;
         if why.is_some() && !has_hits {
             return Ok(());
@@ -416,6 +409,7 @@ impl Outputs {
     /// Returns the complete files, and removes unfinished ones.
     pub fn into_written(mut self) -> Written {
         self.written.files.sort();
+        self.written.by_file = self.by_file();
         std::mem::take(&mut self.written)
     }
 }
