@@ -15,7 +15,7 @@ use ut_decoding::error::WorkError;
 use ut_decoding::input::{Damage, Origin, Place, Seen};
 use ut_decoding::job::{Decoded, Done, Work};
 use ut_decoding::output::{Encoded, Encoder, Rows};
-use ut_decoding::{BatchReport, BatchView, DecodeError, Decoder, UtHits};
+use ut_decoding::{DecodeError, Decoder, UtHits};
 
 use crate::failure::{Failure, panicked};
 use crate::pages::{Pool, Spare};
@@ -61,19 +61,14 @@ impl Work for Worker<'_> {
         }
     }
 
-    fn decode(
-        &mut self,
-        batch: BatchView<'_>,
-        hits: &mut UtHits,
-        report: &mut BatchReport,
-    ) -> Result<(), DecodeError> {
+    fn decoder(&mut self) -> Result<&mut dyn Decoder, DecodeError> {
         let Self { task, decoder, .. } = self;
+        // A job of a few events needs one decoder, however many threads it may have.
         let decoder = match decoder {
             Some(decoder) => decoder,
-            // A job of a few events needs one decoder, however many threads it may have.
             None => decoder.insert(task.backend.decoder(&task.tables, task.options)?),
         };
-        decoder.decode(batch, hits, report)
+        Ok(&mut **decoder)
     }
 
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Made, WorkError> {

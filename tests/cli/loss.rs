@@ -18,8 +18,8 @@ use ut_decoding::input::{Bank, EventHeader, Events, GENERATED_MASK, MdfWriter};
 use ut_decoding::synth::encode::encode_v5;
 
 use crate::support::{
-    ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, says, unchecked,
-    write,
+    ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, says, small,
+    unchecked, write,
 };
 
 /// A bank of an event that a test damages.
@@ -182,8 +182,7 @@ fn damage_all(directory: &Path, events: &Path) -> Vec<&'static str> {
 
 #[test]
 fn losing_most_of_the_data_exits_with_7_and_a_last_line_with_the_reason() {
-    let at = &empty();
-    run_to(0, at, "generate --events 20 --profile pp-low --output .");
+    let at = &small(20);
     for name in damage_all(at, &at.join("events.mdf")) {
         let err = says(
             7,
@@ -256,8 +255,7 @@ fn banks_labelled_as_the_other_format_are_lost() {
 
 #[test]
 fn a_small_loss_is_reported_and_from_one_percent_on_it_is_a_warning() {
-    let at = &empty();
-    run_to(0, at, "generate --events 40 --profile pp-low --output .");
+    let at = &small(40);
     // All losses are in event 3, whose other banks are still decoded: so no event is lost, and the
     // share of the banks decides. Ten bytes of 1 have a count in byte 0, but are fewer than 24.
     let truncate = |banks: usize| {
@@ -338,8 +336,7 @@ fn a_small_loss_is_reported_and_from_one_percent_on_it_is_a_warning() {
 /// = 2,160 banks. All are in the second part, whose share is 50 %; of the whole it is 25 %.
 #[test]
 fn a_report_and_its_sums_count_the_same_loss_as_decode() {
-    let at = &empty();
-    run_to(0, at, "generate --events 40 --profile pp-low --output .");
+    let at = &small(40);
     let wrong = |from: u64| {
         damaged(
             &at.join("events.mdf"),
@@ -416,8 +413,7 @@ fn a_report_and_its_sums_count_the_same_loss_as_decode() {
 /// banks that is 2,180 / 64,800 = 3.4 %, next to 60 it is 2,180 / 263,520 = 0.8 %.
 #[test]
 fn half_of_a_few_events_may_be_lost_and_a_lost_file_fails_a_job_unless_below_one_percent() {
-    let at = &empty();
-    run_to(0, at, "generate --events 20 --profile pp-low --output .");
+    let at = &small(20);
     let half = |of: usize, n: u64| {
         damaged(
             &at.join("events.mdf"),
@@ -528,8 +524,7 @@ fn strips_without_a_single_hit_end_with_7_unless_a_small_maximum_was_chosen() {
 /// bytes, and a MEP packet of the same banks, which shares no byte of framing with the MDF file.
 #[test]
 fn repeated_events_are_refused_and_up_to_one_percent_a_warning() {
-    let at = &empty();
-    run_to(0, at, "generate --events 300 --profile pp-low --output .");
+    let at = &small(300);
     std::fs::copy(at.join("events.mdf"), at.join("copy.mdf")).unwrap();
     run_to(
         0,
@@ -929,8 +924,7 @@ fn strips_on_unconnected_lanes_are_loss_and_sectors_that_no_lane_reads_a_warning
 fn tables_that_cannot_be_right_are_refused_by_every_command() {
     use ut_decoding::detector::{Boards, Geometry, Sector, sectors_of_layer};
     type Change = fn(&mut Sector);
-    let at = &empty();
-    run_to(0, at, "generate --events 2 --profile pp-low --output .");
+    let at = &small(2);
     let geometry = Geometry::read(at.join("geometry.bin")).unwrap();
     let of_layer = sectors_of_layer(2);
     let cases: [(&str, std::ops::Range<usize>, Change, &str); 7] = [

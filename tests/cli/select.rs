@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{empty, read, run_to, sample, says, write};
+use crate::support::{read, run_to, sample, says, small, write};
 
 /// The commands, with an output each, and how each says the number of its events.
 const COMMANDS: [(&str, &str); 4] = [
@@ -168,8 +168,7 @@ fn each_command_fails_for_a_damaged_event_if_it_is_strict() {
 
 #[test]
 fn boards_are_named_by_number_or_source_id_and_sectors_by_id_everywhere() {
-    let at = &empty();
-    run_to(0, at, "generate --events 2 --profile pp-low --output .");
+    let at = &small(2);
     let (by_number, _) = run_to(0, at, "tables --board 3");
     for board in ["0x2c02", "11266"] {
         assert_eq!(run_to(0, at, ("tables --board", board)).0, by_number);

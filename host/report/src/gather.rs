@@ -76,7 +76,7 @@ pub struct Gatherer<'a> {
     pub against: Against,
     /// Compares the checksums of events. Default: true.
     pub check: bool,
-    /// Goes on with the next file after one that cannot be read to its end. Default: false.
+    /// Continues with the next file after one that cannot be read to its end. Default: false.
     pub keep_going: bool,
     /// Number of the first event: the number of events in the parts of the run before. Default: 0.
     pub first_place: u64,

@@ -31,7 +31,7 @@ pub use geometry::{Geometry, Sector};
 pub use groups::Grouping;
 pub use mask::{Mask, MaskError, parse_board, parse_sector};
 #[cfg(feature = "synth")]
-pub use sector_id::is_cut_in_two;
+pub use sector_id::{is_cut_in_two, place_on_stave};
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
 #[cfg(feature = "synth")]
 pub(crate) use sectors::lanes_by_sector;

@@ -31,6 +31,11 @@ pub const fn layer_of(sector: usize) -> usize {
     }
 }
 
+/// Returns the place along its stave of a lane of an existing sector, 0…15.
+pub const fn place_on_stave(lane: &Lane) -> u32 {
+    2 * lane.module + (1 - lane.face)
+}
+
 /// Returns true if place `m`, 0…15, along a stave has two sectors of half the width side by side,
 /// as places near the beam do.
 pub const fn is_cut_in_two(stave: u32, m: u32) -> bool {
@@ -56,8 +61,7 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
     if sector > 1 || module > 7 || face > 1 || layer > 3 || side > 1 || stave > 7 + layer / 2 {
         return None;
     }
-    // Place along the stave, 0…15.
-    let m = 2 * module + (1 - face);
+    let m = place_on_stave(lane);
     // Places 7 and 8, in the middle of a stave, exist on stave 0 only.
     if stave > 0 && (m == 7 || m == 8) {
         return None;

@@ -16,7 +16,7 @@ use crate::input::{
     to_mep,
 };
 use crate::pipeline::{Flow, ordered};
-use crate::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHits};
+use crate::{BatchReport, BatchView, DecodeError, Decoder, DetectorTables, Layout, UtHits};
 
 /// Mean bytes of a piece of the inputs, with its hits in every form.
 pub const CHUNK_MEMORY: u64 = 48 << 20;
@@ -71,13 +71,8 @@ pub trait Work: Send {
         hits.try_reserve(n_events, max_hits)
     }
 
-    /// Decodes a batch.
-    fn decode(
-        &mut self,
-        batch: BatchView<'_>,
-        hits: &mut UtHits,
-        report: &mut BatchReport,
-    ) -> Result<(), DecodeError>;
+    /// Returns the decoder of the thread.
+    fn decoder(&mut self) -> Result<&mut dyn Decoder, DecodeError>;
 
     /// Makes the result of a batch.
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError>;
@@ -170,7 +165,7 @@ impl<W: Work> Worker<'_, W> {
                 );
                 work.reserve(hits, n, tables.hits_at_most(n, max_hits))?;
                 let start = Instant::now();
-                work.decode(batch, hits, report)?;
+                work.decoder()?.decode(batch, hits, report)?;
                 let decoding = start.elapsed();
                 let origins = &origins[first..first + n];
                 made.push(work.make(Decoded {

@@ -15,7 +15,7 @@
 
 use crate::detector::{
     BankVersion, DX_DY, Geometry, Lane, STRIPS_PER_SECTOR, Sector, is_cut_in_two,
-    is_mounted_flipped, lanes_by_sector,
+    is_mounted_flipped, lanes_by_sector, place_on_stave,
 };
 
 /// cos 5° and sin 5°.
@@ -85,7 +85,8 @@ fn place(lane: &Lane) -> Sector {
     let upper = module >= 4;
     let outward = if side == 1 { 1.0 } else { -1.0 };
     let flipped = is_mounted_flipped(lane);
-    let half_width = is_cut_in_two(stave, 2 * module + (1 - face));
+    let m = place_on_stave(lane);
+    let half_width = is_cut_in_two(stave, m);
 
     // Middle of the sector in the frame of its stave: u across, v along.
     let pitch = if half_width { PITCH / 2.0 } else { PITCH };
@@ -96,11 +97,7 @@ fn place(lane: &Lane) -> Sector {
     };
     // Rows counted from y = 0 outwards. Stave 0 has four half-height rows next to the beam pipe,
     // two on each half.
-    let row = if upper {
-        2 * module + (1 - face) - 8
-    } else {
-        7 - (2 * module + (1 - face))
-    };
+    let row = if upper { m - 8 } else { 7 - m };
     let up = if upper { 1.0 } else { -1.0 };
     let short = stave == 0 && row < 2;
     let (v, length) = if short {

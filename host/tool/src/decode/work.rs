@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::summary::Part;
+use ut_data::DetectorTables;
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
 use ut_data::hits::hashes;
 use ut_data::job::{Decoded, Work};
 use ut_data::output::EventRow;
-use ut_data::{BatchReport, BatchView, DetectorTables, UtHits};
 use ut_decoders::{DecodeError, Decoder};
 use ut_files::{Encoded, Encoder, Rows};
 
@@ -40,13 +40,8 @@ pub struct Batch {
 impl Work for Worker<'_> {
     type Made = Batch;
 
-    fn decode(
-        &mut self,
-        batch: BatchView<'_>,
-        hits: &mut UtHits,
-        report: &mut BatchReport,
-    ) -> Result<(), DecodeError> {
-        self.decoder.decode(batch, hits, report)
+    fn decoder(&mut self) -> Result<&mut dyn Decoder, DecodeError> {
+        Ok(&mut *self.decoder)
     }
 
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Batch, WorkError> {
