@@ -23,7 +23,7 @@ use super::page::names::{LAYERS, count};
 use super::run::{RunView, Span};
 use super::when::When;
 use ut_data::DetectorTables;
-use ut_data::detector::{LANES_PER_BOARD, Lane};
+use ut_data::detector::{LANES_PER_BOARD, Lane, Slot};
 
 /// Minimum share of a board's lanes that must fail together to be one fault.
 ///
@@ -343,11 +343,8 @@ fn sectors(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
         .filter_map(|of| of.sector)
         .collect();
     for sector in sectors {
-        let n = tables
-            .slots()
-            .iter()
-            .filter(|slot| slot.chan_id != 0 && usize::from(slot.sector) == sector)
-            .count();
+        let is_here = |(_, slot): &(usize, &Slot)| usize::from(slot.sector) == sector;
+        let n = tables.connected().filter(is_here).count();
         let pick = |of: &Outlier| of.part == Part::Lane && of.sector == Some(sector);
         while n > 1
             && let Some((at, members)) = take_alike(parts, n, pick)
@@ -387,17 +384,9 @@ fn places(lane: &Lane) -> [(u8, String); 5] {
 /// Places are tried from the whole detector down to a stave, because the map is sorted by size.
 fn structures(parts: &mut Vec<Outlier>, tables: &DetectorTables) {
     let mut sizes: BTreeMap<(u8, String), usize> = BTreeMap::new();
-    let connected = tables.slots().iter().map(|slot| slot.chan_id != 0);
-    for (lane, _) in tables
-        .boards()
-        .lanes
-        .iter()
-        .zip(connected)
-        .filter(|(_, is)| *is)
-    {
-        for place in places(lane) {
-            *sizes.entry(place).or_default() += 1;
-        }
+    let lanes = &tables.boards().lanes;
+    for place in tables.connected().flat_map(|(i, _)| places(&lanes[i])) {
+        *sizes.entry(place).or_default() += 1;
     }
     let is_lane = |of: &Outlier| {
         of.part != Part::Strip && of.part != Part::Chip && of.kind != OutlierKind::Swapped

@@ -102,12 +102,7 @@ pub fn differences(run: &RunView, reference: &RunView, tables: &DetectorTables) 
     let mut variance = [vec![0.0; N_SECTORS], vec![0.0; N_SECTORS]];
     for (view, variance) in runs.iter().zip(&mut variance) {
         let events = view.events.max(1) as f64;
-        for (i, slot) in tables
-            .slots()
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.chan_id != 0)
-        {
+        for (i, slot) in tables.connected() {
             let n = view.lanes.get(i).copied().unwrap_or_default() as f64;
             let squares = view.lane_squares.get(i).copied().unwrap_or_default() as f64;
             variance[usize::from(slot.sector)] += (squares - n * n / events).max(0.0);

@@ -23,6 +23,7 @@ use super::outlier::{
     DEAD, HOT, LEAST_EVENTS, NO_CHANCE, Outlier, OutlierKind, Part, PartOf, QUIET, SIGMAS,
     STRIP_FACTOR, STRIP_HITS, median,
 };
+use super::page::names::lanes_of_sectors;
 use super::run::{CHIP, CHIPS_PER_SECTOR, RunView, chips_of_lanes};
 use super::shape::Neighbours;
 use super::stream::of_stream;
@@ -370,19 +371,12 @@ fn strips(
 ) -> (Vec<Outlier>, Vec<u64>, Vec<f64>) {
     let half = STRIPS_PER_SECTOR as usize / 2;
     let slots = tables.slots();
-    let connected = || {
-        slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.chan_id != 0)
-    };
-    let mut lanes_of = vec![0; N_SECTORS];
-    connected().for_each(|(_, slot)| lanes_of[usize::from(slot.sector)] += 1);
+    let lanes = lanes_of_sectors(tables);
     let mut found = Vec::new();
     let (mut others, mut shares) = (view.lanes.clone(), vec![0.0; slots.len()]);
-    for (i, slot) in connected() {
+    for (i, slot) in tables.connected() {
         let sector = usize::from(slot.sector);
-        let (first, n) = match lanes_of[sector] {
+        let (first, n) = match lanes[sector].len() {
             1 => (0, 2 * half),
             _ => (half * (slot.chan_id >> 8 & 1) as usize, half),
         };

@@ -173,12 +173,10 @@ impl Span {
 
 /// Returns the chips that each lane reads, by lane slot; none where nothing is connected.
 pub fn chips_of_lanes(tables: &DetectorTables) -> Vec<Range<usize>> {
-    let slots = tables.slots();
     let mut lanes_of = vec![0; N_SECTORS];
-    slots
-        .iter()
-        .filter(|slot| slot.chan_id != 0)
-        .for_each(|slot| lanes_of[usize::from(slot.sector)] += 1);
+    for (_, slot) in tables.connected() {
+        lanes_of[usize::from(slot.sector)] += 1;
+    }
     let chips = |slot: &Slot| {
         let first = usize::from(slot.sector) * CHIPS_PER_SECTOR;
         match lanes_of[usize::from(slot.sector)] {
@@ -188,7 +186,7 @@ pub fn chips_of_lanes(tables: &DetectorTables) -> Vec<Range<usize>> {
             _ => first + CHIPS_PER_SECTOR / 2..first + CHIPS_PER_SECTOR,
         }
     };
-    slots.iter().map(chips).collect()
+    tables.slots().iter().map(chips).collect()
 }
 
 /// Troubles of one kind and board.

@@ -168,7 +168,7 @@ impl Changes {
         let mut text = format!(
             "{}: {}\n  {what}\n",
             path.display(),
-            count(self.events as usize, "event")
+            count(self.events, "event")
         );
         for (n, what, of, why) in [
             (
@@ -181,7 +181,7 @@ impl Changes {
             (self.copied, "copied as they are", "damaged event", ""),
         ] {
             if n > 0 {
-                let _ = writeln!(text, "  {what}: {}{why}", count(n as usize, of));
+                let _ = writeln!(text, "  {what}: {}{why}", count(n, of));
             }
         }
         text
@@ -379,7 +379,7 @@ fn into_file(
     }
     if (result.is_err() || events.failures().1 > 0) && changes.events > 0 {
         let first = if result.is_err() { "the first " } else { "" };
-        let n = count(changes.events as usize, "event");
+        let n = count(changes.events, "event");
         progress.say(&format!(
             "warning: {} is incomplete: it holds {first}{n}",
             path.display()

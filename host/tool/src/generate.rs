@@ -488,10 +488,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     print(&format!(
         "{}: {} of profile {}, seed {}, {} bytes of UT payload per event on average\n{}\n{}\n{made}",
         events.display(),
-        count(
-            args.events as usize,
-            &format!("{} event", args.format.name())
-        ),
+        count(args.events, &format!("{} event", args.format.name())),
         args.profile.name(),
         args.seed,
         number(mean.round() as u64),

@@ -92,8 +92,8 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     write_file(path, text)
 }
 
-pub fn count(n: usize, what: &str) -> String {
-    ut_report::count(n as u64, what)
+pub fn count(n: impl TryInto<u64>, what: &str) -> String {
+    ut_report::count(n.try_into().unwrap_or(u64::MAX), what)
 }
 
 /// Returns a number from 0 on with thousands separators and one decimal.

@@ -207,20 +207,16 @@ pub struct Cabling {
 
 impl Cabling {
     pub fn of(tables: &DetectorTables) -> Self {
-        let slots = tables.slots();
         let mut lanes = vec![0usize; N_SECTORS];
         let mut by_channel: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        for (i, slot) in slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.chan_id != 0)
-        {
+        for (i, slot) in tables.connected() {
             lanes[usize::from(slot.sector)] += 1;
             let (board, lane) = (i / LANES_PER_BOARD, i % LANES_PER_BOARD);
             let name = format!("board {board} lane {lane}");
             by_channel.entry(slot.chan_id).or_default().push(name);
         }
-        let idle: Vec<usize> = slots
+        let idle: Vec<usize> = tables
+            .slots()
             .chunks(LANES_PER_BOARD)
             .enumerate()
             .filter(|(_, lanes)| lanes.iter().all(|slot| slot.chan_id == 0))

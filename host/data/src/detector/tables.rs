@@ -162,12 +162,7 @@ impl DetectorTables {
     /// Checks that no two lanes have the same channel.
     fn check_lanes(&self) -> Result<(), TablesError> {
         let mut first = std::collections::BTreeMap::new();
-        for (slot, lane) in self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.chan_id != 0)
-        {
+        for (slot, lane) in self.connected() {
             if let Some(other) = first.insert(lane.chan_id, slot) {
                 let name = |slot: usize| {
                     format!(
@@ -282,6 +277,12 @@ impl DetectorTables {
         self.n_groups
     }
 
+    /// Returns the slots of the lanes that read a sector, with their numbers.
+    pub fn connected(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter(|(_, slot)| slot.chan_id != 0)
+    }
+
     /// Returns first channel, sector and group of each lane slot, six slots per board. A slot that
     /// nothing is connected to is all zeros.
     pub const fn slots(&self) -> &[Slot] {
@@ -300,12 +301,7 @@ impl DetectorTables {
 
     /// Iterates over all connections of lanes and sectors, by board and lane.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
-        let connected = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.chan_id != 0);
-        connected.map(|(i, slot)| {
+        self.connected().map(|(i, slot)| {
             let sector = slot.sector;
             let [low, high] = self.places()[usize::from(sector)].lanes;
             let strips = match (ChannelId(slot.chan_id).strip() >= 256, low == high) {

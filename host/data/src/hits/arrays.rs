@@ -133,6 +133,7 @@ pub struct UtHitsMut<'a> {
 
 impl UtHitsMut<'_> {
     /// Returns the arrays of floats, in the order of the fields.
+    #[inline]
     pub fn floats(&mut self) -> [&mut [f32]; 6] {
         [
             self.y_begin,

@@ -537,7 +537,7 @@ impl HitDestination {
             "arrays of one length"
         );
         Self {
-            floats: floats.map(|array| array.as_mut_ptr()),
+            floats: floats.map(<[f32]>::as_mut_ptr),
             id: hits.id.as_mut_ptr(),
             n_hits,
         }

@@ -18,12 +18,7 @@ use crate::{Difference, Outlier, OutlierPart as Part, RunView, When, mean_charge
 /// Returns the lanes that read each sector, as slots.
 pub fn lanes_of_sectors(tables: &DetectorTables) -> Vec<Vec<usize>> {
     let mut lanes = vec![Vec::new(); N_SECTORS];
-    for (i, slot) in tables
-        .slots()
-        .iter()
-        .enumerate()
-        .filter(|(_, slot)| slot.chan_id != 0)
-    {
+    for (i, slot) in tables.connected() {
         lanes[usize::from(slot.sector)].push(i);
     }
     lanes

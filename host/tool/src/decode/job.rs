@@ -249,7 +249,7 @@ impl<'a> Running<'a> {
         if let Some(progress) = &mut self.progress {
             let (files, events) = (contents.seen.files.len(), contents.totals.events);
             let rate = rate(events, self.task.start);
-            let (files, events) = (count(files, "file"), count(events as usize, "event"));
+            let (files, events) = (count(files, "file"), count(events, "event"));
             progress.message(&format!("{files}, {events}, {rate:.0}/s"));
             progress.set(reached.bytes);
         }
@@ -350,10 +350,7 @@ impl<'a> Running<'a> {
             }
         };
         drop((self.outputs.take(), self.table.take()));
-        say(&format!(
-            "interrupted after {}{left}",
-            count(n as usize, "event")
-        ));
+        say(&format!("interrupted after {}{left}", count(n, "event")));
         signals::end()
     }
 
@@ -414,7 +411,7 @@ impl Ended<'_> {
             print_beside(on_stdout([output, json]), &text)?;
         }
         for path in self.written.incomplete.iter().take(LISTED) {
-            let events = count(totals.events as usize, "event");
+            let events = count(totals.events, "event");
             let holds = if self.written.by_file {
                 "the hits of an input that could not be read to its end".to_owned()
             } else if inputs.keep_going {

@@ -108,7 +108,7 @@ pub fn read_mask(path: &Path, tables: &DetectorTables) -> Result<Mask, Failure> 
     detail(&format!(
         "mask: {}, {}",
         path.display(),
-        count(mask.n_strips() as usize, "strip")
+        count(mask.n_strips(), "strip")
     ));
     Ok(mask)
 }

@@ -153,7 +153,7 @@ fn one(args: &Args, mut events: Events, files: &[PathBuf], finder: &Finder) -> R
         _ if args.chooses() => "there is no event".to_owned(),
         _ => "there is no event with a trouble; --event chooses another".to_owned(),
     };
-    let n = count(seen.events.max(seen.examined) as usize, "event");
+    let n = count(seen.events.max(seen.examined), "event");
     Err(format!("{missing}: the input has {n}").into())
 }
 
@@ -190,8 +190,8 @@ fn list(
     }
     say(&format!(
         "{} in {}. {remark}",
-        count(list.n as usize, "trouble"),
-        count(n as usize, "event")
+        count(list.n, "trouble"),
+        count(n, "event")
     ));
     error.map_or(Ok(list.n), |error| Err(error.into()))
 }

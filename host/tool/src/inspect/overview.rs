@@ -80,7 +80,7 @@ impl Overview {
             String::new()
         };
         let n = self.events;
-        let (size, n_events) = (count(size as usize, "byte"), count(n as usize, "event"));
+        let (size, n_events) = (count(size, "byte"), count(n, "event"));
         let mut text = format!(
             "{}, {several}{size}, {n_events}\n\n",
             self.format.map_or("No event", Format::name)
@@ -114,14 +114,14 @@ impl Overview {
             let _ = writeln!(
                 text,
                 "{}: banks before the damage are decoded, the rest is given up.",
-                count(self.damaged as usize, "damaged event"),
+                count(self.damaged, "damaged event"),
             );
         }
         if self.generated > 0 {
             let _ = writeln!(
                 text,
                 "{} made by ut-decode generate.",
-                count(self.generated as usize, "event")
+                count(self.generated, "event")
             );
         }
         text

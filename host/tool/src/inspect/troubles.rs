@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use ut_data::Count;
 use ut_data::detector::{BankVersion, Boards};
 use ut_data::input::{Damage, RawEvent};
+use ut_data::{Count, named};
 use ut_report::{troubles, troubles_without_table};
 
 use crate::Failure;
@@ -24,16 +24,7 @@ pub enum ListFormat {
     JsonLines,
 }
 
-impl ListFormat {
-    pub const ALL: [Self; 2] = [Self::Table, Self::JsonLines];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::JsonLines => "jsonl",
-        }
-    }
-}
+named!("list" ListFormat: Table "table", JsonLines "jsonl");
 
 /// A trouble of an event or of one of its banks.
 pub struct Found {

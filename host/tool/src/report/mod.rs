@@ -162,8 +162,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         return Err(failure.as_str().into());
     }
-    let [events, hits] = [(first.view.events, "event"), (first.view.hits, "hit")]
-        .map(|(n, of)| count(n as usize, of));
+    let [events, hits] =
+        [(first.view.events, "event"), (first.view.hits, "hit")].map(|(n, of)| count(n, of));
     let mut text = format!(
         "{events}, {hits} in {:.2} s\n",
         start.elapsed().as_secs_f64()
@@ -334,7 +334,7 @@ fn with_progress(
         n = events;
         if let Some(progress) = &mut progress {
             let rate = number(rate(events, start) as u64);
-            progress.message(&format!("{}, {rate}/s", count(events as usize, "event")));
+            progress.message(&format!("{}, {rate}/s", count(events, "event")));
             progress.set(read);
         }
         !signals::interrupted()
@@ -343,7 +343,7 @@ fn with_progress(
     if signals::interrupted() {
         say(&format!(
             "interrupted after {}; {output} was not written",
-            count(n as usize, "event")
+            count(n, "event")
         ));
         signals::end();
     }
