@@ -124,11 +124,16 @@ fn impossible_settings_are_refused() {
             "[possible values: cpu, cuda, emulated]",
         ),
         ("run --timeout=-1", "above 0"),
-        ("run --pipeline fused", "[possible values: ranked, allen]"),
+        ("run --pipeline fused", "ranked has replaced it"),
         ("run --budget forever", "--budget"),
         ("run --strategy prayer", "--strategy"),
         // Programs are another command's.
         ("run --command true", "--command"),
+        ("groups groups.toml", "ut-decode tune chain groups.toml"),
+        (
+            "workloads pp-low pbpb-low --budget 3",
+            "groups and workloads are given in one file",
+        ),
     ] {
         says(2, folder, ("tune", args), said);
     }

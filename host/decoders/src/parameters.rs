@@ -184,6 +184,12 @@ impl Parameter {
     pub fn parse(&self, text: &str) -> Result<u32, ParameterError> {
         let word = self.words.iter().position(|word| *word == text);
         let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
+        if self.name == "pipeline" && text == Pipeline::REPLACED {
+            return Err(ParameterError::Other(format!(
+                "pipeline = {text}: {} has replaced it",
+                Pipeline::Ranked
+            )));
+        }
         number
             .filter(|&value| self.is_valid(value))
             .ok_or_else(|| self.refused(&text))
@@ -288,6 +294,15 @@ fn find(
     all: &[&'static Parameter],
     name: &str,
 ) -> Result<&'static Parameter, ParameterError> {
+    if name
+        .split_once('.')
+        .is_some_and(|(place, _)| place == Pipeline::REPLACED)
+    {
+        let successor = Pipeline::Ranked;
+        return Err(ParameterError::Other(format!(
+            "{name}: {successor} has replaced the pipeline fused; its parameters begin with {successor}."
+        )));
+    }
     let rest = |parameter: &&&Parameter| {
         parameter
             .name

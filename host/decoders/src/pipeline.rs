@@ -19,3 +19,9 @@ pub enum Pipeline {
 }
 
 named!("pipeline" Pipeline: Ranked "ranked", Allen "allen");
+
+impl Pipeline {
+    /// Name of the pipeline that [`Ranked`](Self::Ranked) has replaced. Options that name it
+    /// are refused with the name of the successor.
+    pub const REPLACED: &str = "fused";
+}

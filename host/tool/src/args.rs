@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
@@ -24,6 +24,16 @@ macro_rules! one_of {
     };
 }
 pub(crate) use one_of;
+
+/// Makes a parser of pipelines, which refuses the replaced one with the name of its successor.
+pub fn pipeline() -> impl TypedValueParser<Value = Pipeline> {
+    let names = Pipeline::ALL.map(|pipeline| PossibleValue::new(pipeline.name()));
+    let replaced = PossibleValue::new(Pipeline::REPLACED).hide(true);
+    PossibleValuesParser::new(names.into_iter().chain([replaced])).try_map(|name: String| {
+        name.parse()
+            .map_err(|_| format!("{} has replaced it: leave the option out", Pipeline::Ranked))
+    })
+}
 
 /// Detector that the banks come from.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -142,7 +152,7 @@ pub struct BackendArgs {
     threads: Option<u16>,
     /// Kernels of emulated and cuda: ranked, five, which keep clusters in the order of the hits, or
     /// allen, seven in nine launches, with the same results [default: ranked].
-    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    #[arg(long, value_name = "NAME", value_parser = pipeline())]
     pub pipeline: Option<Pipeline>,
     /// Set a parameter, as --set cpu.simd=avx2, --set cluster.block_x=64, --set threads=1 or --set
     /// layout=mep [default: the layout that is read]; hits never change. `ut-decode sweep --list`

@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
     /// Kernels of cuda and emulated: ranked or allen [default: ranked].
-    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    #[arg(long, value_name = "NAME", value_parser = crate::args::pipeline())]
     pipeline: Option<Pipeline>,
     #[command(flatten)]
     sample: EventsArgs,

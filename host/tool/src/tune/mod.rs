@@ -7,9 +7,9 @@ mod target;
 use clap::Subcommand;
 use tuner_command::{Host, explain, store};
 
-use crate::Failure;
 use crate::output::write_json;
 use crate::paths::APPLICATION;
+use crate::{Failure, usage};
 
 /// This program, for the commands that it shares with others.
 const HOST: Host = Host {
@@ -38,6 +38,19 @@ enum Command {
     /// Measure for standard input: the process that `tune run` starts.
     #[command(hide = true)]
     Measure(Box<target::Args>),
+    /// Is `tune chain` now.
+    #[command(hide = true)]
+    Groups(Old),
+    /// Is `tune chain` now.
+    #[command(hide = true)]
+    Workloads(Old),
+}
+
+/// Arguments of a command that went.
+#[derive(Debug, clap::Args)]
+struct Old {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -47,5 +60,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Command::Chain(args) => chain::run(args),
         Command::Store(args) => store::run(&HOST, args),
         Command::Measure(args) => target::measure(args),
+        Command::Groups(Old { args }) | Command::Workloads(Old { args }) => {
+            let what = args.first().map_or("FILE", String::as_str);
+            usage(&format!(
+                "groups and workloads are given in one file: ut-decode tune chain {what}; \
+                 docs/tuning.md says how"
+            ))
+        }
     }
 }

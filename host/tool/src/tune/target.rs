@@ -39,7 +39,7 @@ pub struct Args {
     pub backend: Backend,
     /// Kernels of cuda and emulated: ranked (five) or allen (seven kernels in nine launches)
     /// [default: ranked].
-    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    #[arg(long, value_name = "NAME", value_parser = crate::args::pipeline())]
     pub pipeline: Option<Pipeline>,
     #[command(flatten)]
     pub session: SessionArgs,
