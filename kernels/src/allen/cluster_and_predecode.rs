@@ -1,12 +1,12 @@
 //! Third kernel (after the prefix sum over strips): clusters the lanes, and puts every cluster into
 //! its group's range.
 //!
-//! A block an event, a thread an item of the list that `count_hits` made. A group's range begins at
-//! the prefix sum over the *strips*, of which there are at least as many as clusters; the next
-//! kernel closes the gaps. Each group has a counter in shared memory that begins at the range's
-//! start: its increment is the cluster's place. The order inside a group depends on the schedule;
-//! the sort settles it. With warp-aggregated atomics the hit loop is uniform in the warp, because a
-//! mask must come from a vote in converged code.
+//! One block per event, one thread per item of the list that `count_hits` made. A group's range
+//! begins at the prefix sum over the *strips*, of which there are at least as many as clusters; the
+//! next kernel closes the gaps. Each group has a counter in shared memory that begins at the
+//! range's start: its increment is the cluster's place. The order inside a group depends on the
+//! schedule; the sort settles it. With warp-aggregated atomics the hit loop is uniform in the warp,
+//! because a mask must come from a vote in converged code.
 //!
 //! Launch: as many blocks as events, `cluster.block_x` × `cluster.block_y` threads,
 //! [`cluster_and_predecode_shared_bytes`] of shared memory.

@@ -1,10 +1,10 @@
 //! First kernel: checks every bank by the policy, counts hits per group, and lists the lanes that
 //! have any.
 //!
-//! A block an event, in three parts:
+//! One block per event, in three parts:
 //! 1. *Banks*: [`headers`](crate::bank::headers).
-//! 2. *Lanes*, a thread an item (v5: a lane; v4: a bank): the item's hits are added to its group's
-//!    counter.
+//! 2. *Lanes*, one thread per item (v5: a lane; v4: a bank): the item's hits are added to its
+//!    group's counter.
 //! 3. *List*: with zero suppression the non-empty items, binned by size; else all items. An item
 //!    has all that the clustering kernel needs, so that layout, sourceIDs and bank headers are read
 //!    once.

@@ -1,5 +1,5 @@
-//! Last kernel: works out the hits and writes them in their final order. A block an event, a thread
-//! a hit; with the layer loop, as Allen had it once, layer by layer.
+//! Last kernel: works out the hits and writes them in their final order. One block per event, one
+//! thread per hit; with the layer loop, as Allen had it once, layer by layer.
 //!
 //! Launch: as many blocks as events, `decode.block_x` threads, no shared memory.
 

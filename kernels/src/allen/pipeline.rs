@@ -58,11 +58,11 @@ pub struct AllenBuffers<L: Launcher> {
     pub strip_offsets: L::Buffer<u32>,
     /// A word a counter.
     pub cluster_counts: L::Buffer<u32>,
-    /// A word a tile of a prefix sum over the counters.
+    /// One word per tile of a prefix sum over the counters.
     pub tile_totals: L::Buffer<u32>,
     /// [`items_capacity`](super::count_hits::items_capacity) an event.
     pub items: L::Buffer<u64>,
-    /// A word an event.
+    /// One word per event.
     pub n_items: L::Buffer<u32>,
     /// Buffers with an element a strip.
     pub strips: StripBuffers<L>,

@@ -1,7 +1,7 @@
 //! Checks of every bank of an event by docs/policy.md, for the kernels that begin with raw banks.
 //!
-//! A block an event, a thread a bank, chunk by chunk in the order of the event. Rules that depend
-//! on earlier banks need little of that order: the first broken bank of a chunk is an atomic
+//! One block per event, one thread per bank, chunk by chunk in the order of the event. Rules that
+//! depend on earlier banks need little of that order: the first broken bank of a chunk is an atomic
 //! minimum, the place among the UT banks a block scan. Of all banks of a board, each but one
 //! repeats it, whichever is looked at first. Results, in shared memory: payload and board of each
 //! UT bank, and the hits of its items. An *item* is a lane in v5, and a whole bank in v4, whose

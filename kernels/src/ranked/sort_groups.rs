@@ -16,8 +16,8 @@
 //! costs n·log²n. If hits crowd in few buckets, comparing takes longer, but the order is still
 //! right.
 //!
-//! **Packs.** Groups have some 14 hits. A warp takes several at a time, up to [`ROOM`] hits, so that
-//! its lanes are busy. A larger group is sorted by a block, up to [`HELD`] hits a thread; for these
+//! **Packs.** Groups have some 14 hits. A warp takes several at a time, up to `ROOM` hits, so that
+//! its lanes are busy. A larger group is sorted by a block, up to `HELD` hits a thread; for these
 //! `Work::flag` has another list. Still larger ones, which hardly occur in the UT, are sorted
 //! in place. The same happens where two hits have the same x and `LHCbID`, and differ in strip
 //! only.
@@ -46,14 +46,14 @@ pub(super) const ROOM: u32 = HELD * WARP_SIZE;
 /// Maximum number of warps of a block.
 pub const MAX_WARPS: u32 = 8;
 
-/// A warp has [`ROOM`] places of each array, or the block has all.
+/// A warp has `ROOM` places of each array, or the block has all.
 #[derive(Clone, Copy)]
 struct SortShared {
     /// Hits of each bucket; then its [`Range`].
     buckets: Shared<u32>,
     /// x and `LHCbID`, by bucket.
     keys: Shared<u64>,
-    /// A bit for each hit of a pack that is its group's first: [`HELD`] words a warp.
+    /// A bit for each hit of a pack that is its group's first: `HELD` words a warp.
     begins: Shared<u32>,
     /// Sum over the block.
     sum: Shared<u32>,
@@ -164,7 +164,7 @@ impl Kernel for SortGroups {
     }
 }
 
-/// Repeats a block for `i` of 0 to [`HELD`] − 1, a constant each time, so that the arrays that it
+/// Repeats a block for `i` of 0 to `HELD` − 1, a constant each time, so that the arrays that it
 /// indexes are registers.
 macro_rules! unrolled {
     ($i:ident, $body:block) => {
@@ -218,7 +218,7 @@ struct SortKey {
 }
 
 impl<B: Block> Sorter<'_, B> {
-    /// Sorts groups of up to [`ROOM`] hits, one of each of the first [`PACK`] lanes. All threads of
+    /// Sorts groups of up to `ROOM` hits, one of each of the first [`PACK`] lanes. All threads of
     /// the warp call.
     #[inline(always)]
     fn sort_small(&self, of_lane: FlaggedGroup) {
