@@ -71,7 +71,7 @@ namespace ut_rust_decoding {
       const RuntimeOptions& runtime_options,
       const Constants& constants,
       const Allen::Context& context) const;
-    // Called when the conditions have changed. Calls that are under way go on with the tables with which they began.
+    // Called when the conditions have changed. Calls in progress keep the tables that they started with.
     void update(const Constants& constants) const;
 
   private:

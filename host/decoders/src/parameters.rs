@@ -608,6 +608,16 @@ mod tests {
                 "pipeline=x",
                 "pipeline = x: must be one of ranked, allen",
             ),
+            (
+                Backend::Cuda,
+                "pipeline=fused",
+                "pipeline = fused: ranked has replaced it",
+            ),
+            (
+                Backend::Emulated,
+                "fused.strips=3264",
+                "fused.strips: ranked has replaced the pipeline fused",
+            ),
             (Backend::Emulated, "threads=1", "emulated has no parameter"),
             (Backend::Cpu, "batch=1,batch=2", "batch is given twice"),
             (

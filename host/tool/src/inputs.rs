@@ -13,7 +13,7 @@ use ut_data::memory::read_text;
 const LARGEST_LIST: u64 = 256 << 20;
 const MOST_LINES: usize = 1 << 20;
 
-/// Inputs of a command, and what of them it takes. The headings of the events' options also cover
+/// Inputs of a command, and the events that it takes from them. The headings of the events' options also cover
 /// later options: flatten it after a command's other options without a heading.
 #[derive(Debug, clap::Args)]
 pub struct InputArgs {

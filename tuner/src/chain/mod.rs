@@ -250,7 +250,7 @@ impl<'d> Chain<'d> {
             if entry.concurrent {
                 let step = self.running(&entry.together);
                 if self.steps.iter().flatten().any(|at| step.contains(at)) {
-                    let what = "one of its kernels already runs at once with others";
+                    let what = "one of its kernels is already in a concurrent group";
                     return Err(wrong(what.to_owned()));
                 }
                 self.steps.push(step);

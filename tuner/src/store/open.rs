@@ -90,7 +90,7 @@ fn look(file: &Path) -> Result<bool, StoreError> {
         .metadata()
         .is_ok_and(|there| !there.is_file() && !there.is_dir())
     {
-        return Err(StoreError::cannot_open(file, "it is no file"));
+        return Err(StoreError::cannot_open(file, "it is not a file"));
     }
     let mut header = Vec::new();
     match File::open(file) {

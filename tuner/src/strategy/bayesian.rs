@@ -58,12 +58,12 @@ const LEARNED_FROM: usize = 80;
 /// Adding an observation to a Gaussian process costs the square of their number. The fastest half
 /// says where the optimum is, the rest keeps the model honest elsewhere.
 const MODELLED: usize = 384;
-/// Failures among the first [`SPREAD`] observations from which a failure counts as the slowest time
-/// so far.
+/// Number of failures among the first [`SPREAD`] observations from which a failure counts as the
+/// slowest time so far.
 ///
 /// Where few fail, the fastest often lie next to them, and the model of failures tells them apart.
-/// Where whole regions fail, a model of times that leaves them out knows nothing there, and so
-/// expects much of them again and again.
+/// Where whole regions fail, a model that knows only times has no observation there, and keeps
+/// proposing them.
 const MANY: usize = 5;
 /// Products spent on the next model for each observation.
 const WORK: usize = 8_000_000;

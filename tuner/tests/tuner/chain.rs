@@ -201,7 +201,7 @@ fn contradictions_are_named() {
         (
             "[[group]]\ntogether = [\"a\"]\nconcurrent = true\n\
              [[group]]\ntogether = [\"a\", \"b\"]\nconcurrent = true",
-            "already runs at once with others",
+            "already in a concurrent group",
         ),
     ] {
         says(

@@ -203,7 +203,7 @@ impl Select {
         {
             return Some((
                 option,
-                format!("no event has a {what}: no ODIN bank tells it"),
+                format!("no event has a {what}: no ODIN bank has one"),
             ));
         }
         match (by_list, skip) {

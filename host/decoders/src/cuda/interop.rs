@@ -103,8 +103,8 @@ impl CudaDecoder {
             .iter()
             .any(|stream| stream.raw().addr() == PER_THREAD)
         {
-            let message = "every thread has another per-thread default stream, but a decoder may \
-                change threads: create a stream for it";
+            let message = "each thread has its own per-thread default stream, but a decoder may \
+                move to another thread: create a stream for it";
             return Err(failure(message));
         }
         streams

@@ -46,7 +46,7 @@ fn a_file_that_is_not_a_store_stays_unchanged() {
     for opened in [Store::open(&pipe), Store::open_existing(&pipe)] {
         let error = opened.unwrap_err();
         assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
-        says(error, "it is no file");
+        says(error, "it is not a file");
     }
 }
 
