@@ -85,38 +85,66 @@ impl Default for DecodeOptions {
     }
 }
 
-/// Makes a getter and a setter for each field.
-macro_rules! options {
-    ($($(#[$about:meta])* $field:ident, $with:ident: $type:ty;)*) => {
-        impl DecodeOptions {
-            $(
-                $(#[$about])*
-                pub const fn $field(&self) -> $type {
-                    self.$field
-                }
-
-                #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
-                #[must_use]
-                pub const fn $with(mut self, $field: $type) -> Self {
-                    self.$field = $field;
-                    self
-                }
-            )*
-        }
-    };
-}
-
-options! {
+impl DecodeOptions {
     /// Returns true if neighbouring strips are joined; otherwise every strip is a hit. Default:
     /// true.
-    clustering, with_clustering: bool;
+    pub const fn clustering(&self) -> bool {
+        self.clustering
+    }
+
     /// Returns the rule for a cluster's position. Default: [`Position::Adc`].
-    position, with_position: Position;
+    pub const fn position(&self) -> Position {
+        self.position
+    }
+
     /// Returns the number of strips that a cluster may have. Default: 128.
-    max_cluster_size, with_max_cluster_size: NonZeroU32;
+    pub const fn max_cluster_size(&self) -> NonZeroU32 {
+        self.max_cluster_size
+    }
+
     /// Returns true if a cluster that grows beyond the maximum is kept, cut to its first strips;
     /// otherwise it is dropped. Default: false.
-    save_above_max, with_save_above_max: bool;
+    pub const fn save_above_max(&self) -> bool {
+        self.save_above_max
+    }
+
     /// Returns the convention for flipped sectors. Default: [`Flip::From511`].
-    flip, with_flip: Flip;
+    pub const fn flip(&self) -> Flip {
+        self.flip
+    }
+
+    /// Sets [`clustering`](Self::clustering).
+    #[must_use]
+    pub const fn with_clustering(mut self, clustering: bool) -> Self {
+        self.clustering = clustering;
+        self
+    }
+
+    /// Sets [`position`](Self::position).
+    #[must_use]
+    pub const fn with_position(mut self, position: Position) -> Self {
+        self.position = position;
+        self
+    }
+
+    /// Sets [`max_cluster_size`](Self::max_cluster_size).
+    #[must_use]
+    pub const fn with_max_cluster_size(mut self, strips: NonZeroU32) -> Self {
+        self.max_cluster_size = strips;
+        self
+    }
+
+    /// Sets [`save_above_max`](Self::save_above_max).
+    #[must_use]
+    pub const fn with_save_above_max(mut self, save: bool) -> Self {
+        self.save_above_max = save;
+        self
+    }
+
+    /// Sets [`flip`](Self::flip).
+    #[must_use]
+    pub const fn with_flip(mut self, flip: Flip) -> Self {
+        self.flip = flip;
+        self
+    }
 }
