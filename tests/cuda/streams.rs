@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use ut_decoding::decoder::cuda::{DeviceHits, HostHits, Readback};
+use ut_decoding::decoder::cuda::{CudaConfig, DeviceHits, HostHits, Readback};
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchReport, DecodeError, EventBatch, Grouping, UtHits};
+use ut_decoding::{Backend, BatchReport, DecodeError, EventBatch, Grouping, UtHits};
 
 use crate::fake_driver::on_the_fakes;
 use crate::suite::events::{allen_batch, mep_batch};
-use crate::{Checked, PAIR, RUNS, events, says};
+use crate::{Checked, PAIR, RUNS, detector, events, says};
 
 #[test]
 fn batches_in_flight_together_do_not_disturb_each_other() {
@@ -40,6 +41,23 @@ fn batches_in_flight_together_do_not_disturb_each_other() {
         }
         let _ = decoder.submit(batches[0].view(), Readback::Hits).unwrap();
         // Dropped while a batch is in flight.
+    });
+}
+
+#[test]
+fn the_parameter_streams_gives_a_decoder_as_many_streams() {
+    on_the_fakes(&PAIR, || {
+        let parameters = Parameters::default().with(Backend::Cuda, "streams=2");
+        let config = CudaConfig::of(&parameters.unwrap());
+        for (config, streams) in [
+            (config.clone(), 2),
+            (config.clone().with_streams(5), 5),
+            (config.with_streams(0), 1),
+        ] {
+            let mut decoder = Checked::with(detector(BankVersion::V5, Grouping::YRows), config);
+            assert_eq!(decoder.streams(), streams);
+            decoder.compare(&allen_batch(&events(BankVersion::V5, 3, 1)));
+        }
     });
 }
 

@@ -13,10 +13,10 @@ use super::sequence::failure;
 use super::setup::LaunchSetup;
 use super::stream::{BatchStream, Readback, Submission};
 use super::tables::TablesOnDevice;
-use crate::Pipeline;
 use crate::parameters::Parameters;
 use crate::plan::{DeviceTables, Plan, check_list, check_selected, cluster_options};
 use crate::rank_tables::RankTables;
+use crate::{Backend, Pipeline};
 use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::BatchView;
 use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
@@ -29,32 +29,17 @@ use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 ///
 /// let config = CudaConfig::of(&Parameters::default().with_pipeline(Pipeline::Allen)).with_gpu(1).with_streams(4);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CudaConfig {
     pub(super) ordinal: usize,
-    /// Pipeline, block shapes and other launch parameters, limit of registers and carve-out among
-    /// them.
+    /// Pipeline, number of streams, block shapes and other launch parameters, limit of registers and
+    /// carve-out among them.
     pub(super) launch: Parameters,
-    pub(super) streams: usize,
     rung: Option<String>,
 }
 
-/// Three: one batch is copied in, one is decoded, one is copied out.
-pub const DEFAULT_STREAMS: usize = 3;
-
-impl Default for CudaConfig {
-    fn default() -> Self {
-        Self {
-            ordinal: 0,
-            launch: Parameters::default(),
-            streams: DEFAULT_STREAMS,
-            rung: None,
-        }
-    }
-}
-
 impl CudaConfig {
-    /// Returns the defaults, with the kernels and launches of `parameters`.
+    /// Returns the defaults, with the kernels, launches and number of streams of `parameters`.
     pub fn of(parameters: &Parameters) -> Self {
         Self {
             launch: *parameters,
@@ -69,11 +54,16 @@ impl CudaConfig {
         self
     }
 
-    /// Sets the number of batches that can be in flight, at least 1. Default: [`DEFAULT_STREAMS`].
+    /// Sets the number of batches that can be in flight, at least 1. Default: 3, since one batch is
+    /// copied in, one is decoded and one is copied out.
     #[must_use]
     pub const fn with_streams(mut self, streams: usize) -> Self {
-        self.streams = streams;
+        self.launch = self.launch.with_decoders(streams);
         self
+    }
+
+    pub(super) fn streams(&self) -> usize {
+        self.launch.decoders(Backend::Cuda).max(1)
     }
 
     /// Sets the kernels. Default: [`Pipeline::Ranked`].

@@ -42,7 +42,7 @@ mod upload;
 mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
-pub use decoder::{CudaConfig, CudaDecoder, DEFAULT_STREAMS, Ticket};
+pub use decoder::{CudaConfig, CudaDecoder, Ticket};
 pub use device::{Argument, CopyRows, TransferBytes};
 pub use driver::{CudaHost, CudaMemory, CudaStream};
 pub use facts::Facts;
@@ -76,7 +76,7 @@ impl CudaDecoder {
         config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         let device = config.device()?;
-        let streams = (0..config.streams.max(1))
+        let streams = (0..config.streams())
             .map(|_| device.stream())
             .collect::<Result<_, _>>()?;
         Self::on_checked_streams(device, streams, tables, options, config)

@@ -126,7 +126,7 @@ impl CudaSequenceDecoder {
         config: &CudaConfig,
     ) -> Result<Self, DecodeError> {
         let device = config.device()?;
-        let flights = (0..config.streams.max(1))
+        let flights = (0..config.streams())
             .map(|_| Flight::new(&device))
             .collect::<Result<Vec<_>, _>>()?;
         let stage = CudaSequence::new(device, &flights[0].queue, tables, options, config.launch)?;
