@@ -8,10 +8,9 @@ use std::panic::Location;
 
 use crate::setup::{Bug, Faulty, Setup, is_race};
 use simt::executor::{Executor, Fault, Violation};
-use simt::primitives::block_merge_sort::block_merge_sort;
 use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::block_scan::block_exclusive;
-use simt::primitives::warp_sort::{Segment, warp_merge_sort, warp_sort};
+use simt::primitives::warp_sort::{Segment, warp_sort};
 use simt::{Block, FULL_MASK, Global, SharedLayout};
 use ut_kernels::allen::count_hits::Item;
 
@@ -166,37 +165,6 @@ fn a_removed_warp_barrier_of_the_sort_is_caught() {
                 ),
                 "{violation}"
             );
-        }
-    }
-}
-
-#[test]
-fn a_removed_barrier_of_a_merge_sort_is_caught() {
-    let keys: Vec<u64> = (0..200).map(|i| i * 7919 % 211).collect();
-    let keys = Global::from_slice(&keys);
-    let mut layout = SharedLayout::new();
-    let (a, b) = (layout.array::<u16>(200), layout.array::<u16>(200));
-    // After the runs of 32, of 64 and of 128 keys.
-    for n in 0..3 {
-        for seed in 0..10 {
-            let sort = |threads, bug, by_block: bool| {
-                Executor::new(seed).launch("sort", 1, (threads, 1), layout.bytes(), |block| {
-                    let faulty = Faulty::new(block, bug);
-                    if by_block {
-                        block_merge_sort(&faulty, 200, |i| block.load(keys, i), 0, a, b);
-                    } else {
-                        warp_merge_sort(&faulty, 200, |i| block.load(keys, i), 0, a, b);
-                    }
-                })
-            };
-            for (threads, bug, by_block) in [
-                (32, Bug::NoWarpBarrier("", n), false),
-                (64, Bug::NoBarrier(n), true),
-            ] {
-                let violation = sort(threads, bug, by_block).expect_err("a barrier is missing");
-                assert!(is_race(&violation), "{violation}");
-                sort(threads, Bug::None, by_block).unwrap();
-            }
         }
     }
 }

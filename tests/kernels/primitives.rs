@@ -8,13 +8,12 @@ use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_o
 use proptest::sample::select;
 use proptest::test_runner::Config;
 use simt::executor::Executor;
-use simt::primitives::block_merge_sort::block_merge_sort;
 use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::block_scan::block_exclusive;
 use simt::primitives::grid_scan::GridScan;
 use simt::primitives::warp_aggregated_atomics::{add, append};
 use simt::primitives::warp_scan::{warp_exclusive, warp_inclusive};
-use simt::primitives::warp_sort::{Segment, warp_merge_sort, warp_places, warp_sort};
+use simt::primitives::warp_sort::{Segment, warp_sort};
 use simt::{Block, FULL_MASK, Global, Kernel, SharedLayout};
 use ut_kernels::allen::prefix_sum::{
     PrefixSumOffsets, PrefixSumTiles, prefix_sum_shared_bytes, tiles,
@@ -226,26 +225,6 @@ proptest! {
     }
 }
 
-/// Returns a strategy for keys to sort. Many are equal, or differ in the low half only: ties are
-/// the hard part.
-fn sort_keys(
-    len: impl Into<proptest::collection::SizeRange> + Clone,
-) -> impl Strategy<Value = Vec<u64>> {
-    let halves = (
-        prop_oneof![0u32..3, Just(u32::MAX)],
-        prop_oneof![0u32..3, Just(u32::MAX)],
-    );
-    let few = halves.prop_map(|(high, low)| u64::from(high) << 32 | u64::from(low));
-    prop_oneof![vec(few, len.clone()), vec(any::<u64>(), len)]
-}
-
-/// Returns the indices of the keys in the order of (key, index).
-fn stable_order(keys: &[u64]) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..keys.len() as u32).collect();
-    order.sort_by_key(|&i| keys[i as usize]);
-    order
-}
-
 #[test]
 fn a_grid_scan_is_correct_beyond_a_hundred_thousand_events() {
     for (seed, n, threads) in [(1, 100_000u32, 256), (2, 100_000, 32), (3, 262_145, 1024)] {
@@ -287,97 +266,6 @@ fn a_grid_scan_is_correct_beyond_a_hundred_thousand_events() {
 
 proptest! {
     #![proptest_config(config(32))]
-
-    #[test]
-    fn groups_in_a_warp_are_sorted_in_registers(
-        seed: u64, begins: u32, gaps in any::<(u32, u32)>(), keys in sort_keys(32)
-    ) {
-        // A group begins at each bit of `begins`; lanes of `gaps` belong to none.
-        let is_in = |lane: u32| gaps.0 & gaps.1 & 1 << lane == 0;
-        let group = |lane: u32| {
-            let first = (0..=lane).rev().find(|&l| l == 0 || begins >> l & 1 == 1 || !is_in(l - 1)).unwrap_or(0);
-            let end = (lane + 1..32).find(|&l| begins >> l & 1 == 1 || !is_in(l)).unwrap_or(32);
-            if is_in(lane) { (first, end - first) } else { (lane, 0) }
-        };
-        let most = (0..32).map(|lane| group(lane).1).max().unwrap_or(0);
-        let places = Notes::new(32);
-        Executor::new(seed).launch("places", 1, (32, 1), 0, |block| {
-            let lane = block.lane_id();
-            let (first, n) = group(lane);
-            let place = warp_places(block, keys[lane as usize], first, n, most);
-            if n > 0 {
-                places.set(first + place, lane);
-            }
-        }).unwrap();
-        let places = places.take();
-        let mut lane = 0;
-        while lane < 32 {
-            let (first, n) = group(lane);
-            if n > 0 {
-                let expected = stable_order(&keys[first as usize..][..n as usize]);
-                for (i, from) in expected.into_iter().enumerate() {
-                    prop_assert_eq!(places[first as usize + i], Some(first + from));
-                }
-            }
-            lane += n.max(1);
-        }
-    }
-
-    #[test]
-    fn a_merge_sort_sorts_any_number_of_keys_in_shared_and_global_memory(
-        seed: u64,
-        keys in prop_oneof![sort_keys(0..100), sort_keys(500..700), sort_keys(512), sort_keys(32)],
-        start in 0u32..40, by_block: bool, shared: bool, warps in 1u32..5
-    ) {
-        let len = keys.len() as u32;
-        let room = start + len + 3;
-        let (mut a, mut b) = (vec![u32::MAX; room as usize], vec![u32::MAX; room as usize]);
-        let mut sorted = vec![u32::MAX; keys.len()];
-        let mut executor = Executor::new(seed);
-        let (a_view, b_view) = (executor.writable(&mut a), executor.writable(&mut b));
-        let sorted_view = executor.writable(&mut sorted);
-        let mut layout = SharedLayout::new();
-        let (keys_shared, a_shared, b_shared) =
-            (layout.array::<u64>(len), layout.array::<u16>(room), layout.array::<u16>(room));
-        let threads = if by_block { 32 * warps } else { 32 };
-        executor.launch("merge", 1, (threads, 1), layout.bytes(), |block| {
-            let mut i = block.thread();
-            while i < len {
-                block.shared_store(keys_shared, i, keys[i as usize]);
-                i += threads;
-            }
-            block.sync_threads();
-            let key = |i| block.shared_load(keys_shared, i);
-            let mut i = block.thread();
-            let index_of: Box<dyn Fn(u32) -> u32> = match (by_block, shared) {
-                (false, true) => {
-                    let order = warp_merge_sort(block, len, key, start, a_shared, b_shared);
-                    Box::new(move |i| u32::from(block.shared_load(order, start + i)))
-                }
-                (true, true) => {
-                    let order = block_merge_sort(block, len, key, start, a_shared, b_shared);
-                    Box::new(move |i| u32::from(block.shared_load(order, start + i)))
-                }
-                (false, false) => {
-                    let order = warp_merge_sort(block, len, key, start, a_view, b_view);
-                    Box::new(move |i| block.load_mut(order, start + i))
-                }
-                (true, false) => {
-                    let order = block_merge_sort(block, len, key, start, a_view, b_view);
-                    Box::new(move |i| block.load_mut(order, start + i))
-                }
-            };
-            while i < len {
-                block.store(sorted_view, i, index_of(i));
-                i += threads;
-            }
-        }).unwrap();
-        prop_assert_eq!(sorted, stable_order(&keys));
-        let (before, end) = (start as usize, (start + len) as usize);
-        for outside in [&a[..before], &a[end..], &b[..before], &b[end..]] {
-            prop_assert!(outside.iter().all(|&i| i == u32::MAX), "other elements are left alone");
-        }
-    }
 
     #[test]
     fn segments_of_any_length_are_sorted(

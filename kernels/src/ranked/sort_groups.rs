@@ -17,7 +17,7 @@
 //! right.
 //!
 //! **Packs.** Groups have some 14 hits. A warp takes several at a time, up to `ROOM` hits, so that
-//! its lanes are busy. A larger group is sorted by a block, up to `HELD` hits a thread; for these
+//! its lanes are busy. A larger group is sorted by a block, up to `HELD` hits per thread; for these
 //! `Work::flag` has another list. Still larger ones, which hardly occur in the UT, are sorted
 //! in place. The same happens where two hits have the same x and `LHCbID`, and differ in strip
 //! only.
@@ -53,7 +53,7 @@ struct SortShared {
     buckets: Shared<u32>,
     /// x and `LHCbID`, by bucket.
     keys: Shared<u64>,
-    /// A bit for each hit of a pack that is its group's first: `HELD` words a warp.
+    /// A bit for each hit of a pack that is its group's first: `HELD` words per warp.
     begins: Shared<u32>,
     /// Sum over the block.
     sum: Shared<u32>,

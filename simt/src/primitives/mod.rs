@@ -2,7 +2,6 @@
 //! says the scope first.
 
 pub mod block_compaction;
-pub mod block_merge_sort;
 pub mod block_opportunistic_loop;
 pub mod block_radix_sort;
 pub mod block_reduce;

@@ -5,14 +5,12 @@
 #![allow(clippy::inline_always)] // On the device nothing may stay a call.
 
 use simt::primitives::block_compaction::block_compaction;
-use simt::primitives::block_merge_sort::block_merge_sort;
 use simt::primitives::block_radix_sort::{SortBuffers, block_radix_sort};
 use simt::primitives::block_reduce::block_reduce;
 use simt::primitives::block_scan::block_exclusive;
 use simt::primitives::block_segmented_scan::block_segmented_inclusive;
 use simt::primitives::grid_scan::GridScan;
-use simt::primitives::warp_sort::warp_places;
-use simt::{Block, Global, GlobalMut, Plain, SharedLayout, WARP_SIZE, math};
+use simt::{Block, Global, GlobalMut, Plain, SharedLayout, math};
 
 #[inline(always)]
 fn index<B: Block>(block: &B) -> u32 {
@@ -127,67 +125,37 @@ struct Keyed {
 // SAFETY: three integers without padding, sixteen bytes in all.
 unsafe impl Plain for Keyed {}
 
-/// Number of lanes in a group of [`merge`].
-pub const GROUP: u32 = 12;
-
-/// Sorts by merging: writes to `order` the stable order of [`MOST_KEYS`] keys per block, and to
-/// `places` the place of a thread's key among the keys of its group of [`GROUP`] lanes.
+/// Sorts by counting: writes to `order` the stable order of [`MOST_KEYS`] keys per block. A key's
+/// place is the number of keys before it.
 #[inline(always)]
-pub fn merge<B: Block>(
-    block: &B,
-    keys: Global<'_, u64>,
-    order: GlobalMut<'_, u32>,
-    places: GlobalMut<'_, u32>,
-) {
-    let mut layout = SharedLayout::new();
-    let items = layout.array::<Keyed>(MOST_KEYS);
-    let (a, b) = (
-        layout.array::<u16>(MOST_KEYS),
-        layout.array::<u16>(MOST_KEYS),
-    );
+pub fn count<B: Block>(block: &B, keys: Global<'_, u64>, order: GlobalMut<'_, u32>) {
+    let items = SharedLayout::new().array::<Keyed>(MOST_KEYS);
     let first = block.block_idx_x() * MOST_KEYS;
     let len = keys.len().saturating_sub(first).min(MOST_KEYS);
     let mut i = block.thread();
     while i < len {
-        block.shared_store(
-            items,
-            i,
-            Keyed {
-                key: block.load(keys, first + i),
-                index: first + i,
-                unused: 0,
-            },
-        );
+        let (key, index) = (block.load(keys, first + i), first + i);
+        let item = Keyed {
+            key,
+            index,
+            unused: 0,
+        };
+        block.shared_store(items, i, item);
         i += block.threads();
     }
     // No thread may read a key before all keys are written.
     block.sync_threads();
-    let sorted = block_merge_sort(block, len, |i| block.shared_load(items, i).key, 0, a, b);
     let mut i = block.thread();
     while i < len {
-        let from = block.shared_load(sorted, i);
-        block.store(
-            order,
-            first + i,
-            block.shared_load(items, from.into()).index,
-        );
+        let own = block.shared_load(items, i);
+        let (mut place, mut other) = (0, 0);
+        while other < len {
+            let other_item = block.shared_load(items, other);
+            place += u32::from((other_item.key, other) < (own.key, i));
+            other += 1;
+        }
+        block.store(order, first + place, own.index);
         i += block.threads();
-    }
-
-    let (i, lane) = (first + block.thread(), block.lane_id());
-    let group = lane / GROUP * GROUP;
-    let n = (first + len)
-        .saturating_sub(i - (lane - group))
-        .min(GROUP)
-        .min(WARP_SIZE - group);
-    let key = if i < first + len {
-        block.load(keys, i)
-    } else {
-        0
-    };
-    let place = warp_places(block, key, group, n, GROUP);
-    if i < first + len {
-        block.store(places, i, place);
     }
 }
 
@@ -382,7 +350,7 @@ mod entry {
         runs(values: Global<'_, u32>, places: GlobalMut<'_, u32>);
         odd(values: Global<'_, u32>, list: GlobalMut<'_, u32>, length: GlobalMut<'_, u32>);
         order(keys: Global<'_, u32>, order: GlobalMut<'_, u32>);
-        merge(keys: Global<'_, u64>, order: GlobalMut<'_, u32>, places: GlobalMut<'_, u32>);
+        count(keys: Global<'_, u64>, order: GlobalMut<'_, u32>);
         scan(values: Global<'_, u32>, sums: GlobalMut<'_, u32>, descriptors: GlobalMut<'_, u64>);
         products(values: Global<'_, f64>, products: GlobalMut<'_, f64>, flags: GlobalMut<'_, u32>);
         gradient(picture: Global<'_, f32>, result: GlobalMut<'_, f32>, width: u32);

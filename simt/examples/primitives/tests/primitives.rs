@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use primitive_kernels::{FUNCTIONS, GROUP, MOST_KEYS, UPDATES};
+use primitive_kernels::{FUNCTIONS, MOST_KEYS, UPDATES};
 use primitive_kernels::{
-    extremes, functions, gradient, merge, odd, order, products, runs, scan, updates,
+    count, extremes, functions, gradient, odd, order, products, runs, scan, updates,
 };
 use ptx_machine::{Launch, Memory, Program, bytes_of};
 use simt::executor::{EmulatedBlock, Executor, Fault};
@@ -84,7 +84,7 @@ fn try_all(machine: &Runner<'_>) {
     for n in [0, 1, 31, 500, 777] {
         try_extremes_and_runs(machine, &numbers[..n]);
         try_lists_and_orders(machine, &numbers[..n]);
-        try_merge(machine, &numbers[..n]);
+        try_count(machine, &numbers[..n]);
         try_scan(machine, &numbers[..n]);
     }
     try_products(machine);
@@ -153,48 +153,19 @@ fn try_lists_and_orders(machine: &Runner<'_>, numbers: &[u32]) {
     }
 }
 
-fn try_merge(machine: &Runner<'_>, numbers: &[u32]) {
-    let n = numbers.len();
+fn try_count(machine: &Runner<'_>, numbers: &[u32]) {
     // Some keys are equal, and some differ in the low word only.
     let values: Vec<u64> = numbers
         .iter()
         .map(|&bits| u64::from(bits % 97) << 29)
         .collect();
-    let (mut sorted, mut places) = (vec![0; n], vec![u32::MAX; n]);
-    run!(machine, merge, (2, 1), (96, 1), [values], [sorted places]);
-    for (block, (sorted, values)) in sorted
-        .chunks(MOST_KEYS as usize)
-        .zip(values.chunks(MOST_KEYS as usize))
-        .enumerate()
-    {
-        let mut expected: Vec<_> = (0..values.len()).collect();
-        expected.sort_by_key(|&i| values[i]);
-        let first = block * MOST_KEYS as usize;
-        assert!(
-            sorted
-                .iter()
-                .map(|&i| i as usize)
-                .eq(expected.into_iter().map(|i| first + i)),
-            "{n} keys"
-        );
-        for (warp, values) in values[..values.len().min(96)].chunks(32).enumerate() {
-            for (group, values) in values.chunks(GROUP as usize).enumerate() {
-                let first = first + 32 * warp + GROUP as usize * group;
-                for (i, value) in values.iter().enumerate() {
-                    let before = |(j, other): (usize, &u64)| (other, j) < (value, i);
-                    let place = values
-                        .iter()
-                        .enumerate()
-                        .filter(|&other| before(other))
-                        .count();
-                    assert_eq!(
-                        places[first + i],
-                        place as u32,
-                        "lane {i} of group {group} of {n} keys"
-                    );
-                }
-            }
-        }
+    let mut sorted = vec![0; values.len()];
+    run!(machine, count, (2, 1), (96, 1), [values], [sorted]);
+    for (block, sorted) in sorted.chunks(MOST_KEYS as usize).enumerate() {
+        let first = block as u32 * MOST_KEYS;
+        let mut expected: Vec<_> = (first..first + sorted.len() as u32).collect();
+        expected.sort_by_key(|&i| values[i as usize]);
+        assert_eq!(sorted, expected);
     }
 }
 
