@@ -661,6 +661,35 @@ fn a_damaged_compressed_packet_ends_the_file_after_earlier_events() {
 }
 
 #[test]
+fn a_wrong_checksum_costs_the_events_of_a_packet_and_a_checksum_of_zero_is_not_compared() {
+    let whole = frame(&two_sources(), 0, 2);
+    let computed = checksum(&whole[16..]);
+    for (sum, n_banks) in [(computed, 2), (0, 2), (computed ^ 1, 0)] {
+        let mut bytes = [&whole[..], &event(&[bank(0, &ONE_HIT)])].concat();
+        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        let mut reader = of_mdf(&bytes);
+        for _ in 0..3 {
+            let event = reader.next_event().unwrap().unwrap();
+            assert_eq!(event.entries.len(), n_banks, "0x{sum:08x}");
+            let is_damaged = event.damage.is_some_and(|damage| damage.is_checksum);
+            assert_eq!(is_damaged, n_banks == 0, "0x{sum:08x}");
+        }
+        let next = reader.next_event().unwrap().unwrap();
+        assert_eq!((next.entries.len(), next.damage), (1, None));
+    }
+}
+
+#[test]
+fn a_packet_without_sources_is_skipped_to_its_end() {
+    let mep = two_sources();
+    // The magic number, no sources, four words.
+    let none = [&mep[..2], &[0, 0, 4, 0, 0, 0], &[1; 8]].concat();
+    let packets = [&mep[..], &none, &mep].concat();
+    assert_eq!(all(&packets).unwrap().len(), 6);
+    assert_eq!(of_packets(&none).next_event().unwrap().map(|_| ()), None);
+}
+
+#[test]
 fn only_complete_zero_padding_may_follow_the_packet_of_an_event() {
     let mep = two_sources();
     let frames = |more: &[u8]| {
