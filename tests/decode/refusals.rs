@@ -5,14 +5,16 @@ use std::path::Path;
 
 use ut_decoding::detector::BankVersion;
 use ut_decoding::error::WorkError;
-use ut_decoding::input::{EventHeader, InputPart, MARKED_BYTE, MdfWriter};
+use ut_decoding::input::{EventHeader, InputPart, MARKED_BYTE, MdfWriter, shape_of};
 use ut_decoding::{
     BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, ErrorKind, Grouping,
     HitReader, Layout, UtHits,
 };
 
 use crate::suite::backends::backends;
-use crate::suite::events::{VERSIONS, allen_batch, borrowed, generated, mep_batch, tables};
+use crate::suite::events::{
+    Event, VERSIONS, allen_batch, borrowed, generated, mep_batch, tables, v4_payload,
+};
 
 /// Decodes a batch with every backend; the results must be of one kind, or a number of hits.
 fn decode(tables: &DetectorTables, view: BatchView<'_>) -> Result<usize, ErrorKind> {
@@ -83,6 +85,45 @@ fn banks_of_another_version_are_refused_by_their_versions_and_by_their_sizes() {
         let mut mixed = generated(other, 1).remove(0);
         mixed.push(own[0][0].clone());
         assert!(decode(&tables, allen_batch(&[mixed]).view()).is_ok());
+    }
+}
+
+/// One to three banks may be damaged so that they look like the other format.
+#[test]
+fn four_banks_with_sizes_of_the_other_version_are_refused_and_three_are_not() {
+    for (mine, other) in VERSIONS.into_iter().zip(VERSIONS.into_iter().rev()) {
+        let mut banks: Event = generated(other, 1).concat();
+        banks.retain(|bank| shape_of(&bank.payload) == Some(other));
+        for (n, refused) in [(3, None), (4, Some(ErrorKind::Version))] {
+            let batch = allen_batch(&[banks[..n].to_vec()]);
+            let view = BatchView {
+                versions: None,
+                ..batch.view()
+            };
+            assert_eq!(decode(&tables(mine), view).err(), refused, "{n} banks");
+        }
+    }
+}
+
+/// A v4 payload has 4 bytes, then 2 for each cluster, then up to 5 for each cluster and 5 more.
+#[test]
+fn a_payload_has_the_shape_of_v4_from_the_shortest_to_the_longest_for_its_clusters() {
+    for n in [1, 2, 5] {
+        let mut payload = v4_payload(&vec![0; n]);
+        let (least, most) = (payload.len(), payload.len() + 5 * n + 5);
+        for (length, fits) in [
+            (least - 1, false),
+            (least, true),
+            (most, true),
+            (most + 1, false),
+        ] {
+            payload.resize(length, 0);
+            assert_eq!(
+                shape_of(&payload),
+                fits.then_some(BankVersion::V4),
+                "{n} clusters in {length} bytes"
+            );
+        }
     }
 }
 
