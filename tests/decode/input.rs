@@ -1,6 +1,6 @@
 //! Files read into batches: valid and invalid files, and the events lost to damage.
 
-use std::io::Cursor;
+use std::io::{self, Cursor, Read};
 use std::path::PathBuf;
 
 use proptest::prelude::*;
@@ -305,6 +305,28 @@ fn a_dump_whose_table_does_not_fit_is_an_error() {
         assert!(
             dump(words).unwrap_err().to_string().contains(what),
             "{words:?}"
+        );
+    }
+}
+
+#[test]
+fn a_dump_that_cannot_be_read_to_its_end_is_an_error_at_its_beginning() {
+    struct Broken;
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the disk"))
+        }
+    }
+    let mut bytes = Vec::new();
+    write_allen_dump(&mut bytes, [ut(1, &vec![7; 60_000])]).unwrap();
+    for n in [bytes.len() / 2, bytes.len() - 1] {
+        let input = Cursor::new(bytes[..n].to_vec()).chain(Broken);
+        let mut events = Events::new([InputPart::stream("6_31.bin", input)]);
+        let error = events.next_event().unwrap_err();
+        assert!(matches!(error, InputError::Read { .. }), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "6_31.bin: event 0 at byte 0: cannot read"
         );
     }
 }
