@@ -385,5 +385,8 @@ mod tests {
         assert!(tables.check_size("emulated", 1, 0, most / 4 + 1).is_err());
         assert!(tables.check_size("emulated", usize::MAX, 0, 0).is_err());
         assert!(tables.check_size("emulated", most, 0, 0).is_err());
+        // The largest number of events in the example of `check_size`.
+        assert!(tables.check_size("emulated", 1_533_916, 0, 0).is_ok());
+        assert!(tables.check_size("emulated", 1_533_917, 0, 0).is_err());
     }
 }

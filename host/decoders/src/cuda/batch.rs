@@ -222,3 +222,23 @@ impl From<&Arc<ResidentBatch>> for Source<'_> {
         Self::Resident(Arc::clone(batch))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::DeviceBatch;
+
+    #[test]
+    fn any_array_of_words_may_be_the_longest() {
+        let one = |change: fn(&mut DeviceBatch)| {
+            let mut batch = DeviceBatch::default();
+            change(&mut batch);
+            batch.most_words()
+        };
+        assert_eq!(one(|_| ()), 0);
+        assert_eq!(one(|batch| batch.offsets.1 = 7), 7);
+        assert_eq!(one(|batch| batch.sizes.1 = 7), 7);
+        assert_eq!(one(|batch| batch.types.1 = 7), 7);
+        assert_eq!(one(|batch| batch.versions = Some((0, 7))), 7);
+        assert_eq!(one(|batch| batch.selected = Some((0, 7))), 7);
+    }
+}
