@@ -6,13 +6,15 @@ use std::sync::LazyLock;
 use crate::setup::ranked::{In, RankedSetup};
 use crate::setup::{Bug, is_race};
 use crate::suite::backends::decode;
-use crate::suite::events::{Bank, mep_batch, v5, v5_payload};
+use crate::suite::events::{Bank, generated, mep_batch, tables, v4_payload, v5, v5_payload};
 use simt::executor::{Executor, Fault, explore};
 use simt::{Global, Kernel};
 use ut_decoding::decoder::reference::ReferenceDecoder;
+use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, UtHits};
 use ut_kernels::ranked::select::{SELECT_THREADS, SelectEvents, select_blocks};
 use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT};
+use ut_kernels::switches::Layout;
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
@@ -58,6 +60,19 @@ fn the_kernels_run_clean_without_a_bug_however_many_blocks_are_resident_or_launc
             });
             explored.unwrap_or_else(|failure| panic!("{failure}"));
         }
+    }
+}
+
+#[test]
+fn v4_events_with_empty_banks_are_not_deferred() {
+    let mut events = generated(BankVersion::V4, 2);
+    events[0][7].payload = v4_payload(&[]);
+    for layout in [Layout::Allen, Layout::Mep] {
+        let mut setup = RankedSetup::on(tables(BankVersion::V4), layout, &events);
+        let expected = hits_of(&setup);
+        assert!(!expected.is_empty());
+        setup.run(0, Bug::None, expected.len()).unwrap();
+        assert_eq!((is_right(&setup, &expected), setup.deferred), (true, 0));
     }
 }
 

@@ -25,7 +25,7 @@ use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::{Layout, Switches};
 
 use super::{Bug, Faulty, view};
-use crate::suite::events::{allen_batch, mep_batch, tables_in, v5, v5_payload};
+use crate::suite::events::{Event, allen_batch, mep_batch, tables_in, v5, v5_payload};
 
 /// Kernel that has the bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,9 +182,14 @@ impl RankedSetup {
             boards.map(bank).take(n_boards).collect::<Vec<_>>()
         };
         let events = (0..n_events).map(event).collect::<Vec<_>>();
+        Self::on(tables, layout, &events)
+    }
+
+    /// Takes these events of a detector.
+    pub fn on(tables: DetectorTables, layout: Layout, events: &[Event]) -> Self {
         let batch = match layout {
-            Layout::Allen => allen_batch(&events),
-            Layout::Mep => mep_batch(&events),
+            Layout::Allen => allen_batch(events),
+            Layout::Mep => mep_batch(events),
         };
         let ranks = RankTables::new("test", &tables, DecodeOptions::default()).expect("few lanes");
         let (ids, offsets, report) = (Vec::new(), Vec::new(), Vec::new());
@@ -220,7 +225,7 @@ impl RankedSetup {
         batch: &Batch<'_>,
         words: &mut [u32],
     ) -> Result<LaunchStats, Violation> {
-        let switches = Switches::production(BankVersion::V5, self.layout);
+        let switches = Switches::production(self.tables.boards().version, self.layout);
         let (grid, n_events) = (
             gather_blocks(self.batch.n_events as u32),
             self.batch.n_events as u32,
@@ -274,10 +279,14 @@ impl RankedSetup {
         capacity: usize,
     ) -> Result<LaunchStats, Violation> {
         let bug_in = |kernel| if kernel == place { bug } else { Bug::None };
-        let switches = Switches::production(BankVersion::V5, self.layout);
+        let version = self.tables.boards().version;
+        let switches = Switches::production(version, self.layout);
         executor.limit_resident(self.resident);
-        let n_events = self.batch.n_events;
-        let (plan, batch) = (self.plan(), view(&self.batch));
+        let (n_events, plan) = (self.batch.n_events, self.plan());
+        let batch = Batch {
+            version: version.byte().into(),
+            ..view(&self.batch)
+        };
         let shapes = plan.ranked_shapes();
         let mut bank_words = vec![u32::MAX; self.batch.offsets.len()];
         let mut stats = None;
@@ -377,7 +386,7 @@ impl RankedSetup {
         Memory {
             records: vec![
                 Record::default();
-                most_records(BankVersion::V5, self.batch.raw.len(), n_events)
+                most_records(self.tables.boards().version, self.batch.raw.len(), n_events)
             ],
             counters: [0; COUNTERS],
             heads: vec![u32::MAX; n_events * HEAD_WORDS as usize],
@@ -399,7 +408,7 @@ impl RankedSetup {
         capacity: usize,
     ) -> Result<LaunchStats, Violation> {
         let n_events = self.batch.n_events;
-        let switches = Switches::production(BankVersion::V5, self.layout);
+        let switches = Switches::production(self.tables.boards().version, self.layout);
         let (ranks, shape) = (
             self.ranks.view().ranks,
             self.plan().ranked_shapes().make_hits,
