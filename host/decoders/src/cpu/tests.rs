@@ -4,15 +4,24 @@
 
 use std::num::NonZeroU32;
 
+use super::fast::Fast;
+use super::lanes::LaneOrder;
+use super::level::Level;
+use super::policy::Policy;
+use super::scratch::Scratch;
+use super::setup::Setup;
 use super::{CpuDecoder, Simd};
 use crate::reference::ReferenceDecoder;
 use ut_data::detector::{BankVersion, DetectorTables, Grouping, LANES_PER_BOARD};
 use ut_data::input::{self, BatchBuilder, BatchView, EventBatch, EventMeta, Layout, to_mep};
+use ut_data::synth::{Generator, Profile};
 use ut_data::{BatchReport, DecodeOptions, Decoder, Position, UtHits};
 use ut_format::report::{Count, EventReport, Kind};
 
 /// Number of boards in an event; more under Miri would take minutes.
 const N_BANKS: usize = if cfg!(miri) { 4 } else { 24 };
+
+const SIMD: [Simd; 3] = [Simd::Scalar, Simd::Avx2, Simd::Avx512];
 
 #[derive(Clone)]
 struct Bank {
@@ -118,7 +127,7 @@ fn check_with(
             tables,
             batch.view(),
         );
-        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512] {
+        for simd in SIMD {
             if simd.resolve().is_none() {
                 continue;
             }
@@ -289,10 +298,7 @@ fn strips_of_the_previous_event_do_not_cut_a_cluster() {
             &tables,
             short.view(),
         );
-        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512]
-            .into_iter()
-            .filter(|s| s.resolve().is_some())
-        {
+        for simd in SIMD.into_iter().filter(|s| s.resolve().is_some()) {
             let mut decoder =
                 CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has the level");
             decode(&mut decoder, &tables, long.view());
@@ -300,6 +306,50 @@ fn strips_of_the_previous_event_do_not_cut_a_cluster() {
                 decode(&mut decoder, &tables, short.view()) == expected,
                 "slot {slot}, {simd:?}"
             );
+        }
+    }
+}
+
+/// The fallback gives the same hits, only slower, so that no comparison shows which path was taken.
+#[test]
+fn events_without_trouble_stay_on_the_fast_path() {
+    let options = DecodeOptions::default();
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let tables = ut_data::synth::tables(version, Grouping::YRows);
+        let banks = Generator::new(Profile::PpLow, version, 1).event(0).banks;
+        let event: Vec<Bank> = banks
+            .into_iter()
+            .map(|(source_id, payload)| Bank {
+                source_id: source_id.into(),
+                payload,
+            })
+            .collect();
+        for (layout, simd) in [Layout::Allen, Layout::Mep]
+            .into_iter()
+            .flat_map(|layout| SIMD.map(|simd| (layout, simd)))
+        {
+            let Some(level) = Level::new(simd) else {
+                continue;
+            };
+            let batch = batch(&event, layout);
+            let view = BatchView {
+                versions: None,
+                ..batch.view()
+            };
+            let fast = Fast::new(Setup::new(LaneOrder::new(&tables, options), options), level);
+            let mut scratch = Scratch::new(Policy::new(&tables));
+            scratch.begin_batch(false);
+            let (mut ends, mut report) = (vec![0; fast.n_groups()], EventReport::default());
+            let n = fast.front(&mut scratch, view, (0, 1), &mut ends, &mut report);
+            let n = n.unwrap_or_else(|_| panic!("{version:?}, {layout:?}, {simd:?}"));
+            let mut hits = UtHits::with_capacity(1, tables.n_groups(), n);
+            let mut all = hits
+                .begin_with_clusters(1, tables.n_groups(), version)
+                .expect("room for one event");
+            // SAFETY: `front` of this path has just made the clusters, as many as there is room
+            // for.
+            let made = unsafe { fast.back(&mut scratch, &ends, &mut all.part(0..n)) };
+            assert!(n > 0 && made.is_ok(), "{version:?}, {layout:?}, {simd:?}");
         }
     }
 }
