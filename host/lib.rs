@@ -16,8 +16,8 @@
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
 //! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `files`, [files](output) of hits |
 //!
-//! Damaged banks are not errors: each costs only itself and is counted ([`Count`]). Errors
-//! ([`DecodeError`]) mean that the output is too small or that a device failed.
+//! Damaged banks are not errors: each is skipped and counted ([`Count`]), and the rest of its event
+//! is kept. Errors ([`DecodeError`]) mean that the output is too small or that a device failed.
 //!
 //! # Example
 //!

@@ -129,8 +129,8 @@ fn inspect_shows_v4_clusters() {
 
 /// Strings three events together: a good one, one whose first bank has lost half of its magic
 /// number (byte 48 is the first behind header and sub-header), and a third that ends after 70
-/// bytes. The second costs only itself; the third ends the file, so that the summary must say that
-/// it is not complete, and still give the counts of what came before.
+/// bytes. The second is counted, and reading goes on; the third ends the file, so that the summary
+/// must say that it is not complete, and still give the counts of what came before.
 #[test]
 fn inspect_names_every_problem() {
     let directory = &empty();

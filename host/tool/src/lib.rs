@@ -63,7 +63,7 @@ type Failure = Box<dyn std::error::Error>;
 ///
 /// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4
 /// (bank version 3, simulation up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV
-/// or Parquet. Damaged data costs only itself, and is counted.
+/// or Parquet. Damaged data is skipped and counted; the rest is decoded.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
 struct Cli {

@@ -1,4 +1,5 @@
-//! Measures in a child process, so that a configuration that hangs or crashes costs only itself.
+//! Measures in a child process, so that a configuration that hangs or crashes does not end the
+//! tuning.
 //!
 //! The child writes `"ready"` or `{"failed": "…"}`; then it reads one request per line
 //! (`{"config": […], "launches": n}`) and writes one [`Outcome`] per line. A child whose answer is
