@@ -38,7 +38,7 @@ const SERIES: [RGBColor; 10] = [
 
 type Root<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plot<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Scale, Scale>>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// An axis with ticks that are known beforehand.
 #[derive(Clone, Debug)]
@@ -278,7 +278,7 @@ fn legend(chart: &Chart) -> Vec<(String, Result<usize, Sign>)> {
         .collect()
 }
 
-fn paint(chart: &Chart, canvas: &Canvas, svg: &mut String, frame: &mut Value) -> Drawn {
+fn paint(chart: &Chart, canvas: &Canvas, svg: &mut String, frame: &mut Value) -> DrawResult {
     let mut after = String::new();
     {
         let root =
@@ -547,7 +547,7 @@ fn alike(mut x: Scale, mut y: Scale, (wide, tall): (u32, u32)) -> (Scale, Scale)
     (x, y)
 }
 
-fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
+fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> DrawResult {
     let there = |axis: &Axis, value: f64| value.is_finite() && (!axis.log || value > 0.0);
     for (i, series) in chart.series.iter().enumerate() {
         let colour = SERIES[i % SERIES.len()];
@@ -647,7 +647,7 @@ fn signed(sign: Sign) -> (Vec<(i32, i32)>, RGBColor) {
     )
 }
 
-fn map(plot: &mut Plot<'_>, areas: &Areas) -> Drawn {
+fn map(plot: &mut Plot<'_>, areas: &Areas) -> DrawResult {
     let ends = areas.shading.ends(&areas.values, areas.range);
     for (corners, &value) in areas.outlines.iter().zip(&areas.values) {
         let style = match areas.shading.shade(value, ends) {
@@ -738,7 +738,7 @@ impl Colours<'_> {
         })
     }
 
-    fn draw(&self, root: &Root<'_>, canvas: &Canvas, left: i32, down: &Range<i32>) -> Drawn {
+    fn draw(&self, root: &Root<'_>, canvas: &Canvas, left: i32, down: &Range<i32>) -> DrawResult {
         let tall = f64::from(down.end - down.start);
         let at = |share: f64| down.end - (tall * share).round() as i32;
         // Each down to the end, below the next one: side by side they would show seams.

@@ -18,7 +18,7 @@ use pyo3::types::PyCapsule;
 use ut_decoding::output::DetectorColumn;
 
 /// Memory of Python that does not change.
-struct Held {
+struct PythonMemory {
     /// Keeps the memory alive.
     _buffer: PyUntypedBuffer,
     start: *const u8,
@@ -28,9 +28,9 @@ struct Held {
 // SAFETY:
 // - the memory is only read, which any thread may do;
 // - the buffer is released with Python's lock, whichever thread drops it.
-unsafe impl Send for Held {}
+unsafe impl Send for PythonMemory {}
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for PythonMemory {
     fn as_ref(&self) -> &[u8] {
         // SAFETY:
         // - the buffer is contiguous, `len` bytes from `start`, and alive as long as `self`; `of`
@@ -54,7 +54,7 @@ fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<(Bytes, usize)> {
     }
     let start = buffer.buf_ptr().cast_const().cast();
     Ok((
-        Bytes::from_owner(Held {
+        Bytes::from_owner(PythonMemory {
             _buffer: buffer,
             start,
             len,

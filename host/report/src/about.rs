@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Map;
 use twox_hash::XxHash64;
 
-use super::page::{self, About, Drawn};
+use super::page::{self, About, ReportPage};
 use super::{Detector, Sums, SumsError};
 use ut_data::DecodeOptions;
 use ut_data::detector::Mask;
@@ -85,7 +85,7 @@ pub fn draw(
     reference: Option<&Sums>,
     mask: Option<(&Path, &Mask)>,
     made_by: &str,
-) -> Result<Drawn, SumsError> {
+) -> Result<ReportPage, SumsError> {
     let provenance = facts(run.options, &run.detector, mask);
     let of_page = provenance
         .iter()

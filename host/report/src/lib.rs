@@ -36,7 +36,7 @@ pub use gather::Gatherer;
 pub use mask::mask;
 pub use outlier::{Outlier, OutlierKind, Part as OutlierPart};
 pub use outliers::{Verdicts, outliers};
-pub use page::Drawn;
+pub use page::ReportPage;
 pub use page::names::{count, loss_json, repeated_json, whole};
 pub use run::{
     ADCS, Against, BoardSum, CHARGES, CHIP, CHIPS_PER_SECTOR, LANE_HITS, N_CHIPS, OF_CROSSING,

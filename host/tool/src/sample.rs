@@ -60,7 +60,7 @@ impl Display for Synthetic {
 
 /// Events to measure, and their number.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct SampleOptions<'a> {
     /// Files of events; none: synthetic ones.
     pub files: &'a [PathBuf],
     pub synthetic: Synthetic,
@@ -133,7 +133,7 @@ impl Loaded {
         backend: Backend,
         parameters: &Parameters,
     ) -> Result<Self, Failure> {
-        let wanted = Wanted {
+        let wanted = SampleOptions {
             files,
             synthetic: Synthetic::default(),
             events: None,
@@ -149,11 +149,11 @@ impl Loaded {
     }
 
     pub fn new(
-        wanted: Wanted<'_>,
+        wanted: SampleOptions<'_>,
         detector: &DetectorArgs,
         feeding: Feeding<'_>,
     ) -> Result<Self, Failure> {
-        let Wanted {
+        let SampleOptions {
             files,
             synthetic,
             events: asked,

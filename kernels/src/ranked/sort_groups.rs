@@ -196,9 +196,9 @@ struct Packed {
     len: u32,
 }
 
-/// Hit that a thread holds.
+/// Hit of a pack, in the registers of a thread.
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct PackHit {
     record: Record,
     /// x and `LHCbID`.
     key: u64,
@@ -362,7 +362,7 @@ impl<B: Block> Sorter<'_, B> {
         let (thread, threads) = self.threads::<BLOCK>();
         let mine = self.mine::<BLOCK>();
         let of_warp = thread - block.lane_id();
-        let mut hits = [Held::default(); HELD as usize];
+        let mut hits = [PackHit::default(); HELD as usize];
         unrolled!(i, {
             // Uniform in the warp.
             if i * threads + of_warp < n {
@@ -406,7 +406,7 @@ impl<B: Block> Sorter<'_, B> {
         let is_sorted = self.sum::<BLOCK>(sum) == n * n.wrapping_sub(1) / 2;
         unrolled!(i, {
             if is_sorted && i * threads + thread < n {
-                let Held {
+                let PackHit {
                     record,
                     from,
                     place,
@@ -421,7 +421,7 @@ impl<B: Block> Sorter<'_, B> {
 
     /// Reads hit `i` of a pack.
     #[inline(always)]
-    fn hit(&self, Packed { from, first, len }: Packed, i: u32) -> Held {
+    fn hit(&self, Packed { from, first, len }: Packed, i: u32) -> PackHit {
         let block = self.block;
         // (Limited, so that the compiler tests no place.)
         let at = from.wrapping_add(i).min(self.records.len() - 1);
@@ -429,7 +429,7 @@ impl<B: Block> Sorter<'_, B> {
         let place = self.formulas.place(block, record);
         let x = place.x();
         let spread = block.load_within(self.spreads, record.rank());
-        Held {
+        PackHit {
             record,
             key: u64::from(ordered(x)) << 32 | u64::from(place.id),
             from,

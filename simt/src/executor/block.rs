@@ -42,7 +42,7 @@ use corosensei::Yielder;
 use super::known::{Known, LatestWrite};
 use super::order::Order;
 use super::shadow::{AccessRecord, Shadow, Touch, Toucher};
-use super::stats::{Access, Coalescer, LaunchStats, SharedAccess, Touched};
+use super::stats::{Access, Coalescer, LaunchStats, SharedAccess, TouchedSectors};
 use super::violation::{Fault, Violation, describe};
 
 /// Kind of a warp collective; a shuffle comes with the operand that each lane chooses.
@@ -263,7 +263,7 @@ pub struct LaunchState {
     /// State of the block whose turn it is; the others keep theirs in `RunningBlock`.
     pub block: BlockState,
     pub stats: LaunchStats,
-    pub touched: Touched,
+    pub touched: TouchedSectors,
     pub violation: Option<Violation>,
     /// Serial of the launch's first block.
     pub oldest: u32,

@@ -105,12 +105,12 @@ impl LaunchStats {
 
 /// Sectors outside tables that a launch has touched so far.
 #[derive(Debug, Default)]
-pub struct Touched {
+pub struct TouchedSectors {
     read: HashSet<u64>,
     written: HashSet<u64>,
 }
 
-impl Touched {
+impl TouchedSectors {
     pub fn clear(&mut self) {
         self.read.clear();
         self.written.clear();
@@ -246,7 +246,7 @@ impl Coalescer {
     pub fn access(
         &mut self,
         stats: &mut LaunchStats,
-        touched: &mut Touched,
+        touched: &mut TouchedSectors,
         lane: u32,
         access: Access,
     ) {
@@ -334,7 +334,7 @@ impl Coalescer {
     }
 
     /// Adds up the accesses since the warp last converged, and forgets them.
-    pub fn flush(&mut self, stats: &mut LaunchStats, touched: &mut Touched) {
+    pub fn flush(&mut self, stats: &mut LaunchStats, touched: &mut TouchedSectors) {
         for site in &self.sites[..self.used] {
             for step in &site.steps[..site.used] {
                 if !step.places.is_empty() {

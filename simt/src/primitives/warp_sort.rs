@@ -1,5 +1,5 @@
-//! Sort of a warp, by keys of 64 bits and a tie-break, of any length, in global memory. It is
-//! stable.
+//! Sorts a sequence of any length in global memory with one warp, by 64-bit keys and a tie-break.
+//! The sort is stable.
 //!
 //! Indices move, not keys. Short sequences are sorted by counting. Longer ones are sorted in runs,
 //! which are then merged, twice as long with each pass: an element's place in the merged run is its

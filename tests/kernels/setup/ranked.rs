@@ -185,7 +185,7 @@ impl RankedSetup {
         Self::on(tables, layout, &events)
     }
 
-    /// Takes these events of a detector.
+    /// Prepares the kernels' inputs for a batch of `events`.
     pub fn on(tables: DetectorTables, layout: Layout, events: &[Event]) -> Self {
         let batch = match layout {
             Layout::Allen => allen_batch(events),

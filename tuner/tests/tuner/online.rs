@@ -260,8 +260,8 @@ fn the_default_stays_within_the_zone_of_indifference() {
 #[test]
 fn unfinished_launches_do_not_block_and_lost_launches_are_repeated() {
     /// Never finishes before the test says so.
-    struct Held(Rc<Cell<Option<Progress>>>);
-    impl Event for Held {
+    struct Pending(Rc<Cell<Option<Progress>>>);
+    impl Event for Pending {
         fn poll(&mut self) -> Progress {
             self.0.get().unwrap_or(Progress::Running)
         }
@@ -269,9 +269,9 @@ fn unfinished_launches_do_not_block_and_lost_launches_are_repeated() {
     let tuner = of_three(Options::default().with_samples(2).with_run_off(0));
     let mut worker = tuner.worker();
     let state = Rc::new(Cell::new(None));
-    let launch = |worker: &mut Worker<Held>| {
+    let launch = |worker: &mut Worker<Pending>| {
         let config = number(worker.begin());
-        worker.end(Held(Rc::clone(&state)));
+        worker.end(Pending(Rc::clone(&state)));
         config
     };
     for at in 0..1000 {

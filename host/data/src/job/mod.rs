@@ -96,7 +96,7 @@ pub struct Done<T> {
 
 /// Position up to which the inputs were read.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reached {
+pub struct ReadPosition {
     /// Number of bytes on the disk.
     pub bytes: u64,
     /// Number of opened inputs; none is opened after the last wanted event.
@@ -219,8 +219,8 @@ impl Job<'_> {
         self,
         workers: Vec<W>,
         mut next: impl FnMut() -> Option<usize> + Send,
-        mut take: impl FnMut(Reached, usize, Result<Done<W::Made>, WorkError>) -> bool,
-    ) -> (Flow, Reached) {
+        mut take: impl FnMut(ReadPosition, usize, Result<Done<W::Made>, WorkError>) -> bool,
+    ) -> (Flow, ReadPosition) {
         let Self {
             parts,
             select,
@@ -272,7 +272,7 @@ impl Job<'_> {
             ended.store(chunk.is_err() && !keep_going, Ordering::SeqCst);
             Some((chunks.file(), chunk))
         };
-        let reached = || Reached {
+        let reached = || ReadPosition {
             bytes: read.load(Ordering::Relaxed),
             opened: opened.load(Ordering::SeqCst),
             ended: ended.load(Ordering::SeqCst),

@@ -62,6 +62,7 @@ impl CudaConfig {
         self
     }
 
+    /// Returns the number of batches that can be in flight, at least 1.
     pub(super) fn streams(&self) -> usize {
         self.launch.decoders(Backend::Cuda).max(1)
     }

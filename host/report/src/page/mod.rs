@@ -65,7 +65,7 @@ pub struct About {
 
 /// A page, and its contents in other forms.
 #[derive(Clone, Debug)]
-pub struct Drawn {
+pub struct ReportPage {
     /// The page, HTML.
     pub html: String,
     /// JSON of counts, troubles, outliers and differences (`docs/report.md`).
@@ -138,7 +138,7 @@ impl<'a> Drawing<'a> {
 /// # Errors
 /// If the two are of different detectors or options: the page says these once, and has the same
 /// maps for both.
-pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn, SumsError> {
+pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<ReportPage, SumsError> {
     reference.map_or(Ok(()), |reference| run.check_alike(reference))?;
     let tables = &run.detector.tables;
     let judge = |sums: &Sums| outliers(&sums.view, tables, about.mask.as_ref());
@@ -182,7 +182,7 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
             )
         }),
     };
-    Ok(Drawn {
+    Ok(ReportPage {
         html: html(&drawing, about),
         json: json(&drawing),
         text: text(&drawing),

@@ -39,7 +39,7 @@ use crate::summary::{self, Totals};
 use ut_data::detector::Mask;
 use ut_data::error::{WorkError, with_causes};
 use ut_data::input::{Seen, kind};
-use ut_data::job::{Done, LISTED_FAILURES, Reached};
+use ut_data::job::{Done, LISTED_FAILURES, ReadPosition};
 use ut_data::pipeline::Flow;
 use ut_data::{DecodeOptions, Layout};
 use ut_decoders::Backend;
@@ -154,7 +154,7 @@ impl<'a> Running<'a> {
     /// job goes on.
     pub fn take(
         &mut self,
-        reached: Reached,
+        reached: ReadPosition,
         file: usize,
         done: Result<Done<Batch>, WorkError>,
     ) -> bool {
@@ -207,7 +207,7 @@ impl<'a> Running<'a> {
         self.table = self.table.take().filter(|_| but_table);
     }
 
-    fn add(&mut self, done: Done<Batch>, reached: Reached) -> Result<(), Failure> {
+    fn add(&mut self, done: Done<Batch>, reached: ReadPosition) -> Result<(), Failure> {
         let Done { seen, made, copied } = done;
         let measured = seen.measured > 0;
         // Before its hits are written.
@@ -272,7 +272,7 @@ impl<'a> Running<'a> {
     }
 
     /// Completes the outputs and reports on the job, which took all pieces or ended early.
-    pub fn end(mut self, flow: &Flow, reached: Reached) -> Result<(), Failure> {
+    pub fn end(mut self, flow: &Flow, reached: ReadPosition) -> Result<(), Failure> {
         drop(self.progress.take());
         if signals::interrupted() {
             self.end_interrupted();

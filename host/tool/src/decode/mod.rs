@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use self::job::{Running, Task, story};
-use self::outputs::{Outputs, Plan, Wanted};
+use self::outputs::{OutputOptions, Outputs, Plan};
 use self::resume::made_with;
 use self::work::Worker;
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs};
@@ -115,7 +115,7 @@ pub fn read_mask(path: &Path, tables: &DetectorTables) -> Result<Mask, Failure> 
 
 /// Returns the output that the user wants, checked before anything is read. Ends the program where
 /// it makes no sense.
-fn wanted(args: &Args) -> Option<Wanted<'_>> {
+fn wanted(args: &Args) -> Option<OutputOptions<'_>> {
     let columns = args.columns.clone().unwrap_or_default();
     let backend = args.backend.backend;
     if let (Some(column), Backend::Emulated | Backend::Cuda) = (columns.needs_clusters(), backend) {
@@ -125,7 +125,7 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
         ));
     }
     on_stdout([&args.output, &args.json]);
-    let wanted = Wanted {
+    let wanted = OutputOptions {
         path: args.output.as_ref()?,
         format: args.format.as_ref().map(|name| {
             let format = name.parse();
@@ -190,12 +190,12 @@ fn protected(args: &Args, files: &[PathBuf]) -> Protected {
 /// Plans the outputs of `files`, and takes off those whose hits are there already.
 fn plan<'a>(
     args: &'a Args,
-    mut wanted: Wanted<'a>,
+    mut wanted: OutputOptions<'a>,
     mut protected: Protected,
     detector: &Detector,
     mask: Option<&Mask>,
     files: &mut Vec<PathBuf>,
-) -> (Wanted<'a>, Plan) {
+) -> (OutputOptions<'a>, Plan) {
     let what = "which is named by another option";
     let read = [&detector.boards, &detector.geometry, &args.mask];
     protected.add_unnamed();
@@ -221,7 +221,7 @@ fn batch_of(format: Option<HitFormat>, backend: Backend) -> usize {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let wanted = wanted(args);
-    let format = wanted.as_ref().map(Wanted::format);
+    let format = wanted.as_ref().map(OutputOptions::format);
     let mut files = args.inputs.expand()?;
     let protected = protected(args, &files);
     let (backend, layout) = (args.backend.backend, args.backend.layout());

@@ -111,7 +111,7 @@ pub struct Written {
 }
 
 /// Output as the options ask for it.
-pub struct Wanted<'a> {
+pub struct OutputOptions<'a> {
     pub path: &'a Path,
     /// Format by its name; else the path's ending says it.
     pub format: Option<HitFormat>,
@@ -123,7 +123,7 @@ pub struct Wanted<'a> {
     pub resume: bool,
 }
 
-impl Wanted<'_> {
+impl OutputOptions<'_> {
     /// Returns true if the path is a folder, ends as one, or says no format itself.
     pub fn is_folder(&self) -> bool {
         let says_none =
@@ -207,9 +207,13 @@ fn stem(file: &Path) -> String {
 }
 
 impl Outputs {
-    pub fn begin(wanted: Wanted<'_>, plan: Plan, story: Arc<Story>) -> Result<Self, Failure> {
+    pub fn begin(
+        wanted: OutputOptions<'_>,
+        plan: Plan,
+        story: Arc<Story>,
+    ) -> Result<Self, Failure> {
         let format = wanted.format();
-        let Wanted {
+        let OutputOptions {
             path: at,
             mut columns,
             ..

@@ -28,7 +28,7 @@ use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, one_of, s
 use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
-use crate::sample::{Feeding, Loaded, Synthetic, Wanted};
+use crate::sample::{Feeding, Loaded, SampleOptions, Synthetic};
 use crate::trial::EventsArgs;
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
@@ -91,8 +91,8 @@ struct SampleArgs {
 }
 
 impl SampleArgs {
-    fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+    fn wanted(&self) -> SampleOptions<'_> {
+        SampleOptions {
             files: &self.of.files,
             synthetic: Synthetic {
                 profile: self.profile,
